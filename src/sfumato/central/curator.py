@@ -1,0 +1,96 @@
+"""The curator's run: check the budget, sum exactly, charge the ledger, then draw the noise.
+
+Order matters. Nothing is charged for a run that fails or is interrupted while it sums. The charge is on disk before the first
+noise is drawn, so no release can exist that the ledger does not show. The count is bought first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.central.mechanism import Mechanism
+from sfumato.central.request import Request
+from sfumato.engines.threads import Progress, stream_sum
+from sfumato.errors import InputError
+from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.ledger import Account
+from sfumato.privacy.noise import DiscreteLaplace
+from sfumato.quantizers import Box
+from sfumato.release import Count, Release
+from sfumato.sources import Source
+
+
+@dataclass(frozen=True)
+class Curator:
+    """Runs mechanisms on one source of points.
+
+    Attributes
+    ----------
+    source : Source
+        The points.
+    account : Account or None
+        Where spending is recorded and limited.
+    bits : SecureBits
+        Source of noise and coins.
+    threads : int or None
+        Workers of the sum.
+    progress : callable or None
+        Told about rows done, for the curator's eyes only.
+    """
+
+    source: Source
+    account: Account | None
+    bits: SecureBits
+    threads: int | None = None
+    progress: Progress | None = None
+
+    def buy_count(self, request: Request) -> Count:
+        """Spend the count's share of the budget on a noisy number of rows, before anything else is planned."""
+        law = request.count_law
+        if law is None:
+            raise InputError("n is public under neighbours='replace': there is no count to buy")
+        if not self.source.repeatable:
+            raise InputError("a paid count reads the data twice, and this source can be read once; pass n_hint instead")
+        box = None
+        if request.bounds is not None and request.options.get("outside") == "drop":
+            box = Box.from_bounds(request.bounds, request.dimension, "drop")
+        if self.account is not None:
+            self.account.check(request.epsilon, request.delta, neighbours=request.neighbours)
+        kept = 0
+        for batch in self.source.batches():
+            kept += int((np.isfinite(batch).all(axis=1) if box is None else box.holds(batch)).sum())
+        if self.account is not None:
+            self.account.charge("count", law.rate, neighbours=request.neighbours)
+        return self._noisy_count(kept, law)
+
+    def run(self, mechanism: Mechanism, count: Count | None = None) -> Release:
+        """Sum under the mechanism and release; `count` is passed when it has been bought already."""
+        guarantee = mechanism.guarantee
+        epsilon = guarantee.epsilon
+        if count is not None and mechanism.count_law is not None:
+            epsilon -= mechanism.count_law.rate
+        if self.account is not None:
+            self.account.check(epsilon, guarantee.delta, neighbours=guarantee.neighbours, unit=guarantee.unit)
+        sums, kept, seen = stream_sum(
+            self.source.batches(),
+            mechanism.quantizer,
+            coins=self.bits,
+            threads=self.threads,
+            progress=self.progress,
+        )
+        if self.account is not None:
+            self.account.charge(
+                mechanism.method, epsilon, guarantee.delta, neighbours=guarantee.neighbours, unit=guarantee.unit
+            )
+        if mechanism.count_law is None:
+            count = Count(max(seen, 1), 0.0, public=True)
+        elif count is None:
+            count = self._noisy_count(kept, mechanism.count_law)
+        noisy = sums + mechanism.noise.sample(self.bits, mechanism.quantizer.size)
+        return Release.of(mechanism, noisy, count)
+
+    def _noisy_count(self, kept: int, law: DiscreteLaplace) -> Count:
+        noisy = kept + int(law.sample(self.bits, 1)[0])
+        return Count(max(noisy, 1), law.variance, public=False)

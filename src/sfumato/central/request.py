@@ -1,0 +1,109 @@
+"""What a caller asks for: public facts only. Every choice of mechanism and size is a function of a `Request`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from sfumato.errors import InputError
+from sfumato.kernels import Kernel
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.noise import DiscreteLaplace
+from sfumato.privacy.rational import exact_epsilon
+
+COUNT_SHARE = Fraction(1, 20)
+
+
+@dataclass(frozen=True)
+class Request:
+    """Public facts about a wanted release.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        What similar means.
+    dimension : int
+        Columns of a point.
+    epsilon : Fraction
+        Total budget of the release, count included.
+    delta : float
+        0 for pure differential privacy.
+    neighbours : {"add-remove", "replace"}
+        The neighbouring relation; n is private under the first and public under the second.
+    n : int
+        A public guess of the number of records, or a paid estimate: it sets sizes, never the answer.
+    bounds : array-like or None
+        Public bounds, see `Box`.
+    options : mapping
+        What only one method knows.
+    feature_seed : int
+        Public seed of the features.
+    private : bool
+        False when the noise is seeded.
+    """
+
+    kernel: Kernel
+    dimension: int
+    epsilon: Fraction
+    n: int
+    feature_seed: int
+    delta: float = 0.0
+    neighbours: str = "add-remove"
+    bounds: Any = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    private: bool = True
+
+    @property
+    def count_epsilon(self) -> Fraction:
+        """Part of the budget that buys the count (law 4); nothing when n is public."""
+        if self.neighbours == "replace":
+            return Fraction(0)
+        share = self.options.get("count_share", COUNT_SHARE)
+        share = share if isinstance(share, Fraction) else exact_epsilon(share)
+        if not 0 < share < 1:
+            raise InputError(f"count_share must lie between 0 and 1, got {float(share):g}")
+        return self.epsilon * share
+
+    @property
+    def feature_epsilon(self) -> Fraction:
+        """What is left for the features."""
+        return self.epsilon - self.count_epsilon
+
+    @property
+    def count_law(self) -> DiscreteLaplace | None:
+        """Noise of the count, which one record changes by 1; None when n is public."""
+        return None if self.neighbours == "replace" else DiscreteLaplace(self.count_epsilon)
+
+    @property
+    def factor(self) -> int:
+        """How many records' features differ between neighbours: replacing one removes a record and adds another."""
+        return 2 if self.neighbours == "replace" else 1
+
+    def check_options(self, *known: str) -> None:
+        """Refuse options that the method does not know."""
+        allowed = {"count_share", "outside", *known}
+        unknown = sorted(set(self.options) - allowed)
+        if unknown:
+            raise InputError(f"unknown option {unknown[0]!r}; this method knows {', '.join(sorted(allowed))}")
+
+    def positive_option(self, name: str, default: int) -> int:
+        """Read a positive whole number from the options."""
+        value = self.options.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise InputError(f"option {name} must be a positive whole number, got {value!r}")
+        return value
+
+    def guarantee(self, *conditions: str) -> Guarantee:
+        """Return the promise of a release that spends the whole budget."""
+        return Guarantee(
+            trust="central",
+            neighbours=self.neighbours,
+            unit="record",
+            epsilon=self.epsilon,
+            delta=self.delta,
+            n_public=self.neighbours == "replace",
+            conditions=conditions,
+            private=self.private,
+        )

@@ -1,0 +1,81 @@
+"""The command line, `sfumato`: one file a command, put together here.
+
+Commands import the heavy parts of the library when they run, so that help appears at once.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from sfumato.cli import check, demo, inspect, ledger, query, release, verify
+from sfumato.cli.console import complain, in_flags
+from sfumato.errors import SfumatoError
+from sfumato.version import __version__
+
+INTERRUPTED = 130
+
+
+class Commands(TyperGroup):
+    """Expected errors become one line on standard error and an exit code; nothing else is swallowed."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except SfumatoError as error:
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:
+                raise BrokenPipeError(errno.EPIPE, str(error)) from error  # ended quietly, as for every filter
+            complain(f"error: {in_flags(str(error))}")
+            raise typer.Exit(error.exit_code) from error
+        except KeyboardInterrupt as interrupt:
+            complain(str(interrupt) or "interrupted; no file was left half-written")
+            raise typer.Exit(INTERRUPTED) from interrupt
+
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="New here? [bold]sfumato demo --output demo[/] makes up some data and shows every step on it.\n\n"
+    "Exit codes: 0 done, 2 wrong input, 3 refused by the ledger, 4 damaged release, 5 the disk refused, 130 interrupted.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sfumato {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def sfumato(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Release what a crowd looks like, without any one person's outline.
+
+    [bold]release[/] turns a file of points into a private density, one small file that anyone may query for ever;
+    [bold]query[/] asks it. The ledger keeps count of the privacy that each data set has spent.
+    """
+
+
+app.command(epilog=release.EXAMPLES)(release.release)
+app.command(epilog=query.EXAMPLES)(query.query)
+app.command(epilog=check.EXAMPLES)(check.check)
+app.command(epilog=inspect.EXAMPLES)(inspect.inspect)
+app.command(epilog=verify.EXAMPLES)(verify.verify)
+app.add_typer(ledger.app, name="ledger")
+app.command(epilog=demo.EXAMPLES)(demo.demo)
+
+
+def main() -> None:
+    """Run the command line; the console script's entry."""
+    app(prog_name="sfumato")

@@ -1,0 +1,1 @@
+"""Decoders turn a release and a query into an answer with an error bar."""

@@ -1,0 +1,57 @@
+"""The Monte Carlo answer: the mean of independent terms, or the median of J means of them.
+
+Source: Algorithm 1 of 000_373b91ba792b499d.txt (client).
+
+Error bar. A release holds I terms t_i(y), uncorrelated and with the same mean over the draw of features and noise (the number
+of people times the density). Their sample variance s^2 therefore estimates, without bias and without any assumption about
+the data, the variance of their mean as s^2 / I: approximation error and privacy noise together. Dividing by the noisy count
+adds (answer * sd(count) / count)^2. A median of J means has about pi/2 times the variance of one mean.
+
+This is post-processing of a release: it costs no privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.quantizers.base import Floats, Quantizer
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Answers to queries, one per row: the estimated sum of similarities and its standard error."""
+
+    total: Floats
+    standard_error: Floats
+
+
+def montecarlo(quantizer: Quantizer, sums: Floats, Y: Floats, groups: int = 1) -> Answer:
+    """Answer queries from the summed features.
+
+    Parameters
+    ----------
+    quantizer : Quantizer
+        The maps (f, g).
+    sums : ndarray of float, shape (quantizer.size,)
+        Noisy sums of f.
+    Y : ndarray, shape (queries, dimension)
+        Query points.
+    groups : int
+        J: 1 for the mean, more for a median of means.
+    """
+    terms = quantizer.term_values(Y, sums)
+    count = terms.shape[1]
+    if groups == 1:
+        total, inflation = terms.mean(axis=1), 1.0
+    else:
+        size = count // groups
+        total = np.median(terms[:, : size * groups].reshape(len(Y), groups, size).mean(axis=2), axis=1)
+        inflation = math.pi / 2
+    if count < 2:
+        return Answer(total, np.full(len(Y), np.inf))
+    centre = terms.mean(axis=1)
+    variance = np.maximum(np.einsum("ij,ij->i", terms, terms) - count * centre**2, 0) / (count - 1)
+    return Answer(total, np.sqrt(inflation * variance / count))

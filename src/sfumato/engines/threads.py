@@ -1,0 +1,88 @@
+"""The exact integer sum of a stream, on the threads of one machine, in memory that does not grow with n.
+
+Integer sums commute, so the result is the same for every number of threads and every block size.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from sfumato.privacy.bits import SecureBits
+from sfumato.quantizers.base import Integers, Quantizer
+
+Progress = Callable[[int], None]
+
+
+def default_threads() -> int:
+    """Number of cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+def stream_sum(
+    batches: Iterable[NDArray[Any]],
+    quantizer: Quantizer,
+    *,
+    coins: SecureBits,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> tuple[Integers, int, int]:
+    """Sum the integers of all rows.
+
+    Parameters
+    ----------
+    batches : iterable of 2-d arrays
+        The points.
+    quantizer : Quantizer
+        Turns rows into integers.
+    coins : SecureBits
+        Parent of the secret coins; every batch gets a child of its own.
+    threads : int, optional
+        Workers; all available cores by default.
+    progress : callable, optional
+        Called with the number of rows of each batch done. For the curator's eyes only.
+
+    Returns
+    -------
+    sums, kept, seen
+        The exact sum, how many rows it holds, and how many were read.
+    """
+    workers = threads or default_threads()
+    sums, kept, seen = np.zeros(quantizer.size, dtype=np.int64), 0, 0
+    spare: list[Integers] = []
+
+    def add(batch: NDArray[Any], batch_coins: SecureBits) -> tuple[Integers, int, int]:
+        partial = spare.pop() if spare else np.zeros(quantizer.size, dtype=np.int64)
+        return partial, quantizer.accumulate(batch, partial, batch_coins), len(batch)
+
+    def collect(done: set[Future[tuple[Integers, int, int]]]) -> None:
+        nonlocal kept, seen
+        for future in done:
+            partial, rows_kept, rows_seen = future.result()
+            sums.__iadd__(partial)
+            partial[:] = 0
+            spare.append(partial)
+            kept, seen = kept + rows_kept, seen + rows_seen
+            if progress is not None:
+                progress(rows_seen)
+
+    # One BLAS thread a worker: this engine owns the threads, and two layers of them cost twice the time.
+    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+        pending: set[Future[tuple[Integers, int, int]]] = set()
+        try:
+            for index, batch in enumerate(batches):
+                pending.add(pool.submit(add, batch, coins.child(index)))
+                if len(pending) > workers:
+                    done, pending = wait(pending, return_when=FIRST_COMPLETED)
+                    collect(done)
+            collect(wait(pending).done)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return sums, kept, seen

@@ -1,0 +1,46 @@
+"""What can go wrong, named so that a caller (and the command line's exit code) can tell the cases apart."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+
+class SfumatoError(Exception):
+    """Base of every error that the library raises on purpose; its text names the problem and the fix."""
+
+    exit_code = 1
+
+
+class InputError(SfumatoError, ValueError):
+    """A parameter, column, type or dimension is wrong; nothing was spent."""
+
+    exit_code = 2
+
+
+class BudgetError(SfumatoError):
+    """The ledger refuses: the requested spending does not fit in what is left."""
+
+    exit_code = 3
+
+    def __init__(self, message: str, requested: Fraction, remaining: Fraction) -> None:
+        super().__init__(message)
+        self.requested = requested
+        self.remaining = remaining
+
+
+class LedgerError(SfumatoError):
+    """The ledger's file is damaged, of a newer version, or kept under another neighbouring relation."""
+
+    exit_code = 3
+
+
+class ReleaseFileError(SfumatoError, ValueError):
+    """A release file is truncated, tampered with, of a newer version, or not a release at all."""
+
+    exit_code = 4
+
+
+class StorageError(SfumatoError, OSError):
+    """The disk refused: full, read-only, or a limit on file sizes."""
+
+    exit_code = 5

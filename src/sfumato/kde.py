@@ -1,0 +1,196 @@
+"""`PrivateKDE`: a scikit-learn estimator whose fit is a private release."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from sfumato.central import registry
+from sfumato.central.curator import Curator
+from sfumato.central.request import Request
+from sfumato.engines.threads import Progress
+from sfumato.errors import InputError
+from sfumato.kernels import Kernel, get_kernel
+from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.ledger import Account
+from sfumato.privacy.rational import exact_epsilon
+from sfumato.quantizers.base import Floats
+from sfumato.release import Release
+from sfumato.sources import Source, open_source
+
+NEIGHBOURS = ("add-remove", "replace")
+
+
+class PrivateKDE(DensityMixin, BaseEstimator):  # type: ignore[misc]
+    """Differentially private kernel density estimate.
+
+    Parameters
+    ----------
+    kernel : str or Kernel, default="gaussian"
+        What similar means; the Gaussian is exp(-|x - y|^2 / bandwidth^2).
+    bandwidth : float, array or matrix, optional
+        Needed when the kernel is given by name. Choose it without looking at the private points.
+    epsilon : float, str or Fraction
+        Total privacy budget of the release, the count included.
+    delta : float, default=0.0
+        0 for pure differential privacy.
+    method : str, default="auto"
+        The mechanism's name.
+    bounds : (lower, upper) or one pair per column, optional
+        Public bounds of the points; never read off the data.
+    neighbours : {"add-remove", "replace"}, default="add-remove"
+        "add-remove" keeps n private; "replace" treats n as public.
+    n_hint : int or "paid"
+        A public guess of the number of records (it sets sizes, not answers), or "paid" to let the count's share of the
+        budget buy it first.
+    options : mapping, optional
+        What only one method knows, e.g. ``{"n_features": 500}``.
+    ledger : Account, optional
+        ``Ledger(path).account(name)``: spending is checked and recorded there. Cloning the estimator shares it.
+    feature_seed : int, optional
+        Public seed of the features; drawn at random by default.
+    random_state : int, optional
+        Seeds the noise and marks the release NOT PRIVATE. For tests only.
+
+    Attributes
+    ----------
+    release_ : Release
+        The public function.
+    n_features_in_ : int
+        Columns seen in fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> points = np.random.default_rng(0).normal(size=(2000, 2))
+    >>> model = PrivateKDE(bandwidth=1.0, epsilon=1.0, n_hint=2000).fit(points)
+    >>> answers, errors = model.query(np.zeros((1, 2)), return_std=True)
+    >>> model.release_.guarantee.epsilon
+    Fraction(1, 1)
+    """
+
+    def __init__(
+        self,
+        kernel: str | Kernel = "gaussian",
+        *,
+        bandwidth: Any = None,
+        epsilon: Any = None,
+        delta: float = 0.0,
+        method: str = "auto",
+        bounds: Any = None,
+        neighbours: str = "add-remove",
+        n_hint: int | str | None = None,
+        options: Mapping[str, Any] | None = None,
+        ledger: Account | None = None,
+        feature_seed: int | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.epsilon = epsilon
+        self.delta = delta
+        self.method = method
+        self.bounds = bounds
+        self.neighbours = neighbours
+        self.n_hint = n_hint
+        self.options = options
+        self.ledger = ledger
+        self.feature_seed = feature_seed
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: object = None, *, progress: Progress | None = None, threads: int | None = None) -> PrivateKDE:
+        """Release the density of X: an array, data frame, Arrow table, path, source, or iterator of batches.
+
+        All parameters are checked before the ledger is charged; values are never an error (see `Box`).
+        """
+        source = X if isinstance(X, Source) else open_source(X)
+        bits = SecureBits() if self.random_state is None else SecureBits.seeded(self.random_state)
+        curator = Curator(source, self.ledger, bits, threads, progress)
+        request, count = self._request(source.dimension), None
+        if self.n_hint == "paid":
+            # Everything that can be refused is refused before the count is bought.
+            registry.build(self.method, request)
+            count = curator.buy_count(request)
+            request = replace(request, n=count.value)
+        mechanism = registry.build(self.method, request)
+        release = curator.run(mechanism, count)
+        self.release_ = replace(release, columns=source.column_names)
+        self.n_features_in_ = source.dimension
+        if source.column_names is not None:
+            self.feature_names_in_ = np.array(source.column_names, dtype=object)
+        return self
+
+    def query(self, Y: ArrayLike, return_std: bool = False) -> Any:
+        """Mean kernel value at each query, not clipped; `return_std=True` adds the standard errors."""
+        check_is_fitted(self)
+        return self.release_.query(Y, return_std=True) if return_std else self.release_.query(Y)
+
+    def density(self, Y: ArrayLike) -> Floats:
+        """Mean kernel value at each query, clipped to [0, 1]."""
+        check_is_fitted(self)
+        return self.release_.density(Y)
+
+    def score_samples(self, X: ArrayLike, y: object = None) -> Floats:
+        """Log of the normalised density at each point, as scikit-learn's KernelDensity gives it."""
+        check_is_fitted(self)
+        return self.release_.log_density(X)
+
+    def score(self, X: ArrayLike, y: object = None) -> float:
+        """Total log density of X."""
+        return float(self.score_samples(X).sum())
+
+    def _request(self, dimension: int) -> Request:
+        """Check the parameters and gather them; n is a placeholder while the count is still to be bought."""
+        if self.epsilon is None:
+            raise InputError("epsilon is missing: pass epsilon=, the privacy budget of this release (smaller is more private)")
+        if isinstance(self.kernel, str) and self.bandwidth is None:
+            raise InputError("bandwidth is missing: pass bandwidth=, in the points' units, chosen without looking at the data")
+        if self.neighbours not in NEIGHBOURS:
+            raise InputError(f"neighbours must be 'add-remove' or 'replace', got {self.neighbours!r}")
+        return Request(
+            kernel=get_kernel(self.kernel, self.bandwidth),
+            dimension=dimension,
+            epsilon=exact_epsilon(self.epsilon),
+            delta=_checked_delta(self.delta),
+            neighbours=self.neighbours,
+            n=self._public_n(),
+            bounds=self.bounds,
+            options=dict(self.options or {}),
+            feature_seed=secrets.randbits(63) if self.feature_seed is None else int(self.feature_seed),
+            private=self.random_state is None,
+        )
+
+    def _public_n(self) -> int:
+        hint = self.n_hint
+        if hint == "paid":
+            if self.neighbours == "replace":
+                raise InputError("n is public under neighbours='replace': pass n_hint as a number")
+            return 1
+        if hint is None:
+            raise InputError(
+                "n_hint is missing: pass n_hint=, a public guess of the number of records (its order of magnitude is enough), "
+                "or n_hint='paid' to buy a noisy count from the budget first"
+            )
+        if isinstance(hint, bool) or not isinstance(hint, (int, np.integer)) or hint < 1:
+            raise InputError(f"n_hint must be a positive whole number or 'paid', got {hint!r}")
+        return int(hint)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True  # rows that are not finite numbers are dropped, as the guarantee says
+        tags.non_deterministic = True
+        return tags
+
+
+def _checked_delta(delta: Any) -> float:
+    if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not 0 <= delta < 1:
+        raise InputError(f"delta must be a number from 0 to below 1, got {delta!r}")
+    return float(delta)

@@ -1,0 +1,185 @@
+"""What a kernel is: a similarity ``k(x, y)`` between points, its exact sum, and a document that rebuilds it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from sfumato.errors import InputError
+from sfumato.kernels.exact import exact_density
+from sfumato.kernels.pairwise import as_points, same_dimension
+from sfumato.kernels.scale import Bandwidth, Scale
+from sfumato.portable import FloatArray
+from sfumato.public_randomness import PublicStream
+
+
+class Kernel(ABC):
+    """A similarity between points; an immutable value, equal and hashed by its parameters.
+
+    A family sets `name`, implements `_pairwise`, `with_bandwidth`, `to_document` and `from_document`, and is made known
+    by ``@register``. A family with no bandwidth keeps `bandwidth` None.
+
+    Attributes
+    ----------
+    name : str
+        The family's name in documents and in ``get_kernel``.
+    portable : bool
+        Whether `from_document` rebuilds the kernel, and its frequencies, anywhere.
+    """
+
+    name: str
+    portable = True
+
+    @abstractmethod
+    def _pairwise(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        """``k(x, y)`` for checked, finite float64 tables with the same number of columns."""
+
+    @classmethod
+    @abstractmethod
+    def with_bandwidth(cls, bandwidth: Bandwidth | None) -> Kernel:
+        """Make the family's kernel from a bandwidth alone, or raise InputError saying what else it needs."""
+
+    @abstractmethod
+    def to_document(self) -> dict[str, Any]:
+        """Plain JSON values: ``{"kernel": name, ...}``."""
+
+    @classmethod
+    @abstractmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Kernel:
+        """Rebuild what `to_document` wrote."""
+
+    @property
+    def bandwidth(self) -> float | FloatArray | None:
+        """The bandwidth as a number, a read-only vector or a read-only matrix; None for a family without one."""
+        return None
+
+    def value(self, X: Any, Y: Any) -> FloatArray:
+        """``k(x, y)`` for every row x of `X` and y of `Y`.
+
+        Parameters
+        ----------
+        X, Y : array_like of shape (n, d) and (m, d)
+            Finite numbers.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+        """
+        points, queries = as_points(X, "X"), as_points(Y, "Y")
+        same_dimension(points, queries)
+        return self._pairwise(points, queries)
+
+    def exact_density(self, X: Any, Y: Any, threads: int | None = None) -> FloatArray:
+        """Exact mean kernel value ``(1/n) sum over x of k(x, y)``. Not private: the oracle for what is.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, d), or iterable of such batches
+            The points; memory does not grow with n.
+        Y : array_like of shape (m, d)
+            The queries.
+        threads : int, optional
+            Worker threads; all processors by default. The answer does not depend on it.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+        """
+        return exact_density(self, X, Y, threads)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class ShiftInvariantKernel(Kernel):
+    """A positive definite kernel ``k(x, y) = phi(A^-1 (x - y))`` with ``phi(0) = 1``.
+
+    By Bochner's theorem it is the mean of ``cos(w . (x - y))`` over random frequencies w, which `frequencies` draws.
+
+    Parameters
+    ----------
+    bandwidth : float, vector or matrix
+        ``A``: one length in data units, one for each column, or a square invertible matrix.
+    """
+
+    scale: Scale
+
+    def __init__(self, bandwidth: Bandwidth) -> None:
+        object.__setattr__(self, "scale", Scale.of(bandwidth))
+
+    @abstractmethod
+    def _unit_pairwise(self, U: FloatArray, V: FloatArray) -> FloatArray:
+        """``phi(u - v)`` for each pair of rows."""
+
+    @abstractmethod
+    def _unit_frequencies(self, stream: PublicStream, count: int, dimension: int) -> FloatArray:
+        """Frequencies of the unit bandwidth, shape (dimension, count), drawn one frequency after another."""
+
+    @abstractmethod
+    def _unit_log_integral(self, dimension: int) -> float:
+        """Logarithm of the integral of ``phi`` over R^dimension."""
+
+    @property
+    def bandwidth(self) -> float | FloatArray:
+        """The bandwidth as a number, a read-only vector or a read-only matrix."""
+        return self.scale.bandwidth
+
+    def frequencies(self, stream: PublicStream, count: int, dimension: int) -> FloatArray:
+        """Draw random frequencies, radians per data unit.
+
+        For the built-in kernels the first m of a longer draw are the draw of m, and the numbers are the same on every
+        machine, to the last bit.
+
+        Parameters
+        ----------
+        stream : PublicStream
+            Where the randomness comes from; it is consumed.
+        count, dimension : int
+            How many frequencies, and of how many coordinates.
+
+        Returns
+        -------
+        ndarray of shape (dimension, count)
+        """
+        self.scale.check(dimension)
+        unit = np.ascontiguousarray(self._unit_frequencies(stream, count, dimension))
+        return self.scale.divide_frequencies(unit)
+
+    def column_scales(self, dimension: int) -> FloatArray:
+        """Characteristic length of each column in data units."""
+        return self.scale.column_lengths(dimension)
+
+    def log_integral(self, dimension: int) -> float:
+        """Logarithm of the integral of ``k(x, .)`` over R^dimension; subtract it to normalise a log density."""
+        return self._unit_log_integral(dimension) + self.scale.log_determinant(dimension)
+
+    def _pairwise(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        self.scale.check(X.shape[1])
+        # Coordinates far from the origin lose digits when divided: measure from the middle of the queries.
+        centre = Y.mean(axis=0) if len(Y) else np.zeros(Y.shape[1])
+        return self._unit_pairwise(self.scale.divide(X - centre), self.scale.divide(Y - centre))
+
+    @classmethod
+    def with_bandwidth(cls, bandwidth: Bandwidth | None) -> Self:
+        """Make the family's kernel from a bandwidth."""
+        return cls(_required(cls.name, bandwidth))
+
+    def to_document(self) -> dict[str, Any]:
+        """Plain JSON values: ``{"kernel": name, "bandwidth": number, list or rows}``."""
+        return {"kernel": self.name, "bandwidth": self.scale.to_document()}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        """Rebuild what `to_document` wrote."""
+        return cls(document["bandwidth"])
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(bandwidth={self.scale!r})"
+
+
+def _required(name: str, bandwidth: Bandwidth | None) -> Bandwidth:
+    if bandwidth is None:
+        raise InputError(f"the kernel {name!r} needs a bandwidth: pass bandwidth=, a length in the units of the data")
+    return bandwidth

@@ -1,0 +1,273 @@
+"""Secure random words, the only source of privacy noise.
+
+Source: the keystream of AES-256 in counter mode under a key from the operating system's secure generator, read as
+64-bit little-endian words. Guarantee: whoever does not hold the key cannot tell the words from uniform ones without
+breaking AES. No word is handed out twice: requests from several threads are served one after the other, a forked
+process draws a key of its own, and a stream can be neither copied nor pickled.
+
+A seeded stream runs the same generator under a key that anyone who knows the seed can compute. It is meant for tests
+and reproducible experiments; what is sampled from it is NOT PRIVATE, and `SecureBits.private` says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from typing import NoReturn, SupportsIndex, TypeAlias
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+from numba import njit
+from numpy.typing import NDArray
+
+from sfumato.errors import InputError
+
+Words: TypeAlias = NDArray[np.uint64]
+Integers: TypeAlias = NDArray[np.int64]
+
+LARGEST_BOUND = 2**62
+FIRST_REFILL_BYTES = 1 << 12  # small, so that a stream for a few coins stays cheap; doubled at every refill
+LARGEST_REFILL_BYTES = 1 << 20
+SMALLEST_CHUNK_WORDS = 16
+LARGEST_CHUNK_WORDS = 1 << 16
+
+_ZEROS = memoryview(bytes(LARGEST_REFILL_BYTES))
+_NO_WORDS = np.empty(0, dtype=np.uint64)
+_ONE = np.uint64(1)
+_LAST_WORD = np.uint64(2**64 - 1)
+
+
+class SecureBits:
+    """A stream of secret, uniformly random 64-bit words.
+
+    Examples
+    --------
+    >>> SecureBits()
+    SecureBits(private)
+    >>> SecureBits.seeded(7).below(6, 5)
+    array([2, 1, 5, 5, 2])
+    """
+
+    def __init__(self) -> None:
+        self._begin(None)
+
+    @classmethod
+    def seeded(cls, seed: SupportsIndex | bytes | str) -> SecureBits:
+        """Return a reproducible stream that is NOT PRIVATE.
+
+        Parameters
+        ----------
+        seed
+            An integer, bytes or text. The same seed gives the same words on every machine.
+
+        Examples
+        --------
+        >>> SecureBits.seeded("map").words(2) == SecureBits.seeded("map").words(2)
+        array([ True,  True])
+        >>> SecureBits.seeded("map")
+        SecureBits(seeded: NOT PRIVATE)
+        """
+        return cls._with_key(hashlib.sha256(_seed_bytes(seed)).digest())
+
+    @classmethod
+    def _with_key(cls, key: bytes) -> SecureBits:
+        bits = cls.__new__(cls)
+        bits._begin(key)
+        return bits
+
+    def _begin(self, known_key: bytes | None) -> None:
+        self._known_key = known_key  # None if secret: then it is drawn at the first refill and kept nowhere else
+        self._keystream: CipherContext | None = None
+        self._unread: Words = _NO_WORDS
+        self._refill_bytes = FIRST_REFILL_BYTES
+        self._lock = threading.Lock()
+        _LIVE_STREAMS.add(self)
+
+    @property
+    def private(self) -> bool:
+        """Whether the key is secret; False for a seeded stream."""
+        return self._known_key is None
+
+    def child(self, index: int) -> SecureBits:
+        """Return an independent stream for block `index` of some parallel work.
+
+        A private stream's child has a fresh secret key. A seeded stream's child depends on the seed and the index
+        alone, so that the result is the same whichever thread does which block.
+
+        Examples
+        --------
+        >>> SecureBits.seeded(7).child(3).below(6, 5)
+        array([4, 2, 5, 1, 3])
+        """
+        if index < 0:
+            raise InputError(f"The index of a child stream must be 0 or more; got {index}.")
+        if self._known_key is None:
+            return SecureBits()
+        return self._with_key(hashlib.sha256(self._known_key + b"%d" % index).digest())
+
+    def words(self, count: int) -> Words:
+        """Return the next `count` words.
+
+        Examples
+        --------
+        >>> SecureBits().words(3).dtype
+        dtype('uint64')
+        """
+        out = np.empty(_checked_count(count), dtype=np.uint64)
+        filled = 0
+        with self._lock:
+            while filled < count:
+                if not self._unread.size:
+                    self._refill()
+                taken = self._unread[: count - filled]
+                self._unread = self._unread[taken.size :]
+                out[filled : filled + taken.size] = taken
+                filled += taken.size
+        return out
+
+    def below(self, bound: int, count: int) -> Integers:
+        """Return `count` integers, exactly uniform in [0, bound).
+
+        Parameters
+        ----------
+        bound
+            From 1 to 2**62.
+        count
+            How many integers.
+
+        Examples
+        --------
+        >>> bool((SecureBits().below(10, 1000) < 10).all())
+        True
+        """
+        if not 1 <= bound <= LARGEST_BOUND:
+            raise InputError(f"The bound of a uniform integer must be from 1 to 2**62; got {bound}.")
+        return self.draw(_fill_below, count, 1.0, np.uint64(bound))
+
+    def draw(
+        self, kernel: Callable[..., tuple[int, int]], count: int, words_each: float, *parameters: np.uint64
+    ) -> Integers:
+        """Return `count` samples that a compiled kernel makes from the words.
+
+        Each sample is a function of the words from where the one before it ended, however the stream is cut into
+        chunks. A sample for which the words run out is made again from the same words once more have been drawn:
+        to start it from fresh words instead would favour samples that need few.
+
+        Parameters
+        ----------
+        kernel
+            ``kernel(words, out, done, *parameters)`` fills ``out[done:]`` as far as the words last, and returns how
+            many samples are done and how many words they used.
+        count
+            How many samples.
+        words_each
+            About how many words a sample needs; it sets the chunks' size and nothing else.
+        parameters
+            What else the kernel needs.
+
+        Examples
+        --------
+        >>> SecureBits.seeded(7).draw(_fill_below, 4, 1.0, np.uint64(6))
+        array([2, 1, 5, 5])
+        """
+        out = np.empty(_checked_count(count), dtype=np.int64)
+        pending, done = _NO_WORDS, 0
+        while done < count:
+            expected = int(words_each * (count - done)) + SMALLEST_CHUNK_WORDS
+            pending = np.concatenate([pending, self.words(min(expected, LARGEST_CHUNK_WORDS))])
+            done, used = kernel(pending, out, done, *parameters)
+            pending = pending[used:]
+        return out
+
+    def _refill(self) -> None:
+        if self._keystream is None:
+            self._keystream = _keystream(self._known_key or os.urandom(32))
+        self._unread = np.frombuffer(self._keystream.update(_ZEROS[: self._refill_bytes]), dtype="<u8")
+        self._refill_bytes = min(2 * self._refill_bytes, LARGEST_REFILL_BYTES)
+
+    def _after_fork_in_child(self) -> None:
+        """Forget what the parent holds too: its secret key and words, and a lock that nobody here would release.
+
+        A seeded stream, which has no secrets, goes on from where it stood.
+        """
+        if self.private:
+            self._keystream, self._unread = None, _NO_WORDS
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return "SecureBits(private)" if self.private else "SecureBits(seeded: NOT PRIVATE)"
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        # The one door for copy, deepcopy and pickle.
+        raise TypeError(
+            "SecureBits cannot be copied or pickled: the copy would repeat the same noise, which could then be "
+            "subtracted. Make a new SecureBits() where the noise is drawn, or pass .child(index) to each thread."
+        )
+
+
+_LIVE_STREAMS: weakref.WeakSet[SecureBits] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for bits in _LIVE_STREAMS:
+        bits._after_fork_in_child()
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def _keystream(key: bytes) -> CipherContext:
+    # Every key serves one stream only, so the counter may start at zero.
+    return Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+
+
+def _seed_bytes(seed: SupportsIndex | bytes | str) -> bytes:
+    if isinstance(seed, bytes):
+        return b"bytes:" + seed
+    if isinstance(seed, str):
+        return b"text:" + seed.encode()
+    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
+        raise InputError(f"A seed must be an integer, bytes or text; got {seed!r}.")
+    return b"integer:%d" % operator.index(seed)
+
+
+def _checked_count(count: int) -> int:
+    if count < 0:
+        raise InputError(f"The number of random values must be 0 or more; got {count}.")
+    return count
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def next_below(words: Words, at: int, bound: np.uint64) -> tuple[np.uint64, int]:
+    """Read an integer uniform below `bound` from ``words[at:]``; return it and the position after the last word read.
+
+    A position beyond ``words.size`` means that the words ran out and that the integer means nothing.
+    """
+    # 2**64 words fall into blocks of `bound`; one from the last, incomplete block is drawn again.
+    last_block = _LAST_WORD - (bound - _ONE)
+    while at < words.size:
+        word = words[at]
+        at += 1
+        value = word % bound
+        if word - value <= last_block:
+            return value, at
+    return bound - bound, words.size + 1
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _fill_below(words: Words, out: Integers, done: int, bound: np.uint64) -> tuple[int, int]:
+    at = 0
+    while done < out.size:
+        value, end = next_below(words, at, bound)
+        if end > words.size:
+            break
+        out[done] = value
+        done += 1
+        at = end
+    return done, at

@@ -1,0 +1,204 @@
+"""A journal: a list of JSON records that only grows, survives a kill at any moment, and shows when it was altered.
+
+It is a file of lines. The first says the format's version. Each carries the SHA-256 of the previous line's hash and
+itself, so that a changed, removed or reordered line breaks the chain from there on. The end of the file cannot vouch
+for itself: whoever cuts lines off the end leaves a valid, shorter journal. The whole file is rewritten for each record
+and takes the old one's place in one step, under a lock file, so that a reader needs no lock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sfumato.errors import InputError, LedgerError
+from sfumato.storage import AtomicFile, storage_errors
+
+VERSION = 1
+LOCK_SECONDS = 30.0
+
+Record = dict[str, Any]
+
+
+class Journal:
+    """Records in a file, or in memory if there is no path.
+
+    Parameters
+    ----------
+    path : str, Path or None
+        The file; it is made with the first record, and its folder too.
+
+    Examples
+    --------
+    >>> journal = Journal(None)
+    >>> journal.append(lambda records: {"event": "greeting", "number": len(records)})
+    >>> journal.records()
+    [{'event': 'greeting', 'number': 0}]
+    """
+
+    def __init__(self, path: str | Path | None) -> None:
+        self._store: _Memory | _File = _Memory() if path is None else _File(path)
+
+    @property
+    def path(self) -> str | None:
+        """The file, absolute and without links; None in memory."""
+        return self._store.path
+
+    def records(self) -> list[Record]:
+        """Return all records, oldest first, after checking the chain.
+
+        Raises
+        ------
+        LedgerError
+            If the file is damaged, altered or of a newer version; the text says which line.
+        """
+        return self._parse(self._store.read())[0]
+
+    def append(self, decide: Callable[[list[Record]], Record]) -> None:
+        """Add one record. When this returns, it is on disk.
+
+        Parameters
+        ----------
+        decide : callable
+            Gets all records, while nobody else can add one, and returns the record to add, or raises to add none.
+        """
+        with self._store.locked():
+            content = self._store.read()
+            records, previous = self._parse(content)
+            record = decide(records)
+            if content is None:
+                content, previous = _line({"event": "ledger", "version": VERSION}, "")
+            self._store.replace(content + _line(record, previous)[0])
+
+    def damaged(self, number: int, problem: str) -> LedgerError:
+        """Return the error that line `number`, counted from 1, is not as it was written."""
+        return LedgerError(
+            f"the ledger {str(self.path)!r} is damaged or was altered, line {number}: {problem}. "
+            "Restore the file from a copy; nothing can be charged until then"
+        )
+
+    def _parse(self, content: bytes | None) -> tuple[list[Record], str]:
+        """Return the records, and the hash that the next line has to build on."""
+        if content is None:
+            return [], ""
+        *lines, rest = content.split(b"\n")
+        if rest or not lines:
+            raise self.damaged(len(lines) + 1, "it is not complete")
+        records, previous = [], ""
+        for number, line in enumerate(lines, 1):
+            try:
+                record = json.loads(line.decode("utf-8"))
+                del record["sha256"]
+                expected, chain = _line(record, previous)
+            except (ValueError, TypeError, KeyError, RecursionError):
+                raise self.damaged(number, "it is not a record") from None
+            if number == 1:
+                self._check_version(record)
+            if expected != line + b"\n":
+                raise self.damaged(number, "its checksum does not fit it and the line before")
+            records.append(record)
+            previous = chain
+        return records[1:], previous
+
+    def _check_version(self, record: Record) -> None:
+        version = record.get("version")
+        if record.get("event") != "ledger" or type(version) is not int or version < 1:
+            raise self.damaged(1, "it does not say that this is a ledger")
+        if version > VERSION:
+            raise LedgerError(
+                f"the ledger {str(self.path)!r} was written by a newer version of sfumato, line 1: format {version}, "
+                f"this one reads {VERSION}; upgrade sfumato"
+            )
+
+
+def _line(record: Record, previous: str) -> tuple[bytes, str]:
+    """Return the line of a record, and its hash, which builds on the hash of the line before."""
+    chain = hashlib.sha256(previous.encode() + _canonical(record)).hexdigest()
+    return _canonical({**record, "sha256": chain}) + b"\n", chain
+
+
+def _canonical(record: Record) -> bytes:
+    return json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode(
+        "utf-8"
+    )
+
+
+class _Memory:
+    """Content that lives and dies with the process that made it."""
+
+    path = None
+
+    def __init__(self) -> None:
+        self._content: bytes | None = None
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+
+    def read(self) -> bytes | None:
+        return self._content
+
+    def replace(self, content: bytes) -> None:
+        self._content = content
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        if os.getpid() != self._process:
+            raise LedgerError("a ledger in memory cannot be used in a forked process: it is a copy; use Ledger(path)")
+        with self._lock:
+            yield
+
+
+class _File:
+    """Content of a file that is replaced as a whole."""
+
+    def __init__(self, path: str | Path) -> None:
+        name = os.fspath(path)
+        if not name or "\0" in name:
+            raise InputError("the ledger's path is empty or contains a zero byte; pass a path, or None for memory")
+        # Two names of one file must share one lock.
+        self.path = os.path.realpath(name)
+
+    def read(self) -> bytes | None:
+        with storage_errors("read the ledger", self.path):
+            try:
+                return Path(self.path).read_bytes()
+            except FileNotFoundError:
+                return None
+
+    def replace(self, content: bytes) -> None:
+        with AtomicFile(self.path, overwrite=True) as file:
+            file.write(content)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        name = f"{self.path}.lock"  # it stays: removing a lock file would let two processes lock different files
+        with storage_errors("lock the ledger with", name):
+            os.makedirs(os.path.dirname(name), mode=0o700, exist_ok=True)
+            descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            self._wait(descriptor, name)
+            yield
+        finally:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # closing is not enough if a fork holds the descriptor too
+            os.close(descriptor)
+
+    def _wait(self, descriptor: int, name: str) -> None:
+        deadline = time.monotonic() + LOCK_SECONDS
+        with storage_errors("lock the ledger with", name):
+            while True:
+                try:
+                    return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        raise LedgerError(
+                            f"another process has held the ledger's lock {name!r} for {LOCK_SECONDS:g} seconds; "
+                            "wait for it or end it, then try again"
+                        ) from None
+                time.sleep(0.01)

@@ -1,0 +1,338 @@
+"""Exact integer noise: the discrete Laplace and the discrete Gaussian law.
+
+Source: C. Canonne, G. Kamath, T. Steinke, "The Discrete Gaussian for Differential Privacy", NeurIPS 2020. Coins that
+fall with probability exp(-x) come from J. von Neumann's series: with independent coins of probability x/1, x/2, x/3,
+... the number of successes before the first failure is at least n with probability x^n/n!, so it is even with
+probability 1 - x + x^2/2! - ... = exp(-x). Every coin compares uniform integers; no floating-point number takes part,
+so the laws below hold exactly, given uniform words (`sfumato.privacy.bits`).
+
+Guarantee. Let x and x' be the integer vectors of neighbouring data sets, with independent noise on each coordinate.
+Discrete Laplace, Pr[z] proportional to exp(-rate |z|): for every output y, Pr[y|x] / Pr[y|x'] =
+exp(rate (|y - x'|_1 - |y - x|_1)) <= exp(rate |x - x'|_1), so that rate = epsilon / s with |x - x'|_1 <= s gives
+exactly epsilon, delta = 0. Discrete Gaussian, Pr[z] proportional to exp(-z^2 / (2 sigma^2)): the Renyi divergence of
+order alpha between the law and its shift by an integer vector of l2 norm at most D is at most alpha D^2 / (2 sigma^2)
+(the sum over the shifted lattice is largest unshifted), which is D^2 / (2 sigma^2)-zCDP.
+
+Variance: 2 e^-rate / (1 - e^-rate)^2, about 2 / rate^2 for a small rate; sigma^2, less at most 3 parts in ten million.
+
+Overflow: a sample is returned modulo 2**64, as int64. Added to an int64 sum it gives the true noisy sum modulo 2**64,
+which is a function of the true noisy sum alone, so the guarantee stays exact. It takes a magnitude of 2**63, which has
+probability at most e^-128 for the smallest rate; for the Gaussian, 2**33 coins of probability 1/e in a row.
+
+The time that a sample takes depends on its value; do not publish the time that noise took.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+from numba import njit
+
+from sfumato.errors import InputError
+from sfumato.privacy.bits import Integers, SecureBits, Words, next_below
+
+LARGEST_RATE_TERM = 2**56
+LARGEST_SIGMA = 2**30
+
+_ZERO = np.uint64(0)
+_ONE = np.uint64(1)
+_TWO = np.uint64(2)
+
+
+def geometric(bits: SecureBits, count: int, rate: Fraction) -> Integers:
+    """Sample Pr[k] = (1 - e^-rate) e^(-rate k), k = 0, 1, 2, ..., exactly.
+
+    Parameters
+    ----------
+    bits
+        Where the randomness comes from.
+    count
+        How many samples.
+    rate
+        A positive fraction whose numerator and denominator are at most 2**56.
+
+    Examples
+    --------
+    >>> geometric(SecureBits.seeded(7), 5, Fraction(1, 10))
+    array([ 6, 11,  9, 33,  1])
+    """
+    return bits.draw(_fill_geometric, count, 12.0, *_checked_rate(rate))
+
+
+@dataclass(frozen=True)
+class DiscreteLaplace:
+    """Integer noise with Pr[z] proportional to exp(-rate |z|).
+
+    Parameters
+    ----------
+    rate
+        Epsilon divided by the l1 sensitivity: a positive fraction whose numerator and denominator are at most 2**56.
+
+    Examples
+    --------
+    >>> law = DiscreteLaplace(Fraction(1, 10))
+    >>> law.sample(SecureBits.seeded(7), 5)
+    array([ 6, -2, -4, -7,  2])
+    >>> round(law.variance, 3)
+    199.833
+    """
+
+    rate: Fraction
+    name: ClassVar[str] = "discrete-laplace"
+
+    def __post_init__(self) -> None:
+        _checked_rate(self.rate)
+
+    def sample(self, bits: SecureBits, count: int) -> Integers:
+        """Return `count` independent samples."""
+        return bits.draw(_fill_laplace, count, 14.0, *_checked_rate(self.rate))
+
+    @property
+    def variance(self) -> float:
+        """The variance, 2 e^-rate / (1 - e^-rate)^2."""
+        rate = float(self.rate)
+        return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
+
+    def probability(self, z: int) -> float:
+        """Return Pr[z] = tanh(rate / 2) e^(-rate |z|)."""
+        return math.tanh(float(self.rate) / 2) * math.exp(-float(self.rate * abs(z)))
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the law as JSON-safe values."""
+        return {"law": self.name, "rate": f"{self.rate.numerator}/{self.rate.denominator}"}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> DiscreteLaplace:
+        """Read what `to_document` wrote."""
+        text = _only_field(document, cls.name, "rate")
+        if not isinstance(text, str) or not re.fullmatch(r"[1-9][0-9]{0,17}/[1-9][0-9]{0,17}", text):
+            raise InputError(f"The rate of a {cls.name} law must be text such as '1/10'; got {text!r}.")
+        return cls(Fraction(text))
+
+
+@dataclass(frozen=True)
+class DiscreteGaussian:
+    """Integer noise with Pr[z] proportional to exp(-z^2 / (2 sigma^2)).
+
+    Parameters
+    ----------
+    sigma
+        An integer from 1 to 2**30. Put the data on a finer integer grid where a fraction of one would matter.
+
+    Examples
+    --------
+    >>> law = DiscreteGaussian(10)
+    >>> law.sample(SecureBits.seeded(7), 5)
+    array([ 6, -4, -1, -2,  4])
+    >>> law.variance
+    100.0
+    """
+
+    sigma: int
+    name: ClassVar[str] = "discrete-gaussian"
+
+    def __post_init__(self) -> None:
+        if type(self.sigma) is not int or not 1 <= self.sigma <= LARGEST_SIGMA:
+            raise InputError(f"sigma must be an int from 1 to 2**30; got {self.sigma!r}.")
+
+    def sample(self, bits: SecureBits, count: int) -> Integers:
+        """Return `count` independent samples."""
+        return bits.draw(_fill_gaussian, count, 24.0, np.uint64(self.sigma))
+
+    # Poisson summation: sum_z exp(-z^2 / (2 sigma^2)) = sqrt(2 pi) sigma (1 + 2 sum_k exp(-2 pi^2 sigma^2 k^2)), and
+    # the variance is the derivative of its logarithm. For sigma >= 1 the terms from k = 2 on are below 1e-34.
+
+    @property
+    def variance(self) -> float:
+        """The variance, sigma^2 less a correction that vanishes for large sigma."""
+        first = math.exp(-2 * (math.pi * self.sigma) ** 2)
+        return self.sigma**2 - 8 * math.pi**2 * self.sigma**4 * first / (1 + 2 * first)
+
+    def probability(self, z: int) -> float:
+        """Return Pr[z]."""
+        first = math.exp(-2 * (math.pi * self.sigma) ** 2)
+        total = math.sqrt(2 * math.pi) * self.sigma * (1 + 2 * first)
+        return math.exp(-float(Fraction(z * z, 2 * self.sigma**2))) / total
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the law as JSON-safe values."""
+        return {"law": self.name, "sigma": self.sigma}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> DiscreteGaussian:
+        """Read what `to_document` wrote."""
+        return cls(_only_field(document, cls.name, "sigma"))
+
+
+def law_from_document(document: Mapping[str, Any]) -> DiscreteLaplace | DiscreteGaussian:
+    """Read a noise law that a `to_document` wrote.
+
+    Examples
+    --------
+    >>> law_from_document({"law": "discrete-laplace", "rate": "1/10"})
+    DiscreteLaplace(rate=Fraction(1, 10))
+    """
+    laws = {law.name: law for law in (DiscreteLaplace, DiscreteGaussian)}
+    name = document.get("law")
+    if not isinstance(name, str) or name not in laws:
+        raise InputError(f"Unknown noise law {name!r}; this version knows {', '.join(laws)}.")
+    return laws[name].from_document(document)
+
+
+def _only_field(document: Mapping[str, Any], law: str, field: str) -> Any:
+    if set(document) != {"law", field} or document["law"] != law:
+        raise InputError(f"A {law} law is written with the fields 'law' and {field!r}; got {dict(document)!r}.")
+    return document[field]
+
+
+def _checked_rate(rate: Fraction) -> tuple[np.uint64, np.uint64]:
+    if not isinstance(rate, Fraction) or rate <= 0:
+        raise InputError(f"The rate must be a positive Fraction, such as Fraction(1, 10); got {rate!r}.")
+    if max(rate.numerator, rate.denominator) > LARGEST_RATE_TERM:
+        raise InputError(
+            f"The rate {rate} needs a numerator and a denominator of at most 2**56. "
+            "Use an epsilon with fewer digits, a larger epsilon or a coarser integer grid."
+        )
+    return np.uint64(rate.numerator), np.uint64(rate.denominator)
+
+
+# The compiled samplers read words[at:] and return the position after the last word read, beyond words.size if the words
+# ran out; then every coin falls False, the loops end, and the sample means nothing.
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _inverse_coin(words: Words, at: int, divisor: np.uint64) -> tuple[bool, int]:
+    """Toss a coin of probability exp(-1 / divisor)."""
+    step = _TWO if divisor == _ONE else _ONE  # a first coin of probability 1/1 needs no word
+    while True:
+        value, at = next_below(words, at, divisor * step)
+        if at > words.size:
+            return False, at
+        if value > _ZERO:
+            return step & _ONE == _ONE, at
+        step += _ONE
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _fraction_coin(words: Words, at: int, numerator: np.uint64, denominator: np.uint64) -> tuple[bool, int]:
+    """Toss a coin of probability exp(-numerator / denominator), for 0 <= numerator <= denominator."""
+    if numerator == _ZERO:
+        return at <= words.size, at
+    step = _ONE
+    while True:
+        value, at = next_below(words, at, denominator)
+        success = value < numerator
+        if success and step > _ONE:
+            value, at = next_below(words, at, step)
+            success = value == _ZERO
+        if at > words.size:
+            return False, at
+        if not success:
+            return step & _ONE == _ONE, at
+        step += _ONE
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _next_geometric(words: Words, at: int, numerator: np.uint64, denominator: np.uint64) -> tuple[np.uint64, bool, int]:
+    """Sample floor(E / numerator), E geometric at rate 1 / denominator; tell also whether it is zero."""
+    # E = remainder + denominator * units: the remainder by rejection, the units by coins of probability 1/e.
+    while True:
+        remainder, at = next_below(words, at, denominator)
+        accepted, at = _fraction_coin(words, at, remainder, denominator)
+        if accepted or at > words.size:
+            break
+    value = remainder // numerator
+    remainder = remainder % numerator
+    zero = value == _ZERO
+    while True:
+        again, at = _inverse_coin(words, at, _ONE)
+        if not again:
+            return value, zero, at
+        value += denominator // numerator
+        remainder += denominator % numerator
+        if remainder >= numerator:
+            remainder -= numerator
+            value += _ONE
+        zero = zero and value == _ZERO
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _signed(words: Words, at: int, magnitude: np.uint64, zero: bool) -> tuple[np.int64, bool, int]:
+    """Give a magnitude a sign; refuse minus zero, or zero would be twice as likely as it should."""
+    sign, at = next_below(words, at, _TWO)
+    if sign == _ZERO:
+        return np.int64(magnitude), True, at
+    return -np.int64(magnitude), not zero, at
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _gaussian_accepts(words: Words, at: int, magnitude: np.uint64, sigma: np.uint64) -> tuple[bool, int]:
+    """Toss a coin of probability exp(-(magnitude - sigma)^2 / (2 sigma^2))."""
+    distance = magnitude - sigma if magnitude > sigma else sigma - magnitude
+    # (q sigma + r)^2 / (2 sigma^2) = q^2 / 2 + q r / sigma + r^2 / (2 sigma^2)
+    quotient, remainder = distance // sigma, distance % sigma
+    accepted, at = _fraction_coin(words, at, remainder * remainder, _TWO * sigma * sigma)
+    tosses = _ZERO
+    while accepted and tosses < quotient:
+        accepted, at = _fraction_coin(words, at, remainder, sigma)
+        tosses += _ONE
+    tosses = _ZERO
+    while accepted and tosses < quotient * quotient:
+        accepted, at = _inverse_coin(words, at, _TWO)
+        tosses += _ONE
+    return accepted, at
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _fill_geometric(
+    words: Words, out: Integers, done: int, numerator: np.uint64, denominator: np.uint64
+) -> tuple[int, int]:
+    at = 0
+    while done < out.size:
+        value, _, end = _next_geometric(words, at, numerator, denominator)
+        if end > words.size:
+            break
+        out[done] = value
+        done += 1
+        at = end
+    return done, at
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _fill_laplace(
+    words: Words, out: Integers, done: int, numerator: np.uint64, denominator: np.uint64
+) -> tuple[int, int]:
+    at = 0
+    while done < out.size:
+        magnitude, zero, end = _next_geometric(words, at, numerator, denominator)
+        value, accepted, end = _signed(words, end, magnitude, zero)
+        if end > words.size:
+            break
+        at = end
+        if accepted:
+            out[done] = value
+            done += 1
+    return done, at
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _fill_gaussian(words: Words, out: Integers, done: int, sigma: np.uint64) -> tuple[int, int]:
+    at = 0
+    while done < out.size:
+        magnitude, zero, end = _next_geometric(words, at, _ONE, sigma)
+        value, accepted, end = _signed(words, end, magnitude, zero)
+        if accepted:
+            accepted, end = _gaussian_accepts(words, end, magnitude, sigma)
+        if end > words.size:
+            break
+        at = end
+        if accepted:
+            out[done] = value
+            done += 1
+    return done, at

@@ -1,0 +1,94 @@
+"""The contract of a quantizer: a point becomes short bounded integers, a query becomes weights.
+
+A quantizer is a public pair of maps (f, g) with k(x, y) ~ decode(f(x)) . g(y). In the words of
+000_373b91ba792b499d.txt it is I draws of a (Q, R, S) family: `terms` draws (I) of `width` coordinates each (Q), of which one
+record touches at most `sparsity` (S), with values bounded by `radius` (R, here an integer). The family is open: subclass
+`Quantizer`, state the bound, and every trust model and decoder can use it.
+
+Law 1 of the house: `encode` decides each row's integers from that row (and its own secret coins) alone. Permuting, dropping
+or re-blocking rows, or changing threads, leaves every other row's integers bit-identical, so a record's influence on the
+exact integer sum is exactly what `bound` says.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.privacy.bits import SecureBits
+from sfumato.quantizers.box import Box
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Hard bounds on the integers that one record adds to the sum.
+
+    Attributes
+    ----------
+    l1 : int
+        Largest sum of absolute values.
+    l2_squared : int
+        Largest sum of squares.
+    largest : int
+        Largest absolute value of one coordinate.
+    """
+
+    l1: int
+    l2_squared: int
+    largest: int
+
+
+class Quantizer(ABC):
+    """Public maps f (points to integers) and g (queries to weights); see the module's text for the contract."""
+
+    name: str
+    box: Box
+    terms: int
+    width: int
+    sparsity: int
+    radius: int
+
+    @property
+    def size(self) -> int:
+        """Number of integers in f(x)."""
+        return self.terms * self.width
+
+    @property
+    def dimension(self) -> int:
+        """Number of columns of a point."""
+        return self.box.dimension
+
+    @property
+    @abstractmethod
+    def bound(self) -> Bound:
+        """What one record can add to the sum."""
+
+    @abstractmethod
+    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
+        """Integers of the kept rows, one row of `size` integers each (rows that the box drops are left out)."""
+
+    def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
+        """Add the integers of `rows` to `sums` in place and return how many rows were kept."""
+        encoded = self.encode(rows, coins)
+        sums += encoded.sum(axis=0)
+        return len(encoded)
+
+    @abstractmethod
+    def weights(self, Y: Floats) -> Floats:
+        """Weights g(y): the mean over terms of f(x) . g(y) estimates k(x, y). Shape (len(Y), size)."""
+
+    def term_values(self, Y: Floats, sums: Floats) -> Floats:
+        """Value f_i . g_i(y) of each term for the summed features `sums`: shape (len(Y), terms)."""
+        weighted = self.weights(Y) * sums
+        return weighted.reshape(len(Y), self.terms, self.width).sum(axis=2)
+
+    @abstractmethod
+    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Everything public that is needed to answer queries: a JSON document and named arrays."""

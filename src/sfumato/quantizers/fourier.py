@@ -1,0 +1,209 @@
+"""Random Fourier features on integers: k(x, y) = E cos(w.(x - y)) for every positive definite shift-invariant kernel.
+
+Source: random Fourier features as used by LSQ in 000_373b91ba792b499d.txt (3.1 and appendix D). Two layouts:
+
+- ``phase``: one coordinate cos(w.x + b) per term, b uniform (as published): a (1, radius, 1) family;
+- ``pair``: two coordinates (cos w.x, sin w.x) per term: a (2, radius, 2) family whose approximation variance is halved.
+
+The integer phase (see `phases`) picks a cosine from a table of integers of absolute value at most `radius`; for pairs,
+cos^2 + sin^2 <= radius^2 holds for every table entry and is checked when the table is made.
+
+Bound of one record. phase: every coordinate is at most r, so l1 <= I r and l2^2 <= I r^2. pair: every pair lies in the disc of
+radius r, so l1 <= sqrt(2) r per pair and l2^2 <= m r^2.
+
+Approximation. The table's phase step of 2^-12 turns and its rounding are undone in expectation by the table's own first
+harmonic (`gain`). Variance of one answer over the draw of w: about P/I for phases and P/(2m) for pairs, P the mean kernel
+value between two points of the data (docs/fourier.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import InputError
+from sfumato.kernels import ShiftInvariantKernel
+from sfumato.privacy.bits import SecureBits
+from sfumato.quantizers.base import Bound, Floats, Integers, Quantizer
+from sfumato.quantizers.box import Box
+from sfumato.quantizers.cosines import (
+    TABLE_BITS,
+    add_cosines,
+    add_pairs,
+    cosine_table,
+    cosine_terms,
+    pair_amplitudes,
+    pair_l1,
+    table_gain,
+)
+from sfumato.quantizers.phases import COLUMN_BLOCK, Phases
+
+LAYOUTS = ("phase", "pair")
+ROW_BLOCK = 256
+
+
+@dataclass(frozen=True, eq=False)
+class FourierQuantizer(Quantizer):
+    """Fourier features of a shift-invariant kernel; build it with `FourierQuantizer.draw`.
+
+    Attributes
+    ----------
+    phases : Phases
+        Public frequencies and offsets on integer grids.
+    layout : {"phase", "pair"}
+        One cosine with a random offset, or cosine and sine.
+    radius : int
+        Integer amplitude that no coordinate (phase) and no pair (pair) exceeds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato.kernels import Gaussian
+    >>> quantizer = FourierQuantizer.draw(Gaussian(1.0), dimension=2, terms=3, seed=7, layout="pair")
+    >>> quantizer.encode(np.zeros((1, 2))).shape
+    (1, 6)
+    """
+
+    phases: Phases
+    layout: str = "pair"
+    radius: int = 2**15 - 1
+
+    name = "fourier"
+
+    def __post_init__(self) -> None:
+        if self.layout not in LAYOUTS:
+            raise InputError(f"layout must be 'phase' or 'pair', got {self.layout!r}")
+
+    @classmethod
+    def draw(
+        cls,
+        kernel: ShiftInvariantKernel,
+        dimension: int,
+        terms: int,
+        seed: int,
+        *,
+        layout: str = "pair",
+        radius: int = 2**15 - 1,
+        bounds: Any = None,
+        outside: str = "clip",
+    ) -> FourierQuantizer:
+        """Draw public frequencies for a kernel and fit the integer grids to the bounds.
+
+        Parameters
+        ----------
+        kernel : ShiftInvariantKernel
+            The kernel to approximate.
+        dimension, terms : int
+            Columns of a point; number of frequencies.
+        seed : int
+            Public feature seed.
+        layout, radius
+            See the class.
+        bounds : pair, or one pair per column, optional
+            Public bounds. Without them a wide box around the origin is used (up to 2**17 bandwidths each way).
+        outside : {"clip", "drop"}
+            What to do with finite values outside the bounds.
+        """
+        return cls(Phases.draw(kernel, dimension, terms, seed, bounds, outside), layout, radius)
+
+    @property
+    def box(self) -> Box:
+        """The declared box."""
+        return self.phases.lattice.box
+
+    @property
+    def terms(self) -> int:
+        """Number of frequencies."""
+        return self.phases.terms
+
+    @property
+    def width(self) -> int:
+        """Coordinates per frequency."""
+        return 1 if self.layout == "phase" else 2
+
+    @property
+    def sparsity(self) -> int:
+        """Coordinates per frequency that one record touches: all of them."""
+        return self.width
+
+    @property
+    def bound(self) -> Bound:
+        """Bounds of one record, see the module's text."""
+        terms, radius = self.terms, self.radius
+        l1 = radius if self.layout == "phase" else pair_l1(radius)
+        return Bound(l1=terms * l1, l2_squared=terms * radius**2, largest=radius)
+
+    @cached_property
+    def _table(self) -> NDArray[np.int32]:
+        return cosine_table(self.radius)
+
+    @cached_property
+    def gain(self) -> float:
+        """Amplitude that decodes the integer cosines without bias."""
+        return table_gain(self._table)
+
+    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
+        """Integer features of the kept rows; pairs are interleaved (cos, sin, cos, sin, ...)."""
+        cells = self.phases.integers(rows) >> (self.phases.bits - TABLE_BITS)
+        if self.layout == "phase":
+            return self._table[cells].astype(np.int64)
+        quarter, mask = 1 << (TABLE_BITS - 2), (1 << TABLE_BITS) - 1
+        pairs = np.stack([self._table[cells], self._table[(cells - quarter) & mask]], axis=2)
+        return pairs.reshape(len(cells), self.size).astype(np.int64)
+
+    def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
+        """Add the rows' integers to `sums`: per block one exact matrix product, then one pass of table look-ups."""
+        block = self.phases.rows(min(ROW_BLOCK, len(rows)))
+        products = np.empty(len(block) * min(COLUMN_BLOCK, self.terms))
+        shift, total = self.phases.bits - TABLE_BITS, 0
+        add = add_cosines if self.layout == "phase" else add_pairs
+        for start in range(0, len(rows), ROW_BLOCK):
+            kept = self.phases.lattice.place(rows[start : start + ROW_BLOCK], block)
+            for index, columns in enumerate(self.phases.blocks):
+                count = columns.shape[1]
+                product = products[: kept * count].reshape(kept, count)
+                np.dot(block[:kept], columns, out=product)
+                first = index * COLUMN_BLOCK * self.width
+                add(product.view(np.int64), self._table, shift, sums[first : first + count * self.width])
+            total += kept
+        return total
+
+    def weights(self, Y: Floats) -> Floats:
+        """Weights g(y) in the layout of `encode`."""
+        angles = 2 * np.pi * self.phases.turns(Y)
+        if self.layout == "phase":
+            return np.asarray(np.cos(angles) * (2 / self.gain))
+        pairs = np.stack([np.cos(angles), np.sin(angles)], axis=2)
+        return pairs.reshape(len(Y), self.size) / self.gain
+
+    def term_values(self, Y: Floats, sums: Floats) -> Floats:
+        """One cosine a term, see `pair_amplitudes`."""
+        if self.layout == "phase":
+            lengths, shifts = 2 * sums, np.zeros(self.terms)
+        else:
+            lengths, shifts = pair_amplitudes(sums)
+        turns = self.phases.turns(Y)
+        cosine_terms(turns, lengths / self.gain, shifts)
+        return turns
+
+    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the public description."""
+        phases, stored = self.phases.to_document()
+        document = {
+            "quantizer": self.name,
+            "layout": self.layout,
+            "radius": self.radius,
+            "table_bits": TABLE_BITS,
+            "phases": phases,
+        }
+        return document, stored
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any) -> FourierQuantizer:
+        """Rebuild from a release."""
+        phases = Phases.from_document(document["phases"], arrays, kernel)
+        return cls(phases, str(document["layout"]), int(document["radius"]))

@@ -1,0 +1,246 @@
+"""A release: the public, immutable function that anyone may query for ever.
+
+It holds noisy integers, the public maps that read them, and the guarantee. Everything here is post-processing of what the
+mechanism published, so queries cost no privacy, however many and however chosen.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
+
+from sfumato import format as container
+from sfumato.decoders.montecarlo import montecarlo
+from sfumato.engines.threads import default_threads
+from sfumato.errors import InputError, ReleaseFileError
+from sfumato.kernels import Kernel, kernel_from_document
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.laws import NoiseLaw, law_from_document
+from sfumato.quantizers import Quantizer, quantizer_from_document
+from sfumato.quantizers.base import Floats, Integers
+from sfumato.storage import AtomicFile
+from sfumato.version import __version__
+
+if TYPE_CHECKING:
+    from sfumato.central.mechanism import Mechanism
+
+QUERY_BLOCK_TERMS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Count:
+    """The number of records as published: a noisy value with its variance, or the exact public n."""
+
+    value: int
+    variance: float
+    public: bool
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {"value": self.value, "variance": self.variance, "public": self.public}
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """A private density, ready to be queried.
+
+    Attributes
+    ----------
+    method : str
+        The mechanism's name.
+    guarantee : Guarantee
+        What is promised to every record.
+    kernel : Kernel or None
+        What similar means; None for a user's own kernel that a file cannot carry.
+    quantizer : Quantizer
+        The public maps.
+    values : ndarray of int64
+        The noisy sums.
+    noise : NoiseLaw
+        The law of the noise in `values`.
+    count : Count
+        The published number of records.
+    groups : int
+        J of the median of means.
+    parameters : mapping
+        Public parameters, for the record.
+    columns : tuple of str or None
+        Names of the points' columns.
+    """
+
+    method: str
+    guarantee: Guarantee
+    kernel: Kernel | None
+    quantizer: Quantizer
+    values: Integers
+    noise: NoiseLaw
+    count: Count
+    groups: int = 1
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    columns: tuple[str, ...] | None = None
+    version: str = __version__
+
+    def __post_init__(self) -> None:
+        if self.values.shape != (self.quantizer.size,):
+            raise ReleaseFileError(f"a release of {self.quantizer.size} sums holds {self.values.shape} values")
+        self.values.setflags(write=False)
+
+    @classmethod
+    def of(cls, mechanism: Mechanism, values: Integers, count: Count, columns: tuple[str, ...] | None = None) -> Release:
+        """Wrap what a mechanism published."""
+        return cls(
+            method=mechanism.method,
+            guarantee=mechanism.guarantee,
+            kernel=mechanism.kernel,
+            quantizer=mechanism.quantizer,
+            values=values,
+            noise=mechanism.noise,
+            count=count,
+            groups=mechanism.groups,
+            parameters=dict(mechanism.parameters),
+            columns=columns,
+        )
+
+    @property
+    def dimension(self) -> int:
+        """Columns of a query."""
+        return self.quantizer.dimension
+
+    @overload
+    def query(self, Y: ArrayLike, return_std: Literal[False] = False) -> Floats: ...
+    @overload
+    def query(self, Y: ArrayLike, return_std: Literal[True]) -> tuple[Floats, Floats]: ...
+    def query(self, Y: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
+        """Mean kernel value between the records and each query, not clipped.
+
+        Parameters
+        ----------
+        Y : array-like, shape (queries, dimension)
+            Query points, anywhere.
+        return_std : bool
+            Also return the standard error of each answer (noise, approximation and count).
+
+        Returns
+        -------
+        answers, or (answers, standard errors)
+        """
+        points = self._points(Y)
+        answers, errors = np.empty(len(points)), np.empty(len(points))
+        block = max(1, QUERY_BLOCK_TERMS // max(self.quantizer.terms, 1))
+        sums = self.values.astype(np.float64)
+        scale = self.count.value
+
+        def answer(start: int) -> None:
+            part = slice(start, start + block)
+            result = montecarlo(self.quantizer, sums, points[part], self.groups)
+            answers[part] = result.total / scale
+            errors[part] = np.sqrt(result.standard_error**2 + self.count.variance * answers[part] ** 2) / scale
+
+        with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(default_threads()) as pool:
+            list(pool.map(answer, range(0, len(points), block)))
+        return (answers, errors) if return_std else answers
+
+    def density(self, Y: ArrayLike) -> Floats:
+        """Mean kernel value clipped to [0, 1], where it must lie."""
+        return np.clip(self.query(Y), 0.0, 1.0)
+
+    def log_density(self, Y: ArrayLike) -> Floats:
+        """Log of the normalised density (integrating to one), in scikit-learn's units.
+
+        Answers that are not above their own standard error are noise; they are raised to it, so that the logarithm exists.
+        """
+        if self.kernel is None:
+            raise InputError("this release does not carry its kernel; rebuild it with the kernel to normalise")
+        answers, errors = self.query(Y, return_std=True)
+        floor = np.where(np.isfinite(errors) & (errors > 0), errors, np.finfo(np.float64).tiny)
+        return np.log(np.maximum(answers, floor)) - self.kernel.log_integral(self.dimension)
+
+    def _points(self, Y: ArrayLike) -> Floats:
+        try:
+            points = np.asarray(Y, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError("queries must be numbers, one row per query") from None
+        if points.ndim != 2 or points.shape[1] != self.dimension:
+            raise InputError(f"queries must have shape (queries, {self.dimension}), got {points.shape}")
+        if not np.isfinite(points).all():
+            raise InputError("queries must be finite numbers")
+        return points
+
+    def statement(self) -> str:
+        """Plain-language privacy statement."""
+        return self.guarantee.statement()
+
+    def describe(self) -> dict[str, Any]:
+        """Everything public about the release, as JSON values."""
+        document, _ = self.quantizer.to_document()
+        return {
+            "method": self.method,
+            "guarantee": self.guarantee.to_document(),
+            "kernel": None if self.kernel is None else self.kernel.to_document(),
+            "quantizer": document,
+            "noise": self.noise.to_document(),
+            "count": self.count.to_document(),
+            "groups": self.groups,
+            "parameters": dict(self.parameters),
+            "columns": None if self.columns is None else list(self.columns),
+            "written_by": f"sfumato {self.version}",
+        }
+
+    def __repr__(self) -> str:
+        name = "custom" if self.kernel is None else repr(self.kernel)
+        spread = math.sqrt(self.count.variance)
+        count = f"n = {self.count.value}" if self.count.public else f"n about {self.count.value} +- {spread:.0f}"
+        return f"<Release {self.method}: {name}, {self.dimension} columns, {count}; {self.guarantee}>"
+
+    def to_bytes(self) -> bytes:
+        """Return the file's content."""
+        _, stored = self.quantizer.to_document()
+        return container.encode(self.describe(), {"values": self.values, **stored})
+
+    def save(self, path: str | Path, overwrite: bool = False) -> None:
+        """Write the release to one file (atomically: a crash leaves the old file or the new one)."""
+        with AtomicFile(path, overwrite=overwrite) as file:
+            file.write(self.to_bytes())
+
+
+def load(path: str | Path) -> Release:
+    """Read a release from a file and check it.
+
+    Parameters
+    ----------
+    path : str or Path
+        A `.sfm` file.
+    """
+    return from_content(*container.decode(path))
+
+
+def from_content(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Release:
+    """Rebuild a release from its header and arrays; anything out of place is a `ReleaseFileError`."""
+    try:
+        kernel = None if header["kernel"] is None else kernel_from_document(header["kernel"])
+        return Release(
+            method=str(header["method"]),
+            guarantee=Guarantee.from_document(header["guarantee"]),
+            kernel=kernel,
+            quantizer=quantizer_from_document(header["quantizer"], arrays, kernel),
+            values=np.asarray(arrays["values"], dtype=np.int64),
+            noise=law_from_document(header["noise"]),
+            count=Count(int(header["count"]["value"]), float(header["count"]["variance"]), bool(header["count"]["public"])),
+            groups=int(header["groups"]),
+            parameters=dict(header["parameters"]),
+            columns=None if header["columns"] is None else tuple(map(str, header["columns"])),
+            version=str(header["written_by"]).removeprefix("sfumato "),
+        )
+    except ReleaseFileError:
+        raise
+    except (InputError, KeyError, TypeError, ValueError, OverflowError, AttributeError, json.JSONDecodeError) as problem:
+        raise ReleaseFileError(f"the release's header does not describe a release: {problem}") from problem

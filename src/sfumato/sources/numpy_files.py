@@ -1,0 +1,84 @@
+"""NumPy's own files: `.npy` memory mapped, `.npz` streamed out of its zip archive."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+
+from sfumato.errors import InputError
+from sfumato.sources.arrays import AnyArray, as_block, check_numeric, check_shape, open_array, sliced_source
+from sfumato.sources.base import Block, Source, readable
+from sfumato.sources.selection import Columns, choose, listing
+
+
+def open_npy(path: Path, columns: Columns | None) -> Source:
+    """Source over a `.npy` file in row or column order, of which only the pages of one batch are mapped at a time."""
+    origin = str(path)
+    with readable(origin), path.open("rb") as stream:
+        shape, fortran_order, dtype = _header(stream)
+        offset = stream.tell()
+    check_shape(shape, origin)
+    check_numeric(dtype, origin)
+    order: Literal["C", "F"] = "F" if fortran_order else "C"
+
+    def rows_between(start: int, stop: int) -> AnyArray:
+        # A new map each time: one that lived on would count every page ever touched as ours.
+        with readable(origin):
+            return np.asarray(np.memmap(path, dtype, "r", offset, shape, order)[start:stop])
+
+    rows_between(0, 0)  # mapping refuses a truncated file, here rather than in the middle of the rows
+    return sliced_source(shape, dtype, rows_between, columns, origin)
+
+
+def open_npz(path: Path, member: str | None, columns: Columns | None) -> Source:
+    """Source over one array of a `.npz` archive, compressed or not.
+
+    An array in row order is streamed. One in column order (`fortran_order`) has no row complete before its end, so
+    it is loaded whole.
+    """
+    origin = str(path) if member is None else f"{path}:{member}"
+    with readable(origin), zipfile.ZipFile(path) as archive:
+        entry = _entry(archive, member, path)
+        with archive.open(entry) as stream:
+            shape, fortran_order, dtype = _header(stream)
+    check_shape(shape, origin)
+    check_numeric(dtype, origin)
+    if fortran_order:
+        with readable(origin), np.load(path) as arrays:
+            return open_array(arrays[entry.removesuffix(".npy")], columns, origin)
+    chosen = choose(columns, None, shape[1], origin)
+
+    def read(rows: int) -> Iterator[Block]:
+        with readable(origin), zipfile.ZipFile(path) as archive, archive.open(entry) as stream:
+            _header(stream)
+            for start in range(0, shape[0], rows):
+                height = min(rows, shape[0] - start)
+                part = np.frombuffer(stream.read(height * shape[1] * dtype.itemsize), dtype).reshape(height, shape[1])
+                yield as_block(part if columns is None else part[:, chosen])
+
+    return Source(dimension=len(chosen), column_names=None, read=read, expected_rows=shape[0])
+
+
+def _entry(archive: zipfile.ZipFile, member: str | None, path: Path) -> str:
+    names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+    present = listing(map(repr, names)) or "none"
+    if member is not None and member not in names:
+        raise InputError(f"{path} has no array {member!r}; its arrays are {present}.")
+    if member is None and len(names) != 1:
+        example = names[0] if names else "NAME"
+        raise InputError(
+            f"{path} must hold one array, or one must be named as in '{path.name}:{example}'; its arrays are {present}."
+        )
+    return f"{member or names[0]}.npy"
+
+
+def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    version = np.lib.format.read_magic(stream)
+    reader = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
+    if reader is None:
+        raise InputError("Arrays with named fields are not rows of numbers. Save a plain 2-d array instead.")
+    return reader(stream)

@@ -1,0 +1,266 @@
+"""Write a file so that a reader sees the old content or the new one, never a part, and never loses it afterwards.
+
+Ledgers and releases are both written this way. The content goes to a temporary file in the folder of the target, is
+forced to disk, and takes the target's name in one step; then the folder is forced to disk. Space can be reserved first,
+so that a full disk is found before any budget is spent. A process that is killed leaves at worst a hidden file
+``.sfumato-*.tmp``, which can be deleted.
+
+Streams and devices (``/dev/stdout``, ``/dev/full``, a named pipe) have no old content to keep: they are written to
+directly.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+
+from sfumato.errors import InputError, StorageError
+
+Bytes = bytes | bytearray | memoryview
+
+_ADVICE = {
+    errno.ENOSPC: "the disk is full; free some space or choose another disk",
+    errno.EDQUOT: "your disk quota is used up; free some space or choose another disk",
+    errno.EFBIG: "the file would be larger than allowed here; raise the limit (ulimit -f) or choose another disk",
+    errno.EROFS: "the disk is read-only; choose another folder",
+    errno.EACCES: "permission denied; change the permissions or choose another folder",
+    errno.EPERM: "operation not permitted; change the permissions or choose another folder",
+    errno.ENOENT: "the folder does not exist; create it first",
+    errno.ENOTDIR: "a part of the path is a file, not a folder; correct the path",
+    errno.EPIPE: "the reader at the other end has closed",
+}
+_STREAM = re.compile(r"/dev/(?:fd/(\d+)|(stdout)|(stderr))")
+_NO_RESERVATION = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}  # what file systems without fallocate answer
+_NO_HARD_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+_ZEROS = bytes(1 << 20)
+
+
+@contextmanager
+def storage_errors(action: str, path: str | Path) -> Iterator[None]:
+    """Turn an `OSError` of the enclosed calls into a `StorageError` that says what to do.
+
+    Parameters
+    ----------
+    action : str
+        What was tried, such as ``"write"``.
+    path : str or Path
+        The file as the user knows it.
+
+    Examples
+    --------
+    >>> with storage_errors("read", "points.csv"):
+    ...     raise OSError(errno.EROFS, "unused")
+    Traceback (most recent call last):
+    sfumato.errors.StorageError: cannot read 'points.csv': the disk is read-only; choose another folder
+    """
+    try:
+        yield
+    except StorageError:
+        raise
+    except OSError as error:
+        reason = _ADVICE.get(error.errno or 0, error.strerror or str(error))
+        failure = StorageError(f"cannot {action} {str(path)!r}: {reason}")
+        failure.errno = error.errno
+        raise failure from error
+
+
+class AtomicFile:
+    """A file that appears whole, or not at all, when the ``with`` block ends.
+
+    Parameters
+    ----------
+    path : str or Path
+        The target. A symbolic link is followed: the file that it points to is replaced.
+    overwrite : bool
+        Whether an existing file may be replaced; its permissions are kept.
+
+    Raises
+    ------
+    InputError
+        If the target is a folder, or exists and `overwrite` is False.
+    StorageError
+        If the disk refuses. The target is then untouched and the temporary file removed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with AtomicFile(folder / "release.sfm") as file:
+    ...     file.reserve(1000)
+    ...     file.write(b"content")
+    >>> (folder / "release.sfm").read_bytes()
+    b'content'
+    """
+
+    def __init__(self, path: str | Path, overwrite: bool = False) -> None:
+        self.path = os.fspath(path)
+        self.overwrite = overwrite
+        self._target = self.path
+        self._temporary: str | None = None
+        self._descriptor = -1
+        self._reserved = 0
+        self._written = 0
+
+    def __enter__(self) -> AtomicFile:
+        with storage_errors("write", self.path):
+            try:
+                self._open()
+            except BaseException:
+                self._discard()
+                raise
+        return self
+
+    def _open(self) -> None:
+        stream = _STREAM.fullmatch(self.path)
+        if stream:
+            # Opening the name again would start at the beginning of a file that the shell may be appending to.
+            self._descriptor = os.dup(int(stream[1]) if stream[1] else 1 if stream[2] else 2)
+            return
+        mode = self._existing_mode()
+        if mode is not None and not stat.S_ISREG(mode):  # a character device or a named pipe
+            self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY)
+            return
+        self._target = os.path.realpath(self.path)
+        self._temporary = os.path.join(os.path.dirname(self._target), f".sfumato-{secrets.token_hex(8)}.tmp")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self._descriptor = os.open(self._temporary, flags, 0o666)
+        if mode is not None:
+            os.fchmod(self._descriptor, stat.S_IMODE(mode))
+
+    def _existing_mode(self) -> int | None:
+        """Type and permissions of the target, None if there is none; refuse what must not be replaced."""
+        if not self.path or "\0" in self.path:
+            raise InputError("the name of the file to write is empty or contains a zero byte; pass a path")
+        try:
+            mode = os.stat(self.path).st_mode
+        except FileNotFoundError:
+            if self.path.endswith(os.sep):
+                raise InputError(f"{self.path!r} names a folder; pass the path of a file") from None
+            return None
+        if stat.S_ISDIR(mode):
+            raise InputError(f"{self.path!r} is a folder; pass the path of a file in it")
+        if not (stat.S_ISREG(mode) or stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)):
+            raise InputError(f"{self.path!r} is a disk or a socket; pass the path of a file")
+        if stat.S_ISREG(mode) and not self.overwrite:
+            raise self._exists()
+        return mode
+
+    def _exists(self) -> InputError:
+        return InputError(f"{self.path!r} exists already; pass overwrite=True to replace it, or another path")
+
+    def reserve(self, size: int) -> None:
+        """Claim `size` bytes of disk before anything is written, so that a full disk shows now.
+
+        Parameters
+        ----------
+        size : int
+            An upper bound on what will be written; what is not used is given back. A device cannot reserve: it is
+            asked to take zero bytes, which one that takes nothing (``/dev/full``) refuses.
+        """
+        with storage_errors("write", self.path):
+            if self._temporary is None:
+                os.write(self._descriptor, b"")
+            elif size > self._reserved:
+                self._allocate(size)
+                self._reserved = size
+
+    def _allocate(self, size: int) -> None:
+        allocate: Callable[[int, int, int], None] | None = getattr(os, "posix_fallocate", None)
+        if allocate is not None:
+            try:
+                return allocate(self._descriptor, 0, size)
+            except OSError as error:
+                if error.errno not in _NO_RESERVATION:
+                    raise
+        os.lseek(self._descriptor, 0, os.SEEK_END)
+        for start in range(os.fstat(self._descriptor).st_size, size, len(_ZEROS)):
+            _write_all(self._descriptor, memoryview(_ZEROS)[: size - start])
+        os.fsync(self._descriptor)  # file systems that allocate late report a full disk only here
+        os.lseek(self._descriptor, self._written, os.SEEK_SET)
+
+    def write(self, data: Bytes) -> None:
+        """Append `data`.
+
+        Parameters
+        ----------
+        data : bytes, bytearray or memoryview
+            Written in full, or `StorageError` is raised.
+        """
+        view = memoryview(data).cast("B")
+        with storage_errors("write", self.path):
+            _write_all(self._descriptor, view)
+        self._written += len(view)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                with storage_errors("write", self.path):
+                    self._commit()
+        finally:
+            self._discard()
+
+    def _commit(self) -> None:
+        if self._temporary is None:
+            return self._close()
+        os.ftruncate(self._descriptor, self._written)
+        os.fsync(self._descriptor)
+        self._close()
+        if self.overwrite:
+            os.replace(self._temporary, self._target)
+        else:
+            self._link(self._temporary)
+        self._temporary = None
+        _sync_folder(os.path.dirname(self._target))
+
+    def _link(self, temporary: str) -> None:
+        """Take the target's name only if nobody took it meanwhile, which ``os.replace`` cannot promise."""
+        try:
+            os.link(temporary, self._target)
+        except FileExistsError:
+            raise self._exists() from None
+        except OSError as error:
+            if error.errno not in _NO_HARD_LINKS:
+                raise
+            os.replace(temporary, self._target)
+        else:
+            os.unlink(temporary)
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        os.close(descriptor)  # some network file systems report a full disk only here
+
+    def _discard(self) -> None:
+        """Leave no open descriptor and no temporary file; does nothing after a commit."""
+        if self._descriptor >= 0:
+            with suppress(OSError):
+                self._close()
+        if self._temporary is not None:
+            with suppress(OSError):
+                os.unlink(self._temporary)
+            self._temporary = None
+
+
+def _write_all(descriptor: int, view: memoryview) -> None:
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _sync_folder(folder: str) -> None:
+    """Make the new name itself durable; some file systems cannot, and say so with EINVAL."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+    finally:
+        os.close(descriptor)

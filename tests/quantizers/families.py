@@ -1,0 +1,46 @@
+"""Quantizers of every family, for tests that all of them must pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from sfumato.kernels import Gaussian, Laplacian
+from sfumato.quantizers import FourierQuantizer, Quantizer, ShardedFourier
+from sfumato.quantizers.phases import Phases
+
+
+class AssignedCoins:
+    """Coins that give each row the group chosen for it, so that a row keeps its group when rows move."""
+
+    def __init__(self, groups: np.ndarray) -> None:
+        self.groups, self.used = groups, 0
+
+    def below(self, bound: int, count: int) -> np.ndarray:
+        self.used += count
+        return self.groups[self.used - count : self.used] % bound
+
+
+def _phase() -> Quantizer:
+    return FourierQuantizer.draw(Gaussian(0.7), 5, 37, seed=1, layout="phase")
+
+
+def _pair() -> Quantizer:
+    return FourierQuantizer.draw(Gaussian([0.5, 1.0, 2.0, 0.1, 3.0]), 5, 37, seed=2, layout="pair", bounds=(-4, 4))
+
+
+def _heavy_tail() -> Quantizer:
+    return FourierQuantizer.draw(Laplacian(0.7), 5, 2500, seed=3, layout="phase", bounds=(-4, 4))
+
+
+def _sharded() -> Quantizer:
+    return ShardedFourier(Phases.draw(Gaussian(0.7), 5, 60, 4, (-3, 3)), per_group=10, radius=512)
+
+
+QUANTIZERS: dict[str, Callable[[], Quantizer]] = {
+    "phase": _phase,
+    "pair": _pair,
+    "heavy-tail": _heavy_tail,
+    "sharded": _sharded,
+}
