@@ -122,14 +122,14 @@ def decode(source: str | Path | Bytes) -> tuple[dict[str, Any], dict[str, Array]
 def _read(path: str | Path) -> bytes:
     with storage_errors("read", path):
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not block here
+            status = os.stat(path)
         except (FileNotFoundError, ValueError):
             raise InputError(f"there is no file {str(path)!r}; check the path") from None
-        with open(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise ReleaseFileError("not a release: it is a folder or a device, not a file")
+        if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait, and a device may never end
+            raise ReleaseFileError("not a release: it is a folder or a device, not a file")
+        with open(path, "rb") as file:
             start = file.read(_START.size)
-            _header_length(start, os.fstat(descriptor).st_size)  # a large file of another kind is not read further
+            _header_length(start, status.st_size)  # a large file of another kind is not read further
             return start + file.read()
 
 
@@ -146,7 +146,9 @@ def _decode(data: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
         raise ReleaseFileError("damaged: in its header, 'arrays' must be a list and 'content' an object")
     start = _aligned(header_end)
     _check_entries(entries, available=body_end - start)
-    arrays, position = {}, header_end
+    if any(data[header_end:start]):
+        raise ReleaseFileError("damaged: the bytes between header and arrays must be zero")
+    arrays, position = {}, start
     for entry in entries:
         first = start + entry["offset"]
         if any(data[position:first]):

@@ -106,7 +106,8 @@ class PrivateKDE(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.feature_seed = feature_seed
         self.random_state = random_state
 
-    def fit(self, X: Any, y: object = None, *, progress: Progress | None = None, threads: int | None = None) -> PrivateKDE:
+    def fit(self, X: Any, y: object = None, *, progress: Progress | None = None, threads: int | None = None) ->
+    PrivateKDE:
         """Release the density of X: an array, data frame, Arrow table, path, source, or iterator of batches.
 
         All parameters are checked before the ledger is charged; values are never an error (see `Box`).

@@ -1,7 +1,7 @@
 """A release: the public, immutable function that anyone may query for ever.
 
-It holds noisy integers, the public maps that read them, and the guarantee. Everything here is post-processing of what the
-mechanism published, so queries cost no privacy, however many and however chosen.
+It holds noisy integers, the public maps that read them, and the guarantee. Everything here is post-processing of what
+the mechanism published, so queries cost no privacy, however many and however chosen.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sfumato import format as container
 from sfumato.decoders.montecarlo import montecarlo
 from sfumato.engines.threads import default_threads
 from sfumato.errors import InputError, ReleaseFileError
-from sfumato.kernels import Kernel, kernel_from_document
+from sfumato.kernels import Kernel, ShiftInvariantKernel, kernel_from_document
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.laws import NoiseLaw, law_from_document
 from sfumato.quantizers import Quantizer, quantizer_from_document
@@ -60,7 +60,9 @@ class Release:
     guarantee : Guarantee
         What is promised to every record.
     kernel : Kernel or None
-        What similar means; None for a user's own kernel that a file cannot carry.
+        What similar means; None for a user's own kernel read from a file, which cannot carry it.
+    kernel_document : mapping
+        The kernel's description.
     quantizer : Quantizer
         The public maps.
     values : ndarray of int64
@@ -80,6 +82,7 @@ class Release:
     method: str
     guarantee: Guarantee
     kernel: Kernel | None
+    kernel_document: Mapping[str, Any]
     quantizer: Quantizer
     values: Integers
     noise: NoiseLaw
@@ -95,12 +98,14 @@ class Release:
         self.values.setflags(write=False)
 
     @classmethod
-    def of(cls, mechanism: Mechanism, values: Integers, count: Count, columns: tuple[str, ...] | None = None) -> Release:
+    def of(cls, mechanism: Mechanism, values: Integers, count: Count, columns: tuple[str, ...] | None = None) ->
+    Release:
         """Wrap what a mechanism published."""
         return cls(
             method=mechanism.method,
             guarantee=mechanism.guarantee,
             kernel=mechanism.kernel,
+            kernel_document=mechanism.kernel.to_document(),
             quantizer=mechanism.quantizer,
             values=values,
             noise=mechanism.noise,
@@ -156,13 +161,14 @@ class Release:
     def log_density(self, Y: ArrayLike) -> Floats:
         """Log of the normalised density (integrating to one), in scikit-learn's units.
 
-        Answers that are not above their own standard error are noise; they are raised to it, so that the logarithm exists.
+        Answers that are not above their own standard error are noise; they are raised to it, so that the logarithm
+        exists.
         """
-        if self.kernel is None:
-            raise InputError("this release does not carry its kernel; rebuild it with the kernel to normalise")
+        if not isinstance(self.kernel, ShiftInvariantKernel):
+            raise InputError("a normalised density needs a shift-invariant kernel that the release carries; use query")
         answers, errors = self.query(Y, return_std=True)
         floor = np.where(np.isfinite(errors) & (errors > 0), errors, np.finfo(np.float64).tiny)
-        return np.log(np.maximum(answers, floor)) - self.kernel.log_integral(self.dimension)
+        return np.asarray(np.log(np.maximum(answers, floor)) - self.kernel.log_integral(self.dimension))
 
     def _points(self, Y: ArrayLike) -> Floats:
         try:
@@ -185,7 +191,7 @@ class Release:
         return {
             "method": self.method,
             "guarantee": self.guarantee.to_document(),
-            "kernel": None if self.kernel is None else self.kernel.to_document(),
+            "kernel": dict(self.kernel_document),
             "quantizer": document,
             "noise": self.noise.to_document(),
             "count": self.count.to_document(),
@@ -196,7 +202,7 @@ class Release:
         }
 
     def __repr__(self) -> str:
-        name = "custom" if self.kernel is None else repr(self.kernel)
+        name = repr(self.kernel) if self.kernel is not None else f"kernel {self.kernel_document.get('name')!r}"
         spread = math.sqrt(self.count.variance)
         count = f"n = {self.count.value}" if self.count.public else f"n about {self.count.value} +- {spread:.0f}"
         return f"<Release {self.method}: {name}, {self.dimension} columns, {count}; {self.guarantee}>"
@@ -226,11 +232,12 @@ def load(path: str | Path) -> Release:
 def from_content(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Release:
     """Rebuild a release from its header and arrays; anything out of place is a `ReleaseFileError`."""
     try:
-        kernel = None if header["kernel"] is None else kernel_from_document(header["kernel"])
+        kernel = None if header["kernel"]["kernel"] == "custom" else kernel_from_document(header["kernel"])
         return Release(
             method=str(header["method"]),
             guarantee=Guarantee.from_document(header["guarantee"]),
             kernel=kernel,
+            kernel_document=dict(header["kernel"]),
             quantizer=quantizer_from_document(header["quantizer"], arrays, kernel),
             values=np.asarray(arrays["values"], dtype=np.int64),
             noise=law_from_document(header["noise"]),
@@ -242,5 +249,6 @@ def from_content(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Rel
         )
     except ReleaseFileError:
         raise
-    except (InputError, KeyError, TypeError, ValueError, OverflowError, AttributeError, json.JSONDecodeError) as problem:
+    except (InputError, KeyError, TypeError, ValueError, OverflowError, AttributeError, json.JSONDecodeError) as
+    problem:
         raise ReleaseFileError(f"the release's header does not describe a release: {problem}") from problem

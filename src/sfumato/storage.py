@@ -91,11 +91,11 @@ class AtomicFile:
     Examples
     --------
     >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> with AtomicFile(folder / "release.sfm") as file:
-    ...     file.reserve(1000)
-    ...     file.write(b"content")
-    >>> (folder / "release.sfm").read_bytes()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with AtomicFile(f"{folder}/release.sfm") as file:
+    ...         file.reserve(1000)
+    ...         file.write(b"content")
+    ...     Path(folder, "release.sfm").read_bytes()
     b'content'
     """
 
@@ -153,7 +153,10 @@ class AtomicFile:
         return mode
 
     def _exists(self) -> InputError:
-        return InputError(f"{self.path!r} exists already; pass overwrite=True to replace it, or another path")
+        return InputError(
+            f"{self.path!r} exists already; pass another path, or overwrite=True (--force on the command line) to "
+            "replace it"
+        )
 
     def reserve(self, size: int) -> None:
         """Claim `size` bytes of disk before anything is written, so that a full disk shows now.

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import InputError
@@ -66,11 +66,13 @@ def test_one_line(guarantee: Guarantee, line: str) -> None:
     assert str(guarantee) == line
 
 
+@settings(deadline=None)
 @given(guarantees())
 def test_one_line_has_no_line_break(guarantee: Guarantee) -> None:
     assert len(str(guarantee).splitlines()) == 1
 
 
+@settings(deadline=None)
 @given(guarantees())
 def test_round_trip_through_json(guarantee: Guarantee) -> None:
     assert Guarantee.from_document(json.loads(json.dumps(guarantee.to_document()))) == guarantee
@@ -181,6 +183,7 @@ def test_statement_of_a_meaningless_epsilon_says_so() -> None:
     assert "promises almost nothing" in replace(CENTRAL, epsilon=Fraction(1000)).statement()
 
 
+@settings(deadline=None)
 @given(st.fractions(min_value=Fraction(1, 1000), max_value=20, max_denominator=10**6))
 def test_printed_factor_is_never_too_small(epsilon: Fraction) -> None:
     match = re.search(r"a factor of ([0-9.]+) \(e", replace(CENTRAL, epsilon=epsilon).statement())
@@ -189,6 +192,7 @@ def test_printed_factor_is_never_too_small(epsilon: Fraction) -> None:
     assert math.exp(epsilon) <= printed <= math.exp(epsilon) * 1.0011
 
 
+@settings(deadline=None)
 @given(st.fractions(min_value=Fraction(1, 10**30), max_value=10**7))
 def test_amounts_are_exact_or_rounded_to_the_safe_side(amount: Fraction) -> None:
     up, down = amount_text(amount), amount_text(amount, ROUND_FLOOR)
@@ -205,6 +209,7 @@ def test_a_promise_is_not_rounded(value: object) -> None:
     assert promised_epsilon(value) == Fraction(123456789, 10**9)  # type: ignore[arg-type]
 
 
+@settings(deadline=None)
 @given(epsilons)
 def test_fractions_survive_as_promises_and_as_text(epsilon: Fraction) -> None:
     assert promised_epsilon(epsilon) == epsilon

@@ -1,7 +1,7 @@
 """The curator's run: check the budget, sum exactly, charge the ledger, then draw the noise.
 
-Order matters. Nothing is charged for a run that fails or is interrupted while it sums. The charge is on disk before the first
-noise is drawn, so no release can exist that the ledger does not show. The count is bought first.
+Order matters. Nothing is charged for a run that fails or is interrupted while it sums. The charge is on disk before
+the first noise is drawn, so no release can exist that the ledger does not show. The count is bought first.
 """
 
 from __future__ import annotations

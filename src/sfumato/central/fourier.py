@@ -1,17 +1,18 @@
 """`fourier`: sharded Fourier pairs with disc noise, the default in many dimensions (pure epsilon).
 
-Source: the LSQ mechanism of 000_373b91ba792b499d.txt with three changes: pairs (cos, sin) instead of a random offset; noise shaped like
-the product of discs in which a record's pairs lie (`privacy.body`) instead of Laplace noise; and groups (`quantizers.sharded`),
-so that a record pays for m_g pairs and touches only those.
+Source: the LSQ mechanism of 000_373b91ba792b499d.txt with three changes: pairs (cos, sin) instead of a random offset;
+noise shaped like the product of discs in which a record's pairs lie (`privacy.body`) instead of Laplace noise; and
+groups (`quantizers.sharded`), so that a record pays for m_g pairs and touches only those.
 
-Guarantee. Given the records' coins, which are independent of each other and of the data, adding or removing a record changes the
-sums of one group by a vector v with every pair in the disc of radius s. Disc noise of rate e_f / s makes that group's output
-e_f-DP; the other groups' outputs do not change in law, and every group, empty or not, gets noise. Averaging over the coins keeps
-the bound (quasi-convexity). Replacing a record changes two groups by one disc each or one group by two: rate e_f / (2 s)
-covers both. The count at e_c composes to epsilon.
+Guarantee. Given the records' coins, which are independent of each other and of the data, adding or removing a record
+changes the sums of one group by a vector v with every pair in the disc of radius s. Disc noise of rate e_f / s makes
+that group's output e_f-DP; the other groups' outputs do not change in law, and every group, empty or not, gets noise.
+Averaging over the coins keeps the bound (quasi-convexity). Replacing a record changes two groups by one disc each or
+one group by two: rate e_f / (2 s) covers both. The count at e_c composes to epsilon.
 
 Error of one answer, m = G m_g pairs, f = 1 (add/remove) or 2 (replace), P the mean kernel value:
-MSE = P / (2 m) + kappa m f^2 / (e_f n)^2 + 1 / (2 n m_g) + (P sd(count) / n)^2, kappa = (2 m_g + 1)(2 m_g + 2) / (4 m_g^2).
+MSE = P / (2 m) + kappa m f^2 / (e_f n)^2 + 1 / (2 n m_g) + (P sd(count) / n)^2, kappa = (2 m_g + 1)(2 m_g + 2) / (4
+m_g^2).
 """
 
 from __future__ import annotations
@@ -19,15 +20,14 @@ from __future__ import annotations
 import math
 
 from sfumato.central.mechanism import Mechanism
-from sfumato.central.request import Request
-from sfumato.errors import InputError
+from sfumato.central.method import Method, Prediction
+from sfumato.central.request import TYPICAL_DENSITY, Request
 from sfumato.kernels import ShiftInvariantKernel
 from sfumato.privacy.body import DiscNoise
 from sfumato.quantizers.phases import Phases
 from sfumato.quantizers.sharded import ShardedFourier
 
 NAME = "fourier"
-TYPICAL_DENSITY = 0.02
 MOST_PAIRS = 2**15
 PER_GROUP = 20
 RADIUS = 2**9
@@ -50,24 +50,42 @@ def predicted_rmse(pairs: int, per_group: int, epsilon: float, n: float, density
     return math.sqrt(density / (2 * pairs) + noise + sampling)
 
 
-def build(request: Request) -> Mechanism:
-    """Choose the number of groups from the request and draw the features."""
-    request.check_options("n_features", "per_group")
+def refuse(request: Request) -> str | None:
+    """Why this method does not apply."""
     if request.delta:
-        raise InputError("this method is pure: pass delta=0")
+        return "it is a pure mechanism: pass delta=0, or use fourier-gaussian"
     if not isinstance(request.kernel, ShiftInvariantKernel):
-        raise InputError(f"fourier needs a shift-invariant kernel, got {request.kernel.name}")
+        return f"it needs a shift-invariant kernel, not {request.kernel.name}"
+    return None
+
+
+def _sizes(request: Request) -> tuple[int, int]:
+    request.check_options("n_features", "per_group")
     best = best_pairs(float(request.feature_epsilon), request.n, factor=request.factor)
     wanted = request.positive_option("n_features", min(best, MOST_PAIRS))
     per_group = min(request.positive_option("per_group", PER_GROUP), wanted)
-    pairs = per_group * max(1, round(wanted / per_group))
+    return per_group * max(1, round(wanted / per_group)), per_group
+
+
+def predict(request: Request, density: float) -> Prediction:
+    """Predict error and cost."""
+    pairs, per_group = _sizes(request)
+    rmse = predicted_rmse(pairs, per_group, float(request.feature_epsilon), request.n, density, request.factor)
+    return Prediction(
+        rmse=math.sqrt(rmse**2 + request.count_error(density)),
+        integers=2 * pairs,
+        work_per_record=float(per_group * request.dimension),
+        work_per_query=float(pairs * request.dimension),
+        parameters={"n_features": pairs, "per_group": per_group},
+    )
+
+
+def build(request: Request) -> Mechanism:
+    """Choose the number of groups from the request and draw the features."""
+    pairs, per_group = _sizes(request)
+    assert isinstance(request.kernel, ShiftInvariantKernel)
     phases = Phases.draw(
-        request.kernel,
-        request.dimension,
-        pairs,
-        request.feature_seed,
-        request.bounds,
-        str(request.options.get("outside", "clip")),
+        request.kernel, request.dimension, pairs, request.feature_seed, request.bounds, request.outside
     )
     quantizer = ShardedFourier(phases, per_group, RADIUS)
     return Mechanism(
@@ -79,3 +97,6 @@ def build(request: Request) -> Mechanism:
         guarantee=request.guarantee(quantizer.box.condition()),
         parameters={"n_features": pairs, "per_group": per_group, "n_hint": request.n},
     )
+
+
+METHOD = Method(NAME, "sharded Fourier pairs with disc noise", refuse, predict, build)

@@ -1,16 +1,16 @@
 """`lsq-rff`: random Fourier features with Laplace noise, as published.
 
-Source: Algorithm 1 with section 3.1 of 000_373b91ba792b499d.txt. I single-phase features, independent Laplace noise on every sum,
-answers by the mean or a median of J means. Here on integers, with the count paid for (the paper divides by n as if it were
-public under add/remove neighbours).
+Source: Algorithm 1 with section 3.1 of 000_373b91ba792b499d.txt. I single-phase features, independent Laplace noise
+on every sum, answers by the mean or a median of J means. Here on integers, with the count paid for (the paper divides
+by n as if it were public under add/remove neighbours).
 
 Guarantee. One record changes every integer sum by at most r, so the vector by at most l1 = I r (2 I r when a record is
-replaced). Discrete Laplace noise of rate e_f / l1 on each coordinate multiplies the probability of any output by at most
-exp(rate * l1) = exp(e_f); the count at e_c composes to e_f + e_c = epsilon.
+replaced). Discrete Laplace noise of rate e_f / l1 on each coordinate multiplies the probability of any output by at
+most exp(rate * l1) = exp(e_f); the count at e_c composes to e_f + e_c = epsilon.
 
-Error. With P the mean kernel value: MSE = P / I + 4 I f^2 / (e_f n)^2 + (P sd(count) / n)^2, f = 1 (add/remove) or 2 (replace).
-The first term is Var(2 cos(w.x + b) cos(w.y + b)) summed over the data, at most; the second is the Laplace variance
-2 (I r / e_f)^2 times the mean square 2 of the weights 2 cos / r, over I.
+Error. With P the mean kernel value: MSE = P / I + 4 I f^2 / (e_f n)^2 + (P sd(count) / n)^2, f = 1 (add/remove) or 2
+(replace). The first term is Var(2 cos(w.x + b) cos(w.y + b)) summed over the data, at most; the second is the Laplace
+variance 2 (I r / e_f)^2 times the mean square 2 of the weights 2 cos / r, over I.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from __future__ import annotations
 import math
 
 from sfumato.central.mechanism import Mechanism
-from sfumato.central.request import Request
+from sfumato.central.method import Method, Prediction
+from sfumato.central.request import TYPICAL_DENSITY, Request
 from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.quantizers import FourierQuantizer
 
 NAME = "lsq-rff"
-TYPICAL_DENSITY = 0.02
 MOST_FEATURES = 20_000
 RADIUS = 2**15 - 1
 
@@ -40,18 +40,38 @@ def predicted_rmse(features: int, epsilon: float, n: float, density: float, fact
     return math.sqrt(density / features + 4 * features * factor**2 / (epsilon * n) ** 2)
 
 
-def build(request: Request) -> Mechanism:
-    """Choose I from the request and draw the features."""
-    request.check_options("n_features", "groups")
+def refuse(request: Request) -> str | None:
+    """Why this method does not apply."""
     if request.delta:
-        raise InputError("lsq-rff is a pure mechanism: pass delta=0")
+        return "it is a pure mechanism: pass delta=0"
     if not isinstance(request.kernel, ShiftInvariantKernel):
-        raise InputError(f"lsq-rff needs a shift-invariant kernel, got {request.kernel.name}")
+        return f"it needs a shift-invariant kernel, not {request.kernel.name}"
+    return None
+
+
+def _sizes(request: Request) -> tuple[int, int]:
+    request.check_options("n_features", "groups")
     best = best_features(float(request.feature_epsilon), request.n, factor=request.factor)
     features = request.positive_option("n_features", min(best, MOST_FEATURES))
     groups = request.positive_option("groups", 1)
     if groups > features:
         raise InputError(f"groups ({groups}) must not exceed n_features ({features})")
+    return features, groups
+
+
+def predict(request: Request, density: float) -> Prediction:
+    """Predict error and cost; a median of J > 1 means has about pi / 2 times the variance."""
+    features, groups = _sizes(request)
+    rmse = predicted_rmse(features, float(request.feature_epsilon), request.n, density, request.factor)
+    variance = rmse**2 * (math.pi / 2 if groups > 1 else 1) + request.count_error(density)
+    work = float(features * request.dimension)
+    return Prediction(math.sqrt(variance), features, work, work, {"n_features": features, "groups": groups})
+
+
+def build(request: Request) -> Mechanism:
+    """Choose I from the request and draw the features."""
+    features, groups = _sizes(request)
+    assert isinstance(request.kernel, ShiftInvariantKernel)
     quantizer = FourierQuantizer.draw(
         request.kernel,
         request.dimension,
@@ -60,7 +80,7 @@ def build(request: Request) -> Mechanism:
         layout="phase",
         radius=RADIUS,
         bounds=request.bounds,
-        outside=str(request.options.get("outside", "clip")),
+        outside=request.outside,
     )
     return Mechanism(
         method=NAME,
@@ -72,3 +92,6 @@ def build(request: Request) -> Mechanism:
         groups=groups,
         parameters={"n_features": features, "groups": groups, "n_hint": request.n},
     )
+
+
+METHOD = Method(NAME, "Fourier features with Laplace noise, as published", refuse, predict, build)

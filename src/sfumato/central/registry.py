@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from sfumato.central import fourier, lsq_rff
+from sfumato.central import fourier, fourier_gaussian, lsq_rff
 from sfumato.central.mechanism import Mechanism
-from sfumato.central.request import Request
+from sfumato.central.method import Method
+from sfumato.central.request import TYPICAL_DENSITY, Request
 from sfumato.errors import InputError
 
-METHODS: dict[str, Callable[[Request], Mechanism]] = {
-    fourier.NAME: fourier.build,
-    lsq_rff.NAME: lsq_rff.build,
+METHODS: dict[str, Method] = {
+    method.name: method for method in (fourier.METHOD, fourier_gaussian.METHOD, lsq_rff.METHOD)
 }
 
 
+def choose(request: Request, density: float = TYPICAL_DENSITY) -> str:
+    """Name the method with the least predicted error among those that apply (a data-free choice)."""
+    applicable = [method for method in METHODS.values() if method.refuse(request) is None]
+    if not applicable:
+        reasons = "; ".join(f"{method.name}: {method.refuse(request)}" for method in METHODS.values())
+        raise InputError(f"no method applies to this request ({reasons})")
+    # Options that only one method knows are for a method asked for by name; "auto" chooses by the general ones.
+    return min(applicable, key=lambda method: method.predict(request.without_own_options(), density).rmse).name
+
+
 def build(method: str, request: Request) -> Mechanism:
-    """Build the named mechanism; "auto" lets the plan choose."""
+    """Build the named mechanism; "auto" takes the one with the least predicted error."""
     if method == "auto":
-        method = fourier.NAME
+        method = choose(request)
     if method not in METHODS:
         raise InputError(f"unknown method {method!r}; known are auto, {', '.join(sorted(METHODS))}")
-    return METHODS[method](request)
+    reason = METHODS[method].refuse(request)
+    if reason is not None:
+        raise InputError(f"{method} does not apply: {reason}")
+    return METHODS[method].build(request)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -13,7 +13,10 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.privacy.rational import exact_epsilon
 
+GENERAL_OPTIONS = ("count_share", "outside")
 COUNT_SHARE = Fraction(1, 20)
+# The papers' bandwidths give mean kernel values near this; sizes chosen for it are within 12 % of the best for a
+# fourfold other one. TYPICAL_DENSITY = 0.02
 
 
 @dataclass(frozen=True)
@@ -76,14 +79,28 @@ class Request:
         """Noise of the count, which one record changes by 1; None when n is public."""
         return None if self.neighbours == "replace" else DiscreteLaplace(self.count_epsilon)
 
+    def count_error(self, density: float) -> float:
+        """Variance that dividing by the noisy count adds to an answer of size `density`."""
+        law = self.count_law
+        return 0.0 if law is None else law.variance * (density / self.n) ** 2
+
     @property
     def factor(self) -> int:
         """How many records' features differ between neighbours: replacing one removes a record and adds another."""
         return 2 if self.neighbours == "replace" else 1
 
+    def without_own_options(self) -> Request:
+        """Return the same request without the options that only one method knows."""
+        return replace(self, options={name: self.options[name] for name in GENERAL_OPTIONS if name in self.options})
+
+    @property
+    def outside(self) -> str:
+        """What happens to finite values outside the bounds."""
+        return str(self.options.get("outside", "clip"))
+
     def check_options(self, *known: str) -> None:
         """Refuse options that the method does not know."""
-        allowed = {"count_share", "outside", *known}
+        allowed = {*GENERAL_OPTIONS, *known}
         unknown = sorted(set(self.options) - allowed)
         if unknown:
             raise InputError(f"unknown option {unknown[0]!r}; this method knows {', '.join(sorted(allowed))}")

@@ -44,7 +44,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="New here? [bold]sfumato demo --output demo[/] makes up some data and shows every step on it.\n\n"
-    "Exit codes: 0 done, 2 wrong input, 3 refused by the ledger, 4 damaged release, 5 the disk refused, 130 interrupted.",
+    "Exit codes: 0 done, 2 wrong input, 3 refused by the ledger, 4 damaged release, 5 the disk refused, "
+    "130 interrupted.",
 )
 
 

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from sfumato.privacy.ledger import Ledger
     from sfumato.sources import Source
 
-BOUNDS_FORMS = "--bounds 0,10 for all columns, --bounds '0,10;-5,5' for one pair per column, or --bounds NAME=0,10 repeated"
+BOUNDS_FORMS = (
+    "--bounds 0,10 for all columns, --bounds '0,10;-5,5' for one pair per column, or --bounds NAME=0,10 repeated"
+)
+POINTS = "Points"
+JSON_HELP = "Print one JSON document instead of text."
+LEDGER_HELP = "The ledger file; 'sfumato ledger path' shows the default."
 
 DataArgument = Annotated[
     str,
@@ -36,6 +41,7 @@ ColumnsOption = Annotated[
         metavar="A,B,...",
         help="Columns that make up a point, in this order: names, or positions from 0 in .npy and .npz files. "
         "All columns by default.",
+        rich_help_panel=POINTS,
     ),
 ]
 BoundsOption = Annotated[
@@ -45,13 +51,11 @@ BoundsOption = Annotated[
         metavar="LO,HI",
         help="Public bounds, never read off the data: LO,HI for all columns, 'LO,HI;LO,HI' for one pair per column, "
         "or NAME=LO,HI repeated.",
+        rich_help_panel=POINTS,
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
-LedgerOption = Annotated[
-    Path | None,
-    typer.Option("--ledger", metavar="PATH", help="The ledger file; `sfumato ledger path` shows the default."),
-]
+JsonOption = Annotated[bool, typer.Option("--json", help=JSON_HELP)]
+LedgerOption = Annotated[Path | None, typer.Option("--ledger", metavar="PATH", help=LEDGER_HELP)]
 
 
 def parse_columns(text: str | None, data: str) -> list[str | int] | None:
@@ -122,7 +126,9 @@ def _named_bounds(texts: Sequence[str], source: Source) -> list[list[float]]:
         pairs[name] = _pair(pair)
     missing = [name for name in names if name not in pairs]
     if missing:
-        raise InputError(f"--bounds leaves out the column {missing[0]!r}; pass NAME=LO,HI for each of {', '.join(names)}")
+        raise InputError(
+            f"--bounds leaves out the column {missing[0]!r}; pass NAME=LO,HI for each of {', '.join(names)}"
+        )
     return [pairs[name] for name in names]
 
 

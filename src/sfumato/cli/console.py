@@ -15,7 +15,18 @@ out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 # The library's errors name its arguments; on the command line the same things are flags.
-_FLAGS = ("bandwidth", "bounds", "columns", "delta", "epsilon", "feature_seed", "method", "n_hint", "neighbours", "options")
+_FLAGS = (
+    "bandwidth",
+    "bounds",
+    "columns",
+    "delta",
+    "epsilon",
+    "feature_seed",
+    "method",
+    "n_hint",
+    "neighbours",
+    "options",
+)
 _ARGUMENT = re.compile(rf"\b({'|'.join(_FLAGS)})=(?=(.)?)")
 
 
@@ -72,9 +83,5 @@ def size_text(size: int) -> str:
     """
     if size < 1000:
         return f"{size} bytes"
-    number = float(size)
-    for unit in ("kB", "MB", "GB"):
-        number /= 1000
-        if number < 1000:
-            break
-    return f"{number:.3g} {unit}"
+    power = 1 if size < 10**6 else 2 if size < 10**9 else 3
+    return f"{size / 1000**power:.3g} {('kB', 'MB', 'GB')[power - 1]}"

@@ -26,7 +26,7 @@ DATASET_HELP = "The data set's name, or the path of its file."
 
 @app.command(epilog="[bold]Example[/]: sfumato ledger show trips.csv")
 def show(
-    dataset: Annotated[str | None, typer.Argument(metavar="[DATASET]", help=DATASET_HELP, show_default=False)] = None,
+    dataset: Annotated[str | None, typer.Argument(metavar="DATASET", help=DATASET_HELP, show_default=False)] = None,
     ledger: LedgerOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -1,15 +1,11 @@
 """`sfumato release`: from a file of points to a private density.
 
-The order keeps the budget safe. Everything that can be refused is refused first, the output's space is reserved, the sum
-runs, the ledger is charged, and only then is noise drawn and the file written. Until the charge an interrupt costs
-nothing; once the release is paid for, an interrupt waits until it is on disk.
+What the flags say is turned into a `PrivateKDE`; `making` runs it and writes the file.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,11 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.cli.arguments import (
+    JSON_HELP,
+    LEDGER_HELP,
+    POINTS,
     BoundsOption,
     ColumnsOption,
     DataArgument,
-    JsonOption,
-    LedgerOption,
     dataset_name,
     open_ledger,
     parse_bandwidth,
@@ -29,18 +26,14 @@ from sfumato.cli.arguments import (
     parse_columns,
     parse_options,
 )
-from sfumato.cli.console import complain, err, facts, print_json, say, size_text, warn
-from sfumato.cli.interrupts import Interrupts
+from sfumato.cli.console import facts, print_json, say, size_text, warn
 from sfumato.cli.ledger import account_document, standing_text
-from sfumato.errors import InputError, StorageError
-from sfumato.storage import AtomicFile
+from sfumato.cli.making import make_release
+from sfumato.errors import InputError
 
 if TYPE_CHECKING:
-    from sfumato.engines.threads import Progress
-    from sfumato.kde import PrivateKDE
     from sfumato.privacy.ledger import Account
     from sfumato.release import Release
-    from sfumato.sources import Source
 
 EXAMPLES = (
     "[bold]Example[/]: trips.csv has the columns lon and lat, and about 100,000 people in it:\n\n"
@@ -48,27 +41,28 @@ EXAMPLES = (
     "--bounds lon=4.7,5.1 --bounds lat=52.2,52.5"
 )
 
-NEEDED, POINTS, PRIVACY, RUN = "Needed, and never read off the data", "Points", "Privacy", "Run and output"
+NEEDED, PRIVACY, RUN = "Needed, and never read off the data", "Privacy", "Run and output"
 
 
 class Neighbours(StrEnum):
     """Neighbouring relations, as flags' values."""
 
-    add_remove = "add-remove"
-    replace = "replace"
+    ADD_REMOVE = "add-remove"
+    REPLACE = "replace"
 
 
 class Outside(StrEnum):
     """What happens to values beyond the bounds, as flags' values."""
 
-    clip = "clip"
-    drop = "drop"
+    CLIP = "clip"
+    DROP = "drop"
 
 
 def release(
     data: DataArgument,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="OUT.sfm", help="The file to write.", rich_help_panel=NEEDED)
+        Path | None,
+        typer.Option("-o", "--output", metavar="OUT.sfm", help="The file to write.", rich_help_panel=NEEDED),
     ] = None,
     bandwidth: Annotated[
         str | None,
@@ -106,7 +100,7 @@ def release(
     bounds: BoundsOption = None,
     outside: Annotated[
         Outside, typer.Option(help="What happens to finite values beyond the bounds.", rich_help_panel=POINTS)
-    ] = Outside.clip,
+    ] = Outside.CLIP,
     kernel: Annotated[
         str, typer.Option(metavar="NAME", help="gaussian, laplacian, cauchy, ...", rich_help_panel=POINTS)
     ] = "gaussian",
@@ -119,13 +113,11 @@ def release(
             rich_help_panel=PRIVACY,
         ),
     ] = None,
-    delta: Annotated[
-        float, typer.Option(metavar="D", help="0 for a pure guarantee.", rich_help_panel=PRIVACY)
-    ] = 0.0,
+    delta: Annotated[float, typer.Option(metavar="D", help="0 for a pure guarantee.", rich_help_panel=PRIVACY)] = 0.0,
     neighbours: Annotated[
         Neighbours,
         typer.Option(help="add-remove keeps n private; replace treats it as public.", rich_help_panel=PRIVACY),
-    ] = Neighbours.add_remove,
+    ] = Neighbours.ADD_REMOVE,
     dataset: Annotated[
         str | None,
         typer.Option(
@@ -135,7 +127,9 @@ def release(
             rich_help_panel=PRIVACY,
         ),
     ] = None,
-    ledger: LedgerOption = None,
+    ledger: Annotated[
+        Path | None, typer.Option(metavar="PATH", help=LEDGER_HELP, show_default=False, rich_help_panel=PRIVACY)
+    ] = None,
     no_ledger: Annotated[
         bool, typer.Option("--no-ledger", help="Keep no record of the spending.", rich_help_panel=PRIVACY)
     ] = False,
@@ -157,7 +151,7 @@ def release(
         int | None, typer.Option(metavar="N", min=1, help="Threads of the sum; all by default.", rich_help_panel=RUN)
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.", rich_help_panel=RUN)] = False,
-    as_json: JsonOption = False,
+    as_json: Annotated[bool, typer.Option("--json", help=JSON_HELP, rich_help_panel=RUN)] = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Print nothing but errors and warnings.", rich_help_panel=RUN)
     ] = False,
@@ -199,8 +193,8 @@ def _check_needed(
     """Refuse to guess what must come from the curator, and say why."""
     if bandwidth is None:
         raise InputError(
-            "--bandwidth is missing: pass --bandwidth B, the length at which two points stop being similar, in the points' "
-            "units. It has no default because one that follows the data would leak them"
+            "--bandwidth is missing: pass --bandwidth B, the length at which two points stop being similar, in the "
+            "points' units. It has no default because one that follows the data would leak them"
         )
     if epsilon is None:
         raise InputError(
@@ -209,111 +203,14 @@ def _check_needed(
         )
     if n_hint is None and not paid_count:
         raise InputError(
-            "--n-hint is missing: pass --n-hint N, a public guess of the number of rows, or --paid-count to buy a noisy count "
-            "from the budget. The rows are not simply counted because their true number is private"
+            "--n-hint is missing: pass --n-hint N, a public guess of the number of rows, or --paid-count to buy a noisy "
+            "count from the budget. The rows are not simply counted because their true number is private"
         )
     if n_hint is not None and paid_count:
         raise InputError("--n-hint and --paid-count exclude each other: pass one of them")
     if output is None:
         raise InputError("--output is missing: pass -o OUT.sfm, the file to write")
     return output
-
-
-def make_release(
-    model: PrivateKDE, source: Source, target: Path, *, force: bool = False, threads: int | None = None, show: bool = False
-) -> Release:
-    """Fit the model and write its release, with the space on disk reserved before the budget is charged.
-
-    Parameters
-    ----------
-    model : PrivateKDE
-        With a fixed `feature_seed`.
-    source : Source
-        The points.
-    target : Path
-        The file to write; `force` allows to replace one.
-    threads : int, optional
-        Threads of the sum.
-    show : bool
-        Whether to show the size and a progress bar on standard error.
-
-    Returns
-    -------
-    Release
-    """
-    size = largest_size(model, source)
-    charged_before = _charge_ids(model.ledger)
-    with Interrupts() as interrupts:
-        try:
-            with AtomicFile(target, overwrite=force) as file:
-                file.reserve(size)
-                if show:
-                    complain(f"{str(target)!r} will take at most {size_text(size)}")
-                with _progress_bar(source, show, passes=2 if model.n_hint == "paid" else 1) as progress:
-                    release: Release = model.fit(source, progress=progress, threads=threads).release_
-                interrupts.hold()
-                file.write(release.to_bytes())
-        except StorageError as error:
-            raise StorageError(f"{error}{_spent_in_vain(model.ledger, charged_before)}") from error
-        except KeyboardInterrupt:
-            lost = _spent_in_vain(model.ledger, charged_before) or " and nothing was spent"
-            raise KeyboardInterrupt(f"interrupted; nothing was written{lost}") from None
-    return release
-
-
-def largest_size(model: PrivateKDE, source: Source) -> int:
-    """Most bytes that the model's release can take; known from public facts alone."""
-    from dataclasses import replace
-
-    import numpy as np
-
-    from sfumato.central import registry
-    from sfumato.format import largest_size as largest_file
-    from sfumato.release import Count, Release
-
-    request = model._request(source.dimension)
-    if model.n_hint == "paid":
-        request = replace(request, n=10**15)  # more rows than anyone has: the methods' largest sizes
-    mechanism = registry.build(model.method, request)
-    values = np.zeros(mechanism.quantizer.size, dtype=np.int64)
-    draft = Release.of(mechanism, values, Count(10**18, 1 / 3, public=False), source.column_names)
-    _, stored = draft.quantizer.to_document()
-    shapes = {name: array.shape for name, array in stored.items()}
-    return largest_file(draft.describe(), {"values": values.shape, **shapes})
-
-
-@contextmanager
-def _progress_bar(source: Source, show: bool, passes: int) -> Iterator[Progress | None]:
-    """Show rows done, to the curator only: the true number of rows is private."""
-    if not show or not err.is_terminal:
-        yield None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = (TextColumn("rows"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err, transient=True) as bar:
-        task = bar.add_task("rows", total=source.expected_rows)
-        yield lambda rows: bar.advance(task, rows)
-
-
-def _charge_ids(account: Account | None) -> set[str]:
-    return set() if account is None else {charge.id for charge in account.charges}
-
-
-def _spent_in_vain(account: Account | None, before: set[str]) -> str:
-    """Say what was charged since `before` for a release that does not exist; nothing if nothing was."""
-    if account is None:
-        return ""
-    from sfumato.privacy.guarantee import amount_text
-    from sfumato.privacy.ledger import basic_composition
-
-    epsilon, delta = basic_composition(charge for charge in account.charges if charge.id not in before)
-    if not epsilon:
-        return ""
-    return (
-        f"; but epsilon = {amount_text(epsilon)}, delta = {delta!r} had been charged already and stays spent: noise may "
-        "have been drawn, so it cannot be given back"
-    )
 
 
 def _report(release: Release, target: Path, account: Account | None, *, as_json: bool, quiet: bool) -> None:

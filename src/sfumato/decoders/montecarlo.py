@@ -2,10 +2,11 @@
 
 Source: Algorithm 1 of 000_373b91ba792b499d.txt (client).
 
-Error bar. A release holds I terms t_i(y), uncorrelated and with the same mean over the draw of features and noise (the number
-of people times the density). Their sample variance s^2 therefore estimates, without bias and without any assumption about
-the data, the variance of their mean as s^2 / I: approximation error and privacy noise together. Dividing by the noisy count
-adds (answer * sd(count) / count)^2. A median of J means has about pi/2 times the variance of one mean.
+Error bar. A release holds I terms t_i(y), uncorrelated and with the same mean over the draw of features and noise
+(the number of people times the density). Their sample variance s^2 therefore estimates, without bias and without any
+assumption about the data, the variance of their mean as s^2 / I: approximation error and privacy noise together.
+Dividing by the noisy count adds (answer * sd(count) / count)^2. A median of J means has about pi/2 times the variance
+of one mean.
 
 This is post-processing of a release: it costs no privacy.
 """

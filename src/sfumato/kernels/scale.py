@@ -137,10 +137,9 @@ Bandwidth = float | Sequence[float] | Sequence[Sequence[float]] | NDArray[np.gen
 def _numbers(bandwidth: Bandwidth) -> FloatArray:
     try:
         array = np.asarray(bandwidth)
-        ragged = False
-    except ValueError:
-        ragged = True
-    if ragged or array.dtype.kind not in "iuf":
+    except ValueError:  # rows of unequal length
+        array = np.array(None)
+    if array.dtype.kind not in "iuf":
         raise InputError(
             "bandwidth must be a positive number, one for each column, or a square invertible matrix; "
             f"got {bandwidth!r}"

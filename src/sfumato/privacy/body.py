@@ -3,26 +3,26 @@
 Source: the K-norm mechanism (M. Hardt, K. Talwar, "On the Geometry of Differential Privacy", STOC 2010), here on integers: noise shaped
 like the body K of what one record can add, instead of a product of Laplace laws.
 
-Law. Let K_R be the integer points of the body scaled to radius R: {-R..R}^D for the cube, m pairs with a^2 + b^2 <= R^2 for
-the discs. Draw an integer radius R with Pr[R] proportional to |K_R| e^(-rate R), then z uniform in K_R. So
+Law. Let K_R be the integer points of the body scaled to radius R: {-R..R}^D for the cube, m pairs with a^2 + b^2 <=
+R^2 for the discs. Draw an integer radius R with Pr[R] proportional to |K_R| e^(-rate R), then z uniform in K_R. So
 Pr[z] is proportional to the sum over R >= |z|_K of e^(-rate R), i.e. to e^(-rate ceil |z|_K).
 
-Guarantee. A record's integers v satisfy |v|_K <= s for an integer s, so ceil |z + v|_K <= ceil |z|_K + s, and no output's
-probability changes by more than the factor e^(rate s): rate = epsilon / s is exactly epsilon-DP. The series over R is
-infinite; cutting it off, or a v outside the body, would break this.
+Guarantee. A record's integers v satisfy |v|_K <= s for an integer s, so ceil |z + v|_K <= ceil |z|_K + s, and no
+output's probability changes by more than the factor e^(rate s): rate = epsilon / s is exactly epsilon-DP. The series
+over R is infinite; cutting it off, or a v outside the body, would break this.
 
-Sampling, all with integers. Cube: the sum R of D + 1 geometric variables has Pr[R] proportional to prod_i (R + i) e^(-rate R);
-accept it with prod_i (2R + 1) / (2 (R + i)), i = 1..D, which leaves (2R + 1)^D. Discs: from the cube's radius for D = 2m,
-go to the octagon O_R = {|a|, |b| <= R, |a| + |b| <= floor(sqrt(2) R)} around each disc, which has
-(2R + 1)^2 - 2 k (k + 1) points, k = 2R - floor(sqrt(2) R): accept R with one coin of probability
-|O_R| / (c (2R + 1)^2) for each pair. Then draw each pair uniformly in O_R and start again, radius included, unless all m pairs
-lie in their discs (probability about 0.948^m). R = 0 is left out of the discs' law: Pr[0] is then that of |z|_K = 1, i.e.
-the exponent is max(1, ceil |z|_K), which changes by at most s just as well. For R >= 1, |O_R| / (2R + 1)^2 < 0.82844 =: c,
-because k >= a R with a = 2 - sqrt(2), and (2R + 1)^2 (1 - c) < 2 a R (a R + 1).
+Sampling, all with integers. Cube: the sum R of D + 1 geometric variables has Pr[R] proportional to prod_i (R + i)
+e^(-rate R); accept it with prod_i (2R + 1) / (2 (R + i)), i = 1..D, which leaves (2R + 1)^D. Discs: from the cube's
+radius for D = 2m, go to the octagon O_R = {|a|, |b| <= R, |a| + |b| <= floor(sqrt(2) R)} around each disc, which has
+(2R + 1)^2 - 2 k (k + 1) points, k = 2R - floor(sqrt(2) R): accept R with one coin of probability |O_R| / (c (2R +
+1)^2) for each pair. Then draw each pair uniformly in O_R and start again, radius included, unless all m pairs lie in
+their discs (probability about 0.948^m). R = 0 is left out of the discs' law: Pr[0] is then that of |z|_K = 1, i.e.
+the exponent is max(1, ceil |z|_K), which changes by at most s just as well. For R >= 1, |O_R| / (2R + 1)^2 < 0.82844
+=: c, because k >= a R with a = 2 - sqrt(2), and (2R + 1)^2 (1 - c) < 2 a R (a R + 1).
 
-The arithmetic is exact for radii below 2^29, and the law's mean radius is kept below 2^22: a disc radius of 2^29 or more has
-probability below e^-120 for one pair and e^-5000 for twenty, beneath what the secure bits themselves promise; such a radius
-is drawn again.
+The arithmetic is exact for radii below 2^29, and the law's mean radius is kept below 2^22: a disc radius of 2^29 or
+more has probability below e^-120 for one pair and e^-5000 for twenty, beneath what the secure bits themselves
+promise; such a radius is drawn again.
 
 Variance of one coordinate, to a relative precision of about rate: cube (D + 1)(D + 2) / (3 rate^2); discs
 (2m + 1)(2m + 2) / (4 rate^2). Coordinates of one draw are uncorrelated.

@@ -28,13 +28,13 @@ def basic_composition(charges: Iterable[Charge]) -> tuple[Fraction, float]:
 
     Examples
     --------
-    >>> one = Charge(dataset="d", mechanism="m", epsilon=0.1, delta=1e-6, neighbours="add-remove", unit="record")
+    >>> one = Charge(dataset="d", mechanism="m", epsilon=0.1, delta=1e-5, neighbours="add-remove", unit="record")
     >>> basic_composition([one, one, one])
-    (Fraction(3, 10), 3e-06)
+    (Fraction(3, 10), 3e-05)
     """
     charges = list(charges)
     epsilon = sum((charge.epsilon for charge in charges), Fraction(0))
-    # Summed as the decimals that they are written as, so that three times 1e-6 is 3e-6 and fits a budget of 3e-6.
+    # Summed as the decimals that they are written as, so that three times 1e-5 is 3e-5 and fits a budget of 3e-5.
     delta = sum((_decimal(charge.delta) for charge in charges), Fraction(0))
     return epsilon, float(delta)
 

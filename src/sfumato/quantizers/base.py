@@ -1,20 +1,20 @@
 """The contract of a quantizer: a point becomes short bounded integers, a query becomes weights.
 
 A quantizer is a public pair of maps (f, g) with k(x, y) ~ decode(f(x)) . g(y). In the words of
-000_373b91ba792b499d.txt it is I draws of a (Q, R, S) family: `terms` draws (I) of `width` coordinates each (Q), of which one
-record touches at most `sparsity` (S), with values bounded by `radius` (R, here an integer). The family is open: subclass
-`Quantizer`, state the bound, and every trust model and decoder can use it.
+000_373b91ba792b499d.txt it is I draws of a (Q, R, S) family: `terms` draws (I) of `width` coordinates each (Q), of
+which one record touches at most `sparsity` (S), with values bounded by `bound.largest` (R, here an integer). The
+family is open: subclass `Quantizer`, state the bound, and every trust model and decoder can use it.
 
-Law 1 of the house: `encode` decides each row's integers from that row (and its own secret coins) alone. Permuting, dropping
-or re-blocking rows, or changing threads, leaves every other row's integers bit-identical, so a record's influence on the
-exact integer sum is exactly what `bound` says.
+Law 1 of the house: `encode` decides each row's integers from that row (and its own secret coins) alone. Permuting,
+dropping or re-blocking rows, or changing threads, leaves every other row's integers bit-identical, so a record's
+influence on the exact integer sum is exactly what `bound` says.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,12 +48,27 @@ class Bound:
 class Quantizer(ABC):
     """Public maps f (points to integers) and g (queries to weights); see the module's text for the contract."""
 
-    name: str
-    box: Box
-    terms: int
-    width: int
-    sparsity: int
-    radius: int
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def box(self) -> Box:
+        """Where points may live."""
+
+    @property
+    @abstractmethod
+    def terms(self) -> int:
+        """Number of independent draws of the family (I)."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Coordinates of one draw (Q)."""
+
+    @property
+    @abstractmethod
+    def sparsity(self) -> int:
+        """Coordinates of one draw that one record may touch (S)."""
 
     @property
     def size(self) -> int:

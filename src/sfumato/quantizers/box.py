@@ -1,8 +1,8 @@
 """Where points may live: a public box, and what happens to a row that is not in it.
 
-The box is declared by the caller, never read off the data (law 2). Encoding is total: a row with a value that is not a finite
-number is dropped, a finite value outside the box is clipped to its edge (or its row dropped, if so declared). Whether a row
-is odd therefore changes only that row's own contribution, which the guarantee covers.
+The box is declared by the caller, never read off the data (law 2). Encoding is total: a row with a value that is not
+a finite number is dropped, a finite value outside the box is clipped to its edge (or its row dropped, if so
+declared). Whether a row is odd therefore changes only that row's own contribution, which the guarantee covers.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ class Box:
 class Lattice:
     """A dyadic grid over a box: column j has step 2**exponents[j], and coordinates are integers relative to a centre.
 
-    Steps are powers of two so that scaling is exact and `rint` is the only rounding: every machine and language puts a value
-    on the same integer.
+    Steps are powers of two so that scaling is exact and `rint` is the only rounding: every machine and language puts
+    a value on the same integer.
     """
 
     box: Box

@@ -22,7 +22,8 @@ def pair_l1(radius: int) -> int:
 
 
 def cosine_table(radius: int) -> NDArray[np.int32]:
-    """Integer cosines at the cell centres of a turn cut in 2**12, inside the circle of `radius` also as (cos, sin) pairs.
+    """Integer cosines at the cell centres of a turn cut in 2**12, inside the circle of `radius` also as (cos, sin)
+    pairs.
 
     Rounding (radius - 1) cos to the nearest integer moves a pair by at most sqrt(1/2) < 1, so it stays within `radius`;
     rounding radius * cos itself would leave the circle for half of all angles.

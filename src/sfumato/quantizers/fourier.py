@@ -8,19 +8,19 @@ Source: random Fourier features as used by LSQ in 000_373b91ba792b499d.txt (3.1 
 The integer phase (see `phases`) picks a cosine from a table of integers of absolute value at most `radius`; for pairs,
 cos^2 + sin^2 <= radius^2 holds for every table entry and is checked when the table is made.
 
-Bound of one record. phase: every coordinate is at most r, so l1 <= I r and l2^2 <= I r^2. pair: every pair lies in the disc of
-radius r, so l1 <= sqrt(2) r per pair and l2^2 <= m r^2.
+Bound of one record. phase: every coordinate is at most r, so l1 <= I r and l2^2 <= I r^2. pair: every pair lies in
+the disc of radius r, so l1 <= sqrt(2) r per pair and l2^2 <= m r^2.
 
 Approximation. The table's phase step of 2^-12 turns and its rounding are undone in expectation by the table's own first
-harmonic (`gain`). Variance of one answer over the draw of w: about P/I for phases and P/(2m) for pairs, P the mean kernel
-value between two points of the data (docs/fourier.md).
+harmonic (`gain`). Variance of one answer over the draw of w: about P/I for phases and P/(2m) for pairs, P the mean
+kernel value between two points of the data (docs/fourier.md).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +72,7 @@ class FourierQuantizer(Quantizer):
     layout: str = "pair"
     radius: int = 2**15 - 1
 
-    name = "fourier"
+    name: ClassVar[str] = "fourier"
 
     def __post_init__(self) -> None:
         if self.layout not in LAYOUTS:
@@ -150,7 +150,7 @@ class FourierQuantizer(Quantizer):
         """Integer features of the kept rows; pairs are interleaved (cos, sin, cos, sin, ...)."""
         cells = self.phases.integers(rows) >> (self.phases.bits - TABLE_BITS)
         if self.layout == "phase":
-            return self._table[cells].astype(np.int64)
+            return np.asarray(self._table[cells], dtype=np.int64)
         quarter, mask = 1 << (TABLE_BITS - 2), (1 << TABLE_BITS) - 1
         pairs = np.stack([self._table[cells], self._table[(cells - quarter) & mask]], axis=2)
         return pairs.reshape(len(cells), self.size).astype(np.int64)

@@ -1,12 +1,13 @@
 """Exact integer phases w.x of random frequencies: the same integers in any order, on any machine.
 
-Points and frequencies lie on dyadic grids: x as integers X with step 2^e per column, w as integers W, so that the phase is
-the integer sum X.W in units of 2^-B turns. Every partial sum stays below 2^51, so a float64 matrix product is exact in any
-order. One more column holds 1.5 * 2^52 plus the offset: the result then lies in [2^52, 2^53), where the spacing of doubles is
-1 and the low mantissa bits ARE the integer phase; no conversion is needed.
+Points and frequencies lie on dyadic grids: x as integers X with step 2^e per column, w as integers W, so that the
+phase is the integer sum X.W in units of 2^-B turns. Every partial sum stays below 2^51, so a float64 matrix product
+is exact in any order. One more column holds 1.5 * 2^52 plus the offset: the result then lies in [2^52, 2^53), where
+the spacing of doubles is 1 and the low mantissa bits ARE the integer phase; no conversion is needed.
 
-Points are displaced by at most half a step (at most 2^-9 bandwidths in each column, usually far less). Frequencies are rounded
-before use and both sides use the rounded ones, so their rounding only blurs the distribution they are drawn from.
+Points are displaced by at most half a step (at most 2^-9 bandwidths in each column, usually far less). Frequencies
+are rounded before use and both sides use the rounded ones, so their rounding only blurs the distribution they are
+drawn from.
 """
 
 from __future__ import annotations
@@ -169,8 +170,8 @@ def _draw_offsets(terms: int, seed: int, bits: int) -> Integers:
 def _round_frequencies(turns: Floats, lattice: Lattice, phase_bits: int) -> NDArray[np.int64]:
     """Put frequencies on the grid of 2**-phase_bits turns per lattice step.
 
-    A point's lattice coordinates are integers, so a whole number of turns per step changes nothing: frequencies are reduced
-    to half a turn per step, which keeps the heavy tail of a Cauchy draw within the exact range at no loss.
+    A point's lattice coordinates are integers, so a whole number of turns per step changes nothing: frequencies are
+    reduced to half a turn per step, which keeps the heavy tail of a Cauchy draw within the exact range at no loss.
     """
     per_step = turns * lattice.steps[:, None]
     reduced = per_step - np.rint(per_step)

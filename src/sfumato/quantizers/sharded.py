@@ -1,12 +1,12 @@
 """Sharded Fourier pairs: every record adds only to the few frequencies of one secret group.
 
 Records fall by independent secret coins into G groups; a group keeps the pairs (cos w.x, sin w.x) of its own m_g
-frequencies. Neighbouring data sets differ in one record, which the coins put into one group whichever it is, so a group-wise
-mechanism pays for m_g pairs instead of G m_g (parallel composition, conditional on the coins; the coins of other records do not
-depend on it). The work falls by the factor G too.
+frequencies. Neighbouring data sets differ in one record, which the coins put into one group whichever it is, so a
+group-wise mechanism pays for m_g pairs instead of G m_g (parallel composition, conditional on the coins; the coins of
+other records do not depend on it). The work falls by the factor G too.
 
-The group must come from the record's own coins. A group read off the row's position (i mod G, equal splits) moves all later
-records when one is removed and is not private; that twin is in the audit.
+The group must come from the record's own coins. A group read off the row's position (i mod G, equal splits) moves all
+later records when one is removed and is not private; that twin is in the audit.
 
 Estimate: G times the mean over all terms is unbiased, because every record lands in group g with probability 1/G.
 Variance over the coins: 1 / (2 n m_g) of the mean kernel value, on top of the P / (2 m) of m = G m_g pairs.
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
@@ -50,9 +50,7 @@ class ShardedFourier(Quantizer):
     per_group: int
     radius: int
 
-    name = "sharded-fourier"
-    width = 2
-    sparsity = 2
+    name: ClassVar[str] = "sharded-fourier"
 
     def __post_init__(self) -> None:
         if self.per_group < 1 or self.phases.terms % self.per_group:
@@ -67,6 +65,16 @@ class ShardedFourier(Quantizer):
     def terms(self) -> int:
         """Number of frequencies of all groups."""
         return self.phases.terms
+
+    @property
+    def width(self) -> int:
+        """A pair has two coordinates."""
+        return 2
+
+    @property
+    def sparsity(self) -> int:
+        """Both coordinates of a pair of the record's group, none of other groups."""
+        return 2
 
     @property
     def groups(self) -> int:
@@ -98,7 +106,6 @@ class ShardedFourier(Quantizer):
     def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
         """Integers of the kept rows (zero outside the row's group); the coins decide the groups."""
         encoded = np.zeros((len(rows), self.size), dtype=np.int64)
-        kept = 0
         points = self.phases.rows(len(rows))
         kept = self.phases.lattice.place(rows, points)
         for row, group in enumerate(self._draw(coins, kept)):

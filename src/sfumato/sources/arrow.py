@@ -65,7 +65,7 @@ class Layout:
                     yield block
                     block, filled = np.empty((rows, self.dimension), self.dtype), 0
         if filled:
-            yield block[:filled]
+            yield block[:filled].copy()  # a view would keep the whole block alive
 
     def _fill(self, block: Block, batch: pa.RecordBatch) -> None:
         stops = np.cumsum(self.widths)
@@ -93,9 +93,14 @@ def layout_of(schema: pa.Schema, columns: Columns | None, origin: str) -> Layout
     strange = [field for field in fields if not _is_numeric(_value_type(field.type))]
     if strange:
         raise _not_numeric(schema, strange, origin)
+    widths = tuple(_width(field.type) for field in fields)
+    if 0 in widths:
+        raise InputError(
+            f"{origin}: {_describe(fields[widths.index(0)])} is a list of length 0. Leave it out of columns=."
+        )
     return Layout(
         columns=tuple(field.name for field in fields),
-        widths=tuple(_width(field.type) for field in fields),
+        widths=widths,
         dtype=np.result_type(*(_block_type(_value_type(field.type)) for field in fields)),
     )
 
@@ -106,18 +111,18 @@ def _not_numeric(schema: pa.Schema, strange: list[pa.Field], origin: str) -> Inp
     if any(pa.types.is_list(field.type) or pa.types.is_large_list(field.type) for field in strange):
         fix += "; cast a list of varying length to a fixed-size list, pyarrow.list_(pyarrow.float32(), length)"
     return InputError(
-        f"{origin}: {listing(map(_describe, strange))} not numeric. "
+        f"{origin}: not numeric: {listing(map(_describe, strange))}. "
         f"The columns are {listing(map(_describe, schema))}. Pass columns= with numeric columns only, {fix}."
     )
 
 
 def _describe(field: pa.Field) -> str:
-    # pandas' object columns arrive here as null: their type would depend on the values.
-    return f"{field.name!r} ({'no declared type' if pa.types.is_null(field.type) else field.type})"
+    return f"{field.name!r} ({'unknown type' if pa.types.is_null(field.type) else field.type})"
 
 
 def _storage_type(kind: pa.DataType) -> pa.DataType:
-    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    # A tensor is stored as a list of its numbers. Other extensions (periods, say) mean more than their storage does.
+    return kind.storage_type if isinstance(kind, pa.FixedShapeTensorType) else kind
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:

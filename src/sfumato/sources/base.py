@@ -120,5 +120,5 @@ def readable(origin: str) -> Iterator[None]:
         raise InputError(f"{origin}: no permission to read it. Check the file's owner and mode.") from error
     except (pa.ArrowException, OSError, EOFError, zipfile.BadZipFile, zlib.error, ValueError) as error:
         raise InputError(
-            f"{origin} cannot be read: it is damaged, truncated or of another format than its name says ({error})."
+            f"{origin} cannot be read as rows ({error}). It is damaged, truncated, or not what its name or type says."
         ) from error

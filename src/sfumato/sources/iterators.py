@@ -28,6 +28,8 @@ def open_iterator(iterable: Iterable[Any], open_batch: Callable[[Any], Source]) 
     def blocks(rows: int) -> Iterator[Block]:
         batches = iterable if repeatable else chain([first], iterator)
         for number, batch in enumerate(batches, start=1):
+            if isinstance(batch, list | tuple) and not batch:
+                continue  # no rows, hence no dimension to check
             source = _open(batch, number, open_batch)
             _check_same(source, head, number)
             yield from source.batches(rows)

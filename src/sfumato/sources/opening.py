@@ -86,6 +86,8 @@ def _open_path(path: Path, columns: Columns | None) -> Source:
     archive, marker, member = str(path).partition(".npz:")
     if marker:
         return open_npz(Path(f"{archive}.npz"), member, columns)
+    if not path.exists():
+        raise InputError(f"{path}: no such file or folder. Check the path.")
     name = path.name.lower()
     if name.endswith(".npz"):
         return open_npz(path, None, columns)

@@ -9,24 +9,23 @@ import pyarrow as pa
 
 from sfumato.sources.arrow import TILE_ROWS, layout_of
 from sfumato.sources.base import Block, Source, readable
-from sfumato.sources.selection import Columns, check_unique
+from sfumato.sources.selection import Columns
 
 
 def open_pandas(frame: Any, columns: Columns | None) -> Source:
     """Source over a pandas data frame, converted one piece at a time."""
     origin = "the data frame"
-    check_unique([str(name) for name in frame.columns], origin)
-    with readable(origin):
-        # The types come from no rows at all, so that no value decides what an object column is.
-        schema = pa.Schema.from_pandas(frame.iloc[:0], preserve_index=False)
+    names = [str(name) for name in frame.columns]
+    schema = pa.schema([(name, _pandas_type(frame.iloc[:0, position])) for position, name in enumerate(names)])
     layout = layout_of(schema, columns, origin)
     positions = [schema.get_field_index(name) for name in layout.columns]
-    used = pa.schema([schema.field(position) for position in positions])
 
     def record_batches() -> Iterator[pa.RecordBatch]:
         for start in range(0, len(frame), TILE_ROWS):
-            piece = frame.iloc[start : start + TILE_ROWS, positions]
-            yield pa.RecordBatch.from_pandas(piece, schema=used, preserve_index=False)
+            piece = frame.iloc[start : start + TILE_ROWS]
+            used = [pa.array(piece.iloc[:, position], from_pandas=True) for position in positions]
+            # A column backed by Arrow may come in several chunks, which a table aligns.
+            yield from pa.Table.from_arrays(used, names=list(layout.columns)).to_batches()
 
     return Source(
         dimension=layout.dimension,
@@ -34,6 +33,14 @@ def open_pandas(frame: Any, columns: Columns | None) -> Source:
         read=lambda rows: layout.blocks(record_batches(), rows),
         expected_rows=len(frame),
     )
+
+
+def _pandas_type(no_rows: Any) -> pa.DataType:
+    """Arrow's type of a column, told from none of its rows, so that no value decides what an object column is."""
+    try:
+        return pa.array(no_rows, from_pandas=True).type
+    except (pa.ArrowException, TypeError, ValueError):
+        return pa.null()
 
 
 def open_stream(data: Any, columns: Columns | None) -> Source:

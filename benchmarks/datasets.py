@@ -1,0 +1,95 @@
+"""Data sets by name: real ones from the folder named by SFUMATO_DATA, scaled with public bounds, and synthetic ones.
+
+A loader is a function of the data set's table in the case. Nothing here is read off the data: the bounds are public
+facts about the columns.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.kinds import Skipped
+
+SPLIT_SEED = 0
+CODRNA_BOUNDS = np.array([(-1868, 0), (67, 133), *[(0, 0.5)] * 6], dtype=np.float64)
+
+Points = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Points to release and held-out points to query, with the public bounds of both (None where there are none)."""
+
+    name: str
+    points: Points
+    held_out: NDArray[np.float64]
+    bounds: tuple[float, float] | None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a row says about its data."""
+        return {"set": self.name, "n": len(self.points), "d": self.points.shape[1], "split_seed": SPLIT_SEED}
+
+
+def load_split(table: Mapping[str, Any], held_out: int) -> Split:
+    """Load the data set that a case's table names and split it at random, always in the same way."""
+    # The names in the table are few and its values plain, so equal tables share one copy in memory.
+    return _load_split(tuple(sorted((key, value) for key, value in table.items() if key != "bandwidth")), held_out)
+
+
+@lru_cache(maxsize=1)
+def _load_split(table: tuple[tuple[str, Any], ...], held_out: int) -> Split:
+    settings = dict(table)
+    name = str(settings.pop("set"))
+    if name not in LOADERS:
+        raise ValueError(f"unknown data set {name!r}; known are {', '.join(LOADERS)}")
+    points, bounds = LOADERS[name](**settings)
+    order = np.random.default_rng(SPLIT_SEED).permutation(len(points))
+    return Split(name, points[order[held_out:]], points[order[:held_out]].astype(np.float64), bounds)
+
+
+def _array(file: str, name: str) -> NDArray[Any]:
+    folder = os.environ.get("SFUMATO_DATA")
+    if not folder:
+        raise Skipped("SFUMATO_DATA does not name the folder of the real data sets")
+    path = Path(folder) / file
+    if not path.exists():
+        raise Skipped(f"SFUMATO_DATA has no {file}")
+    with np.load(path, allow_pickle=False) as archive:
+        return np.asarray(archive[name])
+
+
+def diabetes2d() -> tuple[Points, None]:
+    """Age bracket and days in hospital of 101,766 hospital stays (UCI Diabetes 130-US)."""
+    return _array("diabetes2d.npz", "X").astype(np.float32), None
+
+
+def codrna() -> tuple[Points, tuple[float, float]]:
+    """Eight features of 331,152 RNA sequences (LIBSVM cod-rna), scaled to [0, 1] with public bounds."""
+    low, high = CODRNA_BOUNDS.T
+    return ((_array("codrna.npz", "X") - low) / (high - low)).astype(np.float32), (0.0, 1.0)
+
+
+def glove100d() -> tuple[Points, None]:
+    """The 100-dimensional GloVe vectors of the 100,000 most frequent words."""
+    return _array("glove100d_100k.npz", "E").astype(np.float32), None
+
+
+def mixture(n: int, d: int, centres: int = 20) -> tuple[Points, None]:
+    """Unit normals around standard normal centres: synthetic, always at hand."""
+    random = np.random.default_rng(1)
+    middles = random.standard_normal((centres, d), dtype=np.float32)
+    return middles[random.integers(centres, size=n)] + random.standard_normal((n, d), dtype=np.float32), None
+
+
+LOADERS: dict[str, Callable[..., tuple[Points, tuple[float, float] | None]]] = {
+    loader.__name__: loader for loader in (diabetes2d, codrna, glove100d, mixture)
+}

@@ -1,0 +1,36 @@
+"""Run one `sfumato` command (or none: the bare import) in this process and print its peak memory in bytes.
+
+Used by the memory cases, as `python -m benchmarks.peak [release ...]`. The number is the kernel's high-water mark of
+this process's own memory; `ru_maxrss` would also count the parent's, from which the process was forked.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import sfumato  # noqa: F401 - the bare import is what is measured when there is no command
+
+STATUS = Path("/proc/self/status")
+
+
+def peak_bytes() -> int:
+    """Most resident memory of this process so far."""
+    found = re.search(r"^VmHWM:\s+(\d+) kB$", STATUS.read_text(), re.MULTILINE)
+    if found is None:
+        raise RuntimeError(f"{STATUS} does not tell the peak memory")
+    return 1024 * int(found.group(1))
+
+
+def main() -> None:
+    """Run the command named by the arguments."""
+    if len(sys.argv) > 1:
+        from sfumato.cli import app
+
+        app(standalone_mode=False)
+    print(peak_bytes())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""`fourier-gaussian`: Fourier pairs with one discrete Gaussian, for delta > 0.
+
+Source: the Gaussian mechanism on random Fourier features, the rate of Hall, Rinaldo and Wasserman (appendix C.3 of
+000_373b91ba792b499d.txt) as a function release, linear in the dimension.
+
+Guarantee. A record's m pairs have l2 norm at most D = sqrt(m) s (2 D when a record is replaced). Noise of law
+round(N(0, sigma^2)) on each integer is post-processing of the continuous Gaussian mechanism, so it is (e_f, d_G)-DP
+with d_G = Phi(D / (2 sigma) - e_f sigma / D) - exp(e_f) Phi(-D / (2 sigma) - e_f sigma / D) exactly, in any dimension
+(the analytic calibration). The discrete Gaussian used here differs from the rounded one by a total variation t over
+all 2 m coordinates, so it is (e_f, d_G + (1 + exp(e_f)) t)-DP. Bound of t: the ratio of the two laws at z is C
+E_u[exp(-u^2 / (2 sigma^2)) cosh(z u / sigma^2)], u uniform in [-1/2, 1/2], C = 1 + 2 exp(-2 pi^2 sigma^2) + ...; its
+second moment under the discrete law, which is sub-Gaussian, is at most C^2 E cosh(u u' / sigma^2), so chi^2 <= 1 /
+(287 sigma^4) for one coordinate and sigma >= 2, and t <= sqrt((1 + chi^2)^(2m) - 1) / 2. sigma is found with d_G + (1
++ exp(e_f)) t <= delta; the count at pure e_c composes to (epsilon, delta).
+
+Error of one answer: MSE = P / (2 m) + (c f / n)^2 + (P sd(count) / n)^2 with c = sigma / D: the noise does not depend
+on m, which compute alone limits.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy.optimize import brentq
+from scipy.special import log_ndtr, ndtr
+
+from sfumato.central.mechanism import Mechanism
+from sfumato.central.method import Method, Prediction
+from sfumato.central.request import Request
+from sfumato.errors import InputError
+from sfumato.kernels import ShiftInvariantKernel
+from sfumato.privacy.noise import DiscreteGaussian
+from sfumato.quantizers import FourierQuantizer
+
+NAME = "fourier-gaussian"
+LARGEST_RADIUS = 2**15 - 1
+LARGEST_SIGMA = 2.0**29
+MOST_PAIRS, FEWEST_PAIRS = 10_000, 500
+
+
+def gaussian_delta(multiplier: float, epsilon: float) -> float:
+    """Return the smallest delta of Gaussian noise of `multiplier` standard deviations per unit of sensitivity."""
+    half, level = 0.5 / multiplier, epsilon * multiplier
+    return float(ndtr(half - level) - math.exp(epsilon + log_ndtr(-half - level)))
+
+
+def gaussian_multiplier(epsilon: float, delta: float) -> float:
+    """Noise multiplier c = sigma / D of the analytic Gaussian mechanism."""
+    return float(brentq(lambda c: gaussian_delta(c, epsilon) - delta, 1e-3, 1e9, xtol=1e-300, rtol=1e-12)) * (1 + 1e-9)
+
+
+def lattice_distance(sigma: int, coordinates: int) -> float:
+    """Upper bound of the total variation between discrete and rounded Gaussian noise over all coordinates."""
+    chi_squared = math.expm1(coordinates * math.log1p(1 / (287 * float(sigma) ** 4)))
+    return math.sqrt(chi_squared) / 2
+
+
+def calibrate(l2: float, coordinates: int, epsilon: float, delta: float) -> int:
+    """Smallest sigma found for integers of l2 sensitivity `l2`, the lattice's slack included."""
+    slack = delta / 1000
+    for _ in range(60):
+        sigma = math.ceil(gaussian_multiplier(epsilon, delta - slack) * l2)
+        needed = (1 + math.exp(epsilon)) * lattice_distance(max(sigma, 2), coordinates)
+        if needed <= slack:
+            return max(sigma, 2)
+        slack = min(2 * needed, delta / 2)
+    raise InputError(f"delta {delta:g} is too small for integer noise at epsilon {epsilon:g}; pass a larger delta")
+
+
+def refuse(request: Request) -> str | None:
+    """Why this method does not apply."""
+    if not request.delta:
+        return "it needs delta > 0"
+    if not isinstance(request.kernel, ShiftInvariantKernel):
+        return f"it needs a shift-invariant kernel, not {request.kernel.name}"
+    return None
+
+
+def _pairs(request: Request, multiplier: float) -> int:
+    """Enough pairs to bring P / (2 m) to a tenth of the noise for P = 1, within what compute allows."""
+    request.check_options("n_features")
+    enough = 5 * (request.n / (multiplier * request.factor)) ** 2
+    return request.positive_option("n_features", int(min(MOST_PAIRS, max(FEWEST_PAIRS, enough))))
+
+
+def predict(request: Request, density: float) -> Prediction:
+    """Predict error and cost."""
+    multiplier = gaussian_multiplier(float(request.feature_epsilon), request.delta)
+    pairs = _pairs(request, multiplier)
+    noise = (multiplier * request.factor / request.n) ** 2
+    work = float(pairs * request.dimension)
+    return Prediction(
+        rmse=math.sqrt(density / (2 * pairs) + noise + request.count_error(density)),
+        integers=2 * pairs,
+        work_per_record=work,
+        work_per_query=work,
+        parameters={"n_features": pairs},
+    )
+
+
+def build(request: Request) -> Mechanism:
+    """Draw the pairs and calibrate the noise."""
+    epsilon = float(request.feature_epsilon)
+    multiplier = gaussian_multiplier(epsilon, request.delta)
+    pairs = _pairs(request, multiplier)
+    assert isinstance(request.kernel, ShiftInvariantKernel)
+    scale = request.factor * math.sqrt(pairs)
+    radius = min(LARGEST_RADIUS, int(LARGEST_SIGMA / (1.01 * multiplier * scale)))
+    if radius < 16:
+        raise InputError("so little budget for so many features does not fit 64-bit noise; pass fewer n_features")
+    quantizer = FourierQuantizer.draw(
+        request.kernel,
+        request.dimension,
+        pairs,
+        request.feature_seed,
+        layout="pair",
+        radius=radius,
+        bounds=request.bounds,
+        outside=request.outside,
+    )
+    l2 = math.nextafter(request.factor * math.sqrt(quantizer.bound.l2_squared), math.inf)
+    sigma = calibrate(l2, quantizer.size, epsilon, request.delta)
+    return Mechanism(
+        method=NAME,
+        kernel=request.kernel,
+        quantizer=quantizer,
+        noise=DiscreteGaussian(sigma),
+        count_law=request.count_law,
+        guarantee=request.guarantee(quantizer.box.condition()),
+        parameters={"n_features": pairs, "noise_multiplier": sigma / l2, "n_hint": request.n},
+    )
+
+
+METHOD = Method(NAME, "Fourier pairs with Gaussian noise", refuse, predict, build)

@@ -1,0 +1,56 @@
+"""What the plan and the registry know of a method: how to build it, when it applies, and what it will cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sfumato.central.mechanism import Mechanism
+from sfumato.central.request import Request
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Predicted error and cost of a mechanism, before any data is read.
+
+    Attributes
+    ----------
+    rmse : float
+        Root mean square error of one answer (mean kernel value), the count's part included.
+    integers : int
+        Numbers in the release.
+    work_per_record, work_per_query : float
+        Multiplications for one record (curator) and one query (anyone).
+    parameters : mapping
+        The sizes chosen.
+    """
+
+    rmse: float
+    integers: int
+    work_per_record: float
+    work_per_query: float
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Method:
+    """One central mechanism under the name people type.
+
+    Attributes
+    ----------
+    name, summary : str
+        The name, and one line for tables.
+    refuse : callable
+        Says why the method does not apply to a request, or returns None.
+    predict : callable
+        From a request and a mean kernel value P to a `Prediction`.
+    build : callable
+        From a request to the mechanism; draws the public features.
+    """
+
+    name: str
+    summary: str
+    refuse: Callable[[Request], str | None]
+    predict: Callable[[Request, float], Prediction]
+    build: Callable[[Request], Mechanism]

@@ -1,0 +1,131 @@
+"""Make a release and put it on disk so that no budget is lost without need.
+
+Everything that can be refused is refused first, the output's space is reserved, the sum runs, the ledger is charged,
+and only then is noise drawn and the file written. Until the charge an interrupt costs nothing; once the release is paid
+for, an interrupt waits until it is on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sfumato.cli.console import complain, err, size_text
+from sfumato.cli.interrupts import Interrupts
+from sfumato.errors import StorageError
+from sfumato.storage import AtomicFile
+
+if TYPE_CHECKING:
+    from sfumato.engines.threads import Progress
+    from sfumato.kde import PrivateKDE
+    from sfumato.privacy.ledger import Account
+    from sfumato.release import Release
+    from sfumato.sources import Source
+
+
+def make_release(
+    model: PrivateKDE,
+    source: Source,
+    target: Path,
+    *,
+    force: bool = False,
+    threads: int | None = None,
+    show: bool = False,
+) -> Release:
+    """Fit the model and write its release, with the space on disk reserved before the budget is charged.
+
+    Parameters
+    ----------
+    model : PrivateKDE
+        With a fixed `feature_seed`.
+    source : Source
+        The points.
+    target : Path
+        The file to write; `force` allows to replace one.
+    threads : int, optional
+        Threads of the sum.
+    show : bool
+        Whether to show the size and a progress bar on standard error.
+
+    Returns
+    -------
+    Release
+    """
+    size = largest_size(model, source)
+    charged_before = _charge_ids(model.ledger)
+    with Interrupts() as interrupts:
+        try:
+            with AtomicFile(target, overwrite=force) as file:
+                file.reserve(size)
+                if show:
+                    complain(f"{str(target)!r} will take at most {size_text(size)}")
+                with _progress_bar(source, show) as progress:
+                    release: Release = model.fit(source, progress=progress, threads=threads).release_
+                interrupts.hold()
+                file.write(release.to_bytes())
+        except StorageError as error:
+            raise StorageError(f"{error}{_spent_in_vain(model.ledger, charged_before)}") from error
+        except KeyboardInterrupt:
+            lost = _spent_in_vain(model.ledger, charged_before) or " and nothing was spent"
+            raise KeyboardInterrupt(f"interrupted; nothing was written{lost}") from None
+    return release
+
+
+def largest_size(model: PrivateKDE, source: Source) -> int:
+    """Most bytes that the model's release can take; known from public facts alone."""
+    import numpy as np
+
+    from sfumato.central import registry
+    from sfumato.release import Count, Release
+
+    request = model._request(source.dimension)
+    if model.n_hint == "paid":
+        request = replace(request, n=10**15)  # more rows than anyone has: the method's largest size
+    mechanism = registry.build(model.method, request)
+    # The longest numbers there can be, so that no true release is longer.
+    values, count = np.full(mechanism.quantizer.size, 2**62), Count(10**18, 1 / 3, public=False)
+    return len(Release.of(mechanism, values, count, source.column_names).to_bytes())
+
+
+@contextmanager
+def _progress_bar(source: Source, show: bool) -> Iterator[Progress | None]:
+    """Show rows done, to the curator only: the true number of rows is private."""
+    if not show or not err.is_terminal:
+        yield None
+        return
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn("rows"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err, transient=True) as bar:
+        task = bar.add_task("rows", total=source.expected_rows)
+        yield lambda rows: bar.advance(task, rows)
+
+
+def _charge_ids(account: Account | None) -> set[str]:
+    return set() if account is None else {charge.id for charge in account.charges}
+
+
+def _spent_in_vain(account: Account | None, before: set[str]) -> str:
+    """Say what was charged since `before` for a release that does not exist; nothing if nothing was."""
+    if account is None:
+        return ""
+    from sfumato.privacy.guarantee import amount_text
+    from sfumato.privacy.ledger import basic_composition
+
+    epsilon, delta = basic_composition(charge for charge in account.charges if charge.id not in before)
+    if not epsilon:
+        return ""
+    return (
+        f"; but epsilon = {amount_text(epsilon)}, delta = {delta!r} had been charged already and stays spent: noise "
+        "may have been drawn, so it cannot be given back"
+    )

@@ -1,0 +1,247 @@
+"""`sfumato query`: ask a release, for a few points or for a file of them."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfumato.cli.arguments import ColumnsOption, JsonOption, ReleaseArgument, parse_columns, parse_numbers
+from sfumato.cli.console import complain, facts, print_json, warn
+from sfumato.errors import InputError
+from sfumato.storage import AtomicFile
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sfumato.release import Release
+    from sfumato.sources import Source
+
+EXAMPLES = (
+    "[bold]Examples[/]:\n\n"
+    "sfumato query trips.sfm --at 4.90,52.37 --at 4.95,52.40\n\n"
+    "sfumato query trips.sfm places.csv -o answers.csv\n\n"
+    "cat places.csv | sfumato query trips.sfm - > answers.csv"
+)
+STANDARD_INPUT = "-"
+BATCH_ROWS = 16_384
+
+
+def query(
+    release: ReleaseArgument,
+    points: Annotated[
+        str | None,
+        typer.Argument(metavar="POINTS", help="File of queries, or - for CSV on standard input.", show_default=False),
+    ] = None,
+    at: Annotated[
+        list[str] | None, typer.Option("--at", metavar="X,Y,...", help="One query, one number per column. Repeatable.")
+    ] = None,
+    columns: ColumnsOption = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Write .csv, .parquet or .npy instead of CSV on the screen."
+        ),
+    ] = None,
+    std: Annotated[
+        bool, typer.Option("--std/--no-std", help="With or without the standard error of each answer.")
+    ] = True,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask a release for the mean similarity between its records and each query, with an error bar.
+
+    Answers are not clipped: near zero, noise may push one below zero. Queries cost no privacy, however many.
+    Output columns: those of the queries, then value and std.
+    """
+    from sfumato.release import load
+
+    made = load(release)
+    _check_queries(points, at)
+    if as_json and output is not None:
+        raise InputError("--json prints on the screen: leave out --output, or leave out --json")
+    with _open_queries(points, at, columns, made) as source:
+        if source.dimension != made.dimension:
+            raise InputError(
+                f"queries have {source.dimension} columns and the release has {_columns_text(made)}; "
+                "pass --columns to select those"
+            )
+        answers = _answers(made, source, std)
+        names = _output_names(made, source, std)
+        if as_json:
+            print_json(_document(made, names, answers))
+            return
+        if not made.guarantee.private:
+            warn("NOT PRIVATE: the noise came from a seed.")
+        complain(f"guarantee: {made.guarantee}")
+        if output is None:
+            _write_csv(_Screen(), names, answers)
+        else:
+            _write_file(output, force, names, answers)
+            facts([("answers", str(output))])
+
+
+def _check_queries(points: str | None, at: list[str] | None) -> None:
+    if points is None and not at:
+        raise InputError("nothing to ask: pass a file of queries, - for CSV on standard input, or --at X,Y")
+    if points is not None and at:
+        raise InputError("queries come from a file or from --at, not from both: pass one of them")
+
+
+def _columns_text(release: Release) -> str:
+    return str(release.dimension) if release.columns is None else f"{release.dimension} ({', '.join(release.columns)})"
+
+
+@contextlib.contextmanager
+def _open_queries(points: str | None, at: list[str] | None, columns: str | None, release: Release) -> Iterator[Source]:
+    from sfumato.sources import open_source
+
+    if points is None:
+        yield open_source([_one_query(text, release) for text in at or ()])
+    elif points != STANDARD_INPUT:
+        yield _open_named(points, columns, release)
+    else:
+        # The file is opened twice, for its head and for its rows, which a pipe does not allow.
+        with tempfile.NamedTemporaryFile(suffix=".csv") as spool:
+            shutil.copyfileobj(sys.stdin.buffer, spool)
+            spool.flush()
+            try:
+                yield _open_named(spool.name, columns, release)
+            except InputError as error:
+                raise InputError(str(error).replace(spool.name, "standard input")) from error
+
+
+def _one_query(text: str, release: Release) -> list[float]:
+    numbers = parse_numbers(text, "--at")
+    if len(numbers) != release.dimension:
+        raise InputError(
+            f"--at {text} has {len(numbers)} numbers and the release has columns: {_columns_text(release)}"
+        )
+    return numbers
+
+
+def _open_named(points: str, columns: str | None, release: Release) -> Source:
+    """Open a file of queries; by default the columns that are named as the release's, if there are such."""
+    from sfumato.sources import open_source
+
+    chosen = parse_columns(columns, points)
+    if chosen is None and release.columns is not None:
+        with contextlib.suppress(InputError):
+            return open_source(points, list(release.columns))
+    source = open_source(points, chosen)
+    if source.column_names not in (None, release.columns):
+        names = ", ".join(source.column_names or ())
+        complain(f"note: the columns {names} stand for those of the release, {_columns_text(release)}, in this order")
+    return source
+
+
+def _answers(release: Release, source: Source, std: bool) -> Iterator[NDArray[np.float64]]:
+    """Rows of query, value and standard error, a batch at a time."""
+    import numpy as np
+
+    asked = 0
+    for batch in source.batches(BATCH_ROWS):
+        odd = np.flatnonzero(~np.isfinite(batch).all(axis=1))
+        if odd.size:
+            raise InputError(
+                f"query number {asked + int(odd[0]) + 1} is not made of finite numbers; correct it or leave it out"
+            )
+        asked += len(batch)
+        answers = release.query(batch, return_std=True)
+        yield np.column_stack([batch, *(answers if std else answers[:1])])
+
+
+def _output_names(release: Release, source: Source, std: bool) -> list[str]:
+    columns = source.column_names or release.columns or tuple(f"x{i}" for i in range(source.dimension))
+    names = [*columns, "value", *(["std"] if std else [])]
+    if len(set(names)) < len(names):
+        raise InputError("a query column is called 'value' or 'std', as the answers are; rename it")
+    return names
+
+
+def _document(release: Release, names: list[str], answers: Iterator[NDArray[np.float64]]) -> dict[str, Any]:
+    rows = [dict(zip(names, map(_finite, row), strict=True)) for batch in answers for row in batch.tolist()]
+    return {"guarantee": release.guarantee.to_document(), "answers": rows}
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
+class _Sink(io.RawIOBase):
+    """An `AtomicFile` as the file object that Arrow writes to."""
+
+    def __init__(self, file: AtomicFile) -> None:
+        self._file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._file.write(data)
+        return memoryview(data).nbytes
+
+
+class _Screen(io.RawIOBase):
+    """Standard output as a file object that stays open."""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        typer.echo(bytes(data), nl=False)
+        return memoryview(data).nbytes
+
+
+def _write_csv(sink: io.RawIOBase, names: list[str], answers: Iterator[NDArray[np.float64]]) -> None:
+    import pyarrow.csv
+
+    _write_arrow(pyarrow.csv.CSVWriter, sink, names, answers)
+
+
+def _write_parquet(sink: io.RawIOBase, names: list[str], answers: Iterator[NDArray[np.float64]]) -> None:
+    import pyarrow.parquet
+
+    _write_arrow(pyarrow.parquet.ParquetWriter, sink, names, answers)
+
+
+def _write_arrow(
+    kind: Callable[..., Any], sink: io.RawIOBase, names: list[str], answers: Iterator[NDArray[np.float64]]
+) -> None:
+    import pyarrow as pa
+
+    schema = pa.schema([(name, pa.float64()) for name in names])
+    with kind(pa.PythonFile(sink, "w"), schema) as writer:
+        for rows in answers:
+            writer.write_batch(pa.record_batch([pa.array(column) for column in rows.T.copy()], schema=schema))
+
+
+def _write_npy(sink: io.RawIOBase, names: list[str], answers: Iterator[NDArray[np.float64]]) -> None:
+    """Write an array whose columns are in the order of `names`; its length comes first, so answers wait in memory."""
+    import numpy as np
+
+    np.save(sink, np.concatenate([np.empty((0, len(names))), *answers]))
+
+
+_WRITERS: dict[str, Callable[[io.RawIOBase, list[str], Iterator[NDArray[np.float64]]], None]] = {
+    ".csv": _write_csv,
+    ".parquet": _write_parquet,
+    ".npy": _write_npy,
+}
+
+
+def _write_file(output: Path, force: bool, names: list[str], answers: Iterator[NDArray[np.float64]]) -> None:
+    writer = _WRITERS.get(output.suffix.lower())
+    if writer is None:
+        raise InputError(f"{str(output)!r}: answers are written as {', '.join(_WRITERS)}; choose one of these endings")
+    with AtomicFile(output, overwrite=force) as file:
+        writer(_Sink(file), names, answers)

@@ -1,0 +1,72 @@
+"""Every central method: unbiased, with the error its formula says and error bars that tell the truth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sfumato import PrivateKDE
+from sfumato.central import fourier
+from sfumato.kernels import Gaussian
+from tests.central.expected import coin_variance, pair_variance, phase_variance
+
+N, RUNS = 1200, 300
+KERNEL = Gaussian(1.0)
+POINTS = np.random.default_rng(0).normal(size=(N, 3)) * 0.6
+QUERIES = np.random.default_rng(1).normal(size=(12, 3)) * 0.8
+EXACT = KERNEL.exact_density(POINTS, QUERIES)
+NOISE_FACTOR = {"add-remove": 1 / 0.95, "replace": 2.0}
+
+
+def _lsq_rff(features: int, noise: float) -> float:
+    return phase_variance(KERNEL, POINTS, QUERIES) / features + 4 * features * noise**2
+
+
+def _fourier(pairs: int, noise: float) -> float:
+    per_group = min(pairs, fourier.PER_GROUP)
+    coins = coin_variance(KERNEL, POINTS, QUERIES, pairs // per_group, per_group)
+    return pair_variance(KERNEL, POINTS, QUERIES) / pairs + fourier.kappa(per_group) * pairs * noise**2 + coins
+
+
+CASES: list[tuple[str, dict[str, Any], Callable[[float], float]]] = [
+    ("lsq-rff", {"n_features": 50}, lambda noise: _lsq_rff(50, noise)),
+    ("lsq-rff", {"n_features": 400}, lambda noise: _lsq_rff(400, noise)),
+    ("fourier", {"n_features": 8}, lambda noise: _fourier(8, noise)),
+    ("fourier", {"n_features": 200}, lambda noise: _fourier(200, noise)),
+]
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+@pytest.mark.parametrize(("method", "options", "expected"), CASES, ids=lambda value: str(value))
+def test_error_is_the_formula(
+    method: str, options: dict[str, Any], expected: Callable[[float], float], neighbours: str
+) -> None:
+    errors, squares, scores = [], [], []
+    for seed in range(RUNS):
+        model = PrivateKDE(
+            bandwidth=1.0,
+            epsilon="1/2",
+            method=method,
+            n_hint=N,
+            neighbours=neighbours,
+            options=options,
+            random_state=seed,
+            feature_seed=seed,
+        ).fit(POINTS)
+        answers, bars = model.query(QUERIES, return_std=True)
+        errors.append((answers - EXACT).mean())
+        squares.append(((answers - EXACT) ** 2).mean())
+        scores.append((((answers - EXACT) / bars) ** 2).mean())
+    noise = NOISE_FACTOR[neighbours] / (0.5 * N)
+    count = 0.0 if neighbours == "replace" else 2 / (0.025 * N) ** 2 * (EXACT**2).mean()
+    # t statistics of 5 over 300 independent runs: false alarms below 1e-6 each
+    assert abs(np.mean(errors)) < 5 * np.std(errors) / math.sqrt(RUNS)
+    tolerance = 5 * np.std(squares) / math.sqrt(RUNS)
+    assert tolerance < 0.35 * np.mean(squares)
+    assert abs(np.mean(squares) - expected(noise) - count) < tolerance
+    if options["n_features"] >= 50:  # a standard error from eight terms is itself too rough to judge
+        assert 0.85 < np.mean(scores) < 1.2

@@ -1,0 +1,203 @@
+"""The journal under the ledger: survives a kill at any call, waits for its turn, and notices every alteration."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sfumato.errors import LedgerError, StorageError
+from sfumato.privacy import journal
+from sfumato.privacy.ledger import Ledger
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A ledger of four lines: the version, a budget and two charges."""
+    account = Ledger(tmp_path / "ledger.jsonl").account("survey")
+    account.set_budget(1, 1e-5)
+    account.charge("lsq-rff", 0.25, 1e-6)
+    account.charge("race", "1/3", note="größe")
+    return tmp_path / "ledger.jsonl"
+
+
+def swapped(lines: list[bytes]) -> list[bytes]:
+    return [*lines[:2], lines[3], lines[2]]
+
+
+def relined(lines: list[bytes], number: int, **changes: object) -> list[bytes]:
+    """Change one line and recompute the chain, as a forger would."""
+    altered, previous = [], ""
+    for position, line in enumerate(lines, 1):
+        record = json.loads(line)
+        del record["sha256"]
+        text, previous = journal._line(record | (changes if position == number else {}), previous)
+        altered.append(text)
+    return altered
+
+
+@pytest.mark.parametrize(
+    ("alter", "line"),
+    [
+        (lambda lines: lines[1:], 1),
+        (lambda lines: [lines[0], *lines[2:]], 2),
+        (lambda lines: [*lines[:2], lines[3]], 3),
+        (swapped, 3),
+        (lambda lines: [*lines, lines[3]], 5),
+        (lambda lines: [*lines, b"\n"], 5),
+        (lambda lines: [*lines, b"garbage\n"], 5),
+        (lambda lines: [*lines, b"[]\n"], 5),
+        (lambda lines: [*lines, b"[" * 100_000 + b"\n"], 5),
+        (lambda lines: [*lines, b"\xff\n"], 5),
+        (lambda lines: [*lines, b'{"event":"charge"}'], 5),
+        (lambda lines: [*lines[:3], lines[3][:-1]], 4),
+        (lambda lines: [*lines[:3], lines[3][:40]], 4),
+        (lambda lines: [], 1),
+        (lambda lines: [lines[0].replace(b"\n", b"\r\n"), *lines[1:]], 1),
+        (lambda lines: [*lines[:2], lines[2].replace(b"1/4", b"1/9"), lines[3]], 3),
+        (lambda lines: [*lines[:2], lines[2].replace(b",", b", "), lines[3]], 3),
+        (lambda lines: relined(lines, 1, event="diary"), 1),
+        (lambda lines: relined(lines, 1, version=0), 1),
+        (lambda lines: relined(lines, 1, version=True), 1),
+        (lambda lines: relined(lines, 2, event="gift"), 2),
+        (lambda lines: relined(lines, 2, event=["budget"]), 2),
+        (lambda lines: relined(lines, 3, epsilon="-1"), 3),
+        (lambda lines: relined(lines, 3, epsilon=0.25), 3),
+        (lambda lines: relined(lines, 3, epsilon="1e99999999"), 3),
+        (lambda lines: relined(lines, 3, delta=-1.0), 3),
+        (lambda lines: relined(lines, 4, surprise=1), 4),
+        (lambda lines: relined(lines, 4, id="short"), 4),
+        (lambda lines: relined(lines, 4, unit="house"), 4),
+        (lambda lines: relined(lines, 4, dataset=None), 4),
+    ],
+)
+def test_alterations_are_found_in_their_line(
+    path: Path, alter: Callable[[list[bytes]], list[bytes]], line: int
+) -> None:
+    altered = b"".join(alter(path.read_bytes().splitlines(keepends=True)))
+    path.write_bytes(altered)
+    account = Ledger(path).account("survey")
+    for use in (lambda: account.spent, lambda: account.charge("m", 0.1), lambda: account.set_budget(5)):
+        with pytest.raises(LedgerError, match=rf"line {line}: .*Restore the file"):
+            use()
+    assert path.read_bytes() == altered
+
+
+def test_every_altered_byte_is_found(path: Path) -> None:
+    content = path.read_bytes()
+    for position in range(len(content)):
+        altered = bytearray(content)
+        altered[position] ^= 1 << position % 8
+        path.write_bytes(altered)
+        with pytest.raises(LedgerError, match="line [1-5]"):
+            _ = Ledger(path).datasets
+
+
+def test_a_newer_ledger_asks_for_an_upgrade(path: Path) -> None:
+    path.write_bytes(b"".join(relined(path.read_bytes().splitlines(keepends=True), 1, version=2)))
+    with pytest.raises(LedgerError, match="line 1: format 2, this one reads 1; upgrade"):
+        Ledger(path).account("survey").charge("m", 0.1)
+
+
+def test_a_held_lock_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "LOCK_SECONDS", 0.05)
+    account = Ledger(path).account("survey")
+    with open(f"{path}.lock") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(LedgerError, match="lock .* for 0.05 seconds"):
+            account.charge("m", 0.1)
+        assert len(account.charges) == 2  # reading does not wait
+    account.charge("m", 0.1)
+    assert len(account.charges) == 3
+
+
+@pytest.mark.parametrize("call", ["write", "fsync", "replace"])
+def test_a_full_disk_charges_nothing(path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    before = path.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, fail)
+        with pytest.raises(StorageError, match="the disk is full"):
+            Ledger(path).account("survey").charge("m", 0.1)
+    assert path.read_bytes() == before
+
+
+def test_a_folder_is_no_ledger(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="Is a directory"):
+        Ledger(tmp_path).account("d").charge("m", 1)
+
+
+KILLS = """
+import json, os, sys
+from sfumato.privacy.ledger import Ledger
+
+NAMES = "write", "fsync", "replace"
+REAL = {name: getattr(os, name) for name in NAMES}
+
+def charge_until_killed(path, acknowledgements, fatal_call, moment):
+    calls = 0
+
+    def patched(name):
+        def call(*arguments):
+            nonlocal calls
+            calls += 1
+            if calls == fatal_call:
+                if moment == "after":
+                    REAL[name](*arguments)
+                elif moment == "half" and name == "write":
+                    REAL[name](arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2])
+                os._exit(9)
+            return REAL[name](*arguments)
+        return call
+
+    for name in NAMES:
+        setattr(os, name, patched(name))
+    account = Ledger(path).account("d")
+    for _ in range(3):
+        REAL["write"](acknowledgements, account.charge("m", 0.1).id.encode())
+    os._exit(0)
+
+results = []
+for moment in ("before", "half", "after"):
+    for fatal_call in range(1, 100):
+        path = f"{sys.argv[1]}/{moment}-{fatal_call}.jsonl"
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            charge_until_killed(path, writer, fatal_call, moment)
+        os.close(writer)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        with open(reader, "rb") as stream:
+            text = stream.read().decode()
+        results.append([path, code, [text[i : i + 32] for i in range(0, len(text), 32)]])
+        if code != 9:
+            break
+print(json.dumps(results))
+"""
+
+
+def test_a_kill_at_any_call_loses_no_charge_and_tears_nothing(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLS, str(tmp_path)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    results = json.loads(done.stdout)
+    assert [code for _, code, _ in results].count(0) == 3  # each series ends with a run that nothing killed
+    assert len(results) == 3 * (3 * 4 + 1)  # three charges of four calls: write, sync, replace, sync the folder
+    unacknowledged = 0
+    for path, _, acknowledged in results:
+        account = Ledger(path).account("d")
+        recorded = [charge.id for charge in account.charges]
+        assert recorded[: len(acknowledged)] == acknowledged
+        assert len(recorded) - len(acknowledged) in (0, 1)
+        unacknowledged += len(recorded) - len(acknowledged)
+        account.charge("m", 0.1)
+        assert len(account.charges) == len(recorded) + 1
+    assert unacknowledged > 0  # some kills came between the new file and the return
