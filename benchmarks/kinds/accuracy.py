@@ -92,8 +92,8 @@ def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
 def _measure_method(experiment: Experiment, method: Mapping[str, Any]) -> Measurement:
     known, facts, settings = METHODS.get(method["name"]), experiment.facts, experiment.settings
     options = dict(method.get("options", {}))
-    if "best_times" in method and known is not None:
-        options |= known.best(facts, method["best_times"])
+    if "best_times" in method:
+        options |= METHODS[method["name"]].best(facts, method["best_times"])
     seeds = list(range(1, settings["seeds"] + 1))
     runs = [_run(experiment, method["name"], options, seed) for seed in seeds]
     values = _errors(runs) | {"epsilon": experiment.epsilon, "size": _text(options), "density": experiment.density}

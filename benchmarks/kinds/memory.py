@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.kinds import Measurement, Settings, Skipped, Unit
 from benchmarks.peak import STATUS
+from sfumato.central.request import COUNT_SHARE
 
 ROOT = Path(__file__).parents[2]
 MEGABYTE = 1_000_000
@@ -63,6 +64,7 @@ def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
         values={name: value / MEGABYTE for name, value in megabytes.items()} | {"wall": wall},
         data={"set": "normal, float32 parquet", "n": settings["rows"], "d": settings["columns"]},
         neighbours="add-remove",
+        count_share=str(COUNT_SHARE),
     )
 
 
@@ -80,7 +82,7 @@ def _write_parquet(path: Path, rows: int, columns: int, row_group: int) -> None:
     """Write normal points a row group at a time."""
     random = np.random.default_rng(1)
     schema = pa.schema([(f"x{column}", pa.float32()) for column in range(columns)])
-    with pq.ParquetWriter(path, schema, compression="none") as writer:
+    with pq.ParquetWriter(path, schema, compression="none", use_dictionary=False) as writer:
         for start in range(0, rows, row_group):
             block = random.standard_normal((columns, min(row_group, rows - start)), dtype=np.float32)
             writer.write_table(pa.table(list(block), schema=schema), row_group_size=row_group)

@@ -21,12 +21,6 @@ COLUMNS = {
     "opendp_ns": "opendp ns",
     "speedup": "times faster",
 }
-    "scale": "scale",
-    "samples": "samples",
-    "ours_ns": "ns a sample",
-    "opendp_ns": "opendp ns",
-    "speedup": "times faster",
-}
 
 
 def units(settings: Settings) -> Sequence[Unit]:

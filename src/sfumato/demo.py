@@ -51,7 +51,7 @@ def mean_similarity(bandwidth: float) -> float:
     Examples
     --------
     >>> round(mean_similarity(0.7), 4)
-    0.0257
+    0.056
     """
     spreads = _SPREADS[:, None] ** 2 + _SPREADS[None, :] ** 2
     distances = ((_CENTRES[:, None, :] - _CENTRES[None, :, :]) ** 2).sum(axis=2)

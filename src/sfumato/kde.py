@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sfumato.central import registry
 from sfumato.central.curator import Curator
@@ -23,7 +24,6 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.ledger import Account
 from sfumato.privacy.rational import exact_epsilon
 from sfumato.quantizers.base import Floats
-from sfumato.release import Release
 from sfumato.sources import Source, open_source
 
 NEIGHBOURS = ("add-remove", "replace")
@@ -106,8 +106,9 @@ class PrivateKDE(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.feature_seed = feature_seed
         self.random_state = random_state
 
-    def fit(self, X: Any, y: object = None, *, progress: Progress | None = None, threads: int | None = None) ->
-    PrivateKDE:
+    def fit(
+        self, X: Any, y: object = None, *, progress: Progress | None = None, threads: int | None = None
+    ) -> PrivateKDE:
         """Release the density of X: an array, data frame, Arrow table, path, source, or iterator of batches.
 
         All parameters are checked before the ledger is charged; values are never an error (see `Box`).
@@ -131,29 +132,38 @@ class PrivateKDE(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def query(self, Y: ArrayLike, return_std: bool = False) -> Any:
         """Mean kernel value at each query, not clipped; `return_std=True` adds the standard errors."""
-        check_is_fitted(self)
-        return self.release_.query(Y, return_std=True) if return_std else self.release_.query(Y)
+        points = self._queries(Y)
+        return self.release_.query(points, return_std=True) if return_std else self.release_.query(points)
 
     def density(self, Y: ArrayLike) -> Floats:
         """Mean kernel value at each query, clipped to [0, 1]."""
-        check_is_fitted(self)
-        return self.release_.density(Y)
+        points = self._queries(Y)
+        return self.release_.density(points)
 
     def score_samples(self, X: ArrayLike, y: object = None) -> Floats:
         """Log of the normalised density at each point, as scikit-learn's KernelDensity gives it."""
-        check_is_fitted(self)
-        return self.release_.log_density(X)
+        points = self._queries(X)
+        return self.release_.log_density(points)
 
     def score(self, X: ArrayLike, y: object = None) -> float:
         """Total log density of X."""
         return float(self.score_samples(X).sum())
 
+    def _queries(self, Y: ArrayLike) -> Floats:
+        check_is_fitted(self)
+        points = validate_data(self, Y, reset=False, accept_sparse=True, dtype=np.float64)
+        return np.asarray(points.toarray() if issparse(points) else points)
+
     def _request(self, dimension: int) -> Request:
         """Check the parameters and gather them; n is a placeholder while the count is still to be bought."""
         if self.epsilon is None:
-            raise InputError("epsilon is missing: pass epsilon=, the privacy budget of this release (smaller is more private)")
+            raise InputError(
+                "epsilon is missing: pass epsilon=, the privacy budget of this release (smaller is more private)"
+            )
         if isinstance(self.kernel, str) and self.bandwidth is None:
-            raise InputError("bandwidth is missing: pass bandwidth=, in the points' units, chosen without looking at the data")
+            raise InputError(
+                "bandwidth is missing: pass bandwidth=, in the points' units, chosen without looking at the data"
+            )
         if self.neighbours not in NEIGHBOURS:
             raise InputError(f"neighbours must be 'add-remove' or 'replace', got {self.neighbours!r}")
         return Request(
@@ -177,7 +187,7 @@ class PrivateKDE(DensityMixin, BaseEstimator):  # type: ignore[misc]
             return 1
         if hint is None:
             raise InputError(
-                "n_hint is missing: pass n_hint=, a public guess of the number of records (its order of magnitude is enough), "
+                "n_hint is missing: pass n_hint=, a public guess of the number of records (a rough one will do), "
                 "or n_hint='paid' to buy a noisy count from the budget first"
             )
         if isinstance(hint, bool) or not isinstance(hint, (int, np.integer)) or hint < 1:
@@ -187,6 +197,7 @@ class PrivateKDE(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True  # rows that are not finite numbers are dropped, as the guarantee says
+        tags.input_tags.sparse = True  # made dense batch by batch
         tags.non_deterministic = True
         return tags
 

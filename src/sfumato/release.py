@@ -6,7 +6,6 @@ the mechanism published, so queries cost no privacy, however many and however ch
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -95,11 +94,12 @@ class Release:
     def __post_init__(self) -> None:
         if self.values.shape != (self.quantizer.size,):
             raise ReleaseFileError(f"a release of {self.quantizer.size} sums holds {self.values.shape} values")
+        if not 1 <= self.groups <= self.quantizer.terms:
+            raise ReleaseFileError(f"{self.quantizer.terms} terms cannot be cut into {self.groups} groups")
         self.values.setflags(write=False)
 
     @classmethod
-    def of(cls, mechanism: Mechanism, values: Integers, count: Count, columns: tuple[str, ...] | None = None) ->
-    Release:
+    def of(cls, mechanism: Mechanism, values: Integers, count: Count) -> Release:
         """Wrap what a mechanism published."""
         return cls(
             method=mechanism.method,
@@ -112,7 +112,6 @@ class Release:
             count=count,
             groups=mechanism.groups,
             parameters=dict(mechanism.parameters),
-            columns=columns,
         )
 
     @property
@@ -238,10 +237,12 @@ def from_content(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Rel
             guarantee=Guarantee.from_document(header["guarantee"]),
             kernel=kernel,
             kernel_document=dict(header["kernel"]),
-            quantizer=quantizer_from_document(header["quantizer"], arrays, kernel),
+            quantizer=quantizer_from_document(header["quantizer"], arrays, kernel, len(arrays["values"])),
             values=np.asarray(arrays["values"], dtype=np.int64),
             noise=law_from_document(header["noise"]),
-            count=Count(int(header["count"]["value"]), float(header["count"]["variance"]), bool(header["count"]["public"])),
+            count=Count(
+                int(header["count"]["value"]), float(header["count"]["variance"]), bool(header["count"]["public"])
+            ),
             groups=int(header["groups"]),
             parameters=dict(header["parameters"]),
             columns=None if header["columns"] is None else tuple(map(str, header["columns"])),
@@ -249,6 +250,5 @@ def from_content(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Rel
         )
     except ReleaseFileError:
         raise
-    except (InputError, KeyError, TypeError, ValueError, OverflowError, AttributeError, json.JSONDecodeError) as
-    problem:
+    except (InputError, KeyError, TypeError, ValueError, OverflowError, AttributeError) as problem:
         raise ReleaseFileError(f"the release's header does not describe a release: {problem}") from problem

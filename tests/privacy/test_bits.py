@@ -4,6 +4,7 @@ import copy
 import hashlib
 import os
 import pickle
+import signal
 import threading
 
 import numpy as np
@@ -22,6 +23,8 @@ def forked_words(bits: SecureBits, count: int) -> np.ndarray:
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(20)  # a child that is blocked dies, and its parent reads nothing
         try:
             os.write(write_end, bits.words(count).tobytes())
         finally:

@@ -105,7 +105,7 @@ def test_a_quantizer_survives_its_document(kernel: Kernel | str, sharded: bool) 
     phases = Phases.draw(kernel, 2, 40, seed=10, bounds=(-4, 4))
     quantizer = ShardedFourier(phases, 20, 512) if sharded else FourierQuantizer(phases, "pair", 512)
     document, arrays = quantizer.to_document()
-    again = quantizer_from_document(document, arrays, kernel)
+    again = quantizer_from_document(document, arrays, kernel, size=80)
     assert np.array_equal(again.term_values(Y, np.ones(80)), quantizer.term_values(Y, np.ones(80)))
     assert bool(arrays) == (phases.seed is None) == (not kernel.portable)
 
@@ -114,12 +114,12 @@ def test_another_draw_of_frequencies_is_noticed() -> None:
     document, arrays = FourierQuantizer.draw(Gaussian(1.0), 2, 40, seed=10).to_document()
     document["phases"]["feature_seed"] = "11"
     with pytest.raises(ReleaseFileError, match="not the ones it was made with"):
-        quantizer_from_document(document, arrays, Gaussian(1.0))
+        quantizer_from_document(document, arrays, Gaussian(1.0), size=80)
 
 
 def test_unknown_quantizer_is_named() -> None:
     with pytest.raises(ReleaseFileError, match="unknown quantizer 'wavelet'"):
-        quantizer_from_document({"quantizer": "wavelet"}, {}, None)
+        quantizer_from_document({"quantizer": "wavelet"}, {}, None, size=80)
 
 
 @pytest.mark.parametrize(

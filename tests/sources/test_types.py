@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
@@ -19,15 +20,20 @@ FLOAT64 = ["int32", "uint32", "int64", "uint64", "float64"]
 
 
 @pytest.mark.parametrize(("kind", "expected"), [(k, np.float32) for k in FLOAT32] + [(k, np.float64) for k in FLOAT64])
-@pytest.mark.parametrize("wrap", [np.asarray, scipy.sparse.csr_array, lambda a: pa.table({"x": a[:, 0], "y": a[:, 1]})])
-def test_the_float_type_holds_every_value(kind: str, expected: type, wrap: object) -> None:
-    if kind == "float16" and wrap is scipy.sparse.csr_array:
-        pytest.skip("scipy has no sparse float16")
+@pytest.mark.parametrize("wrap", [np.asarray, lambda a: pa.table({"x": a[:, 0], "y": a[:, 1]})], ids=["array", "table"])
+def test_the_float_type_holds_every_value(kind: str, expected: type, wrap: Callable[[np.ndarray], object]) -> None:
     info = np.finfo(kind) if "float" in kind else np.iinfo("int8" if kind == "bool" else kind)
-    array = np.array([[0, 1], [info.max, info.min]]).astype(kind)
-    [batch] = open_source(wrap(array)).batches()  # type: ignore[operator]
+    array = np.array([[0, 1], [info.max, info.min]], dtype=object).astype(kind)
+    [batch] = open_source(wrap(array)).batches()
     assert batch.dtype == expected
     np.testing.assert_array_equal(batch, array.astype(np.float64))
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("bool", np.float32), ("int16", np.float32), ("int64", np.float64)])
+def test_sparse_matrices_of_integers(kind: str, expected: type) -> None:
+    [batch] = open_source(scipy.sparse.csc_array(np.eye(3, dtype=kind)), columns=[2, 0]).batches()
+    assert batch.dtype == expected
+    np.testing.assert_array_equal(batch, np.eye(3)[:, [2, 0]])
 
 
 def test_long_doubles_become_float64() -> None:
@@ -111,6 +117,13 @@ def test_an_embedding_counts_as_its_coordinates(start: int, inner: pa.DataType, 
     assert source.column_names == ("w", "e[0]", "e[1]", "e[2]")
     [batch] = source.batches()
     np.testing.assert_array_equal(batch, np.insert(EXPECTED, 0, 0.5, axis=1)[start:])
+
+
+def test_a_null_embedding_hides_the_numbers_stored_under_it() -> None:
+    numbers = pa.array(np.arange(6, dtype=np.float32))
+    column = pa.FixedSizeListArray.from_arrays(numbers, 2, mask=pa.array([False, True, False]))
+    [batch] = open_source(pa.table({"e": column})).batches()
+    np.testing.assert_array_equal(batch, [[0, 1], [np.nan, np.nan], [4, 5]])
 
 
 def test_tensors_are_embeddings() -> None:

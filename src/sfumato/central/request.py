@@ -16,7 +16,8 @@ from sfumato.privacy.rational import exact_epsilon
 GENERAL_OPTIONS = ("count_share", "outside")
 COUNT_SHARE = Fraction(1, 20)
 # The papers' bandwidths give mean kernel values near this; sizes chosen for it are within 12 % of the best for a
-# fourfold other one. TYPICAL_DENSITY = 0.02
+# fourfold other one.
+TYPICAL_DENSITY = 0.02
 
 
 @dataclass(frozen=True)

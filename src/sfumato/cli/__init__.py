@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 from sfumato.cli import check, demo, inspect, ledger, query, release, verify
 from sfumato.cli.console import complain, in_flags
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, StorageError
 from sfumato.version import __version__
 
 INTERRUPTED = 130
@@ -26,11 +26,11 @@ class Commands(TyperGroup):
         """Run the command that was asked for."""
         try:
             return super().invoke(ctx)
-        except SfumatoError as error:
+        except (SfumatoError, OSError) as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise BrokenPipeError(errno.EPIPE, str(error)) from error  # ended quietly, as for every filter
             complain(f"error: {in_flags(str(error))}")
-            raise typer.Exit(error.exit_code) from error
+            raise typer.Exit(getattr(error, "exit_code", StorageError.exit_code)) from error
         except KeyboardInterrupt as interrupt:
             complain(str(interrupt) or "interrupted; no file was left half-written")
             raise typer.Exit(INTERRUPTED) from interrupt

@@ -28,6 +28,7 @@ _FLAGS = (
     "options",
 )
 _ARGUMENT = re.compile(rf"\b({'|'.join(_FLAGS)})=(?=(.)?)")
+_OVERWRITE = re.compile(r"overwrite=True( \(--force on the command line\))?")
 
 
 def in_flags(message: str) -> str:
@@ -44,7 +45,7 @@ def in_flags(message: str) -> str:
         name = "option" if found[1] == "options" else found[1].replace("_", "-")
         return f"--{name}{' ' if followed_by_value else ''}"
 
-    return _ARGUMENT.sub(flag, message.replace("overwrite=True", "--force"))
+    return _ARGUMENT.sub(flag, _OVERWRITE.sub("--force", message))
 
 
 def complain(message: str) -> None:

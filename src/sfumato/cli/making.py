@@ -87,7 +87,7 @@ def largest_size(model: PrivateKDE, source: Source) -> int:
     mechanism = registry.build(model.method, request)
     # The longest numbers there can be, so that no true release is longer.
     values, count = np.full(mechanism.quantizer.size, 2**62), Count(10**18, 1 / 3, public=False)
-    return len(Release.of(mechanism, values, count, source.column_names).to_bytes())
+    return len(replace(Release.of(mechanism, values, count), columns=source.column_names).to_bytes())
 
 
 @contextmanager

@@ -203,11 +203,13 @@ def _check_needed(
         )
     if n_hint is None and not paid_count:
         raise InputError(
-            "--n-hint is missing: pass --n-hint N, a public guess of the number of rows, or --paid-count to buy a noisy "
-            "count from the budget. The rows are not simply counted because their true number is private"
+            "--n-hint is missing: pass --n-hint N, a public guess of the number of rows, or --paid-count to buy a "
+            "noisy count from the budget. The rows are not simply counted because their true number is private"
         )
     if n_hint is not None and paid_count:
         raise InputError("--n-hint and --paid-count exclude each other: pass one of them")
+    if n_hint is not None and n_hint < 1:
+        raise InputError(f"--n-hint must be 1 or more, got {n_hint}")
     if output is None:
         raise InputError("--output is missing: pass -o OUT.sfm, the file to write")
     return output

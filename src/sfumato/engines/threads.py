@@ -21,7 +21,7 @@ Progress = Callable[[int], None]
 
 
 def default_threads() -> int:
-    """Number of cores this process may use."""
+    """Count the cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
 
 

@@ -1,7 +1,7 @@
 """Exact integer K-norm noise for features that lie in a cube or in a product of discs (pure epsilon).
 
-Source: the K-norm mechanism (M. Hardt, K. Talwar, "On the Geometry of Differential Privacy", STOC 2010), here on integers: noise shaped
-like the body K of what one record can add, instead of a product of Laplace laws.
+Source: the K-norm mechanism (M. Hardt, K. Talwar, "On the Geometry of Differential Privacy", STOC 2010), here on
+integers: noise shaped like the body K of what one record can add, instead of a product of Laplace laws.
 
 Law. Let K_R be the integer points of the body scaled to radius R: {-R..R}^D for the cube, m pairs with a^2 + b^2 <=
 R^2 for the discs. Draw an integer radius R with Pr[R] proportional to |K_R| e^(-rate R), then z uniform in K_R. So
@@ -42,7 +42,7 @@ from numba import njit
 
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits, next_below
-from sfumato.privacy.noise import _next_geometric as next_geometric
+from sfumato.privacy.coins import next_geometric
 
 _ZERO, _ONE, _TWO, _TEN = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(10)
 _OCTAGON = np.uint64(82844)
@@ -188,13 +188,13 @@ def _fraction(document: Mapping[str, Any], field: str) -> Fraction:
     return Fraction(text)
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _coin(words, at, numerator, denominator):  # type: ignore[no-untyped-def]
     value, at = next_below(words, at, denominator)
     return value < numerator, at
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _cube_radius(words, at, size, numerator, denominator):  # type: ignore[no-untyped-def]
     """One attempt at a radius with Pr[R] proportional to (2R + 1)^size e^(-rate R): (radius, accepted, position)."""
     radius = _ZERO
@@ -211,7 +211,7 @@ def _cube_radius(words, at, size, numerator, denominator):  # type: ignore[no-un
     return radius, True, at
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _fill_cubes(words, out, done, size, numerator, denominator):  # type: ignore[no-untyped-def]
     at = 0
     while done < out.size:
@@ -228,7 +228,7 @@ def _fill_cubes(words, out, done, size, numerator, denominator):  # type: ignore
     return done, at
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _root(value):  # type: ignore[no-untyped-def]
     """Return floor(sqrt(value)) for value < 2^62, corrected to be exact."""
     root = np.int64(math.sqrt(value))
@@ -239,7 +239,7 @@ def _root(value):  # type: ignore[no-untyped-def]
     return root
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _disc_pairs(words, at, radius, pairs):  # type: ignore[no-untyped-def]
     """Fill `pairs` uniformly from the octagons, as long as they stay in their discs: (all inside, position)."""
     diagonal = _root(2 * radius * radius)
@@ -259,7 +259,7 @@ def _disc_pairs(words, at, radius, pairs):  # type: ignore[no-untyped-def]
     return True, at
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _octagon_coins(words, at, radius, pairs):  # type: ignore[no-untyped-def]
     """Coins of probability |O_R| / (c (2R + 1)^2), c = 82844 / 100000, one for each pair."""
     corner = np.uint64(2 * radius - _root(2 * radius * radius))
@@ -281,7 +281,7 @@ def _octagon_coins(words, at, radius, pairs):  # type: ignore[no-untyped-def]
     return True, at
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _fill_discs(words, out, done, size, numerator, denominator):  # type: ignore[no-untyped-def]
     at = 0
     block = np.int64(size)

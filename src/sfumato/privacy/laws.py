@@ -45,6 +45,6 @@ def law_from_document(document: Mapping[str, Any]) -> NoiseLaw:
     DiscreteLaplace(rate=Fraction(1, 10))
     """
     name = document.get("law")
-    if name not in _READERS:
+    if not isinstance(name, str) or name not in _READERS:
         raise InputError(f"unknown noise law {name!r}; this version knows {', '.join(_READERS)}")
     return _READERS[name](document)

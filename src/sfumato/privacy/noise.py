@@ -32,17 +32,13 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 
 from sfumato.errors import InputError
-from sfumato.privacy.bits import Integers, SecureBits, Words, next_below
+from sfumato.privacy.bits import Integers, SecureBits
+from sfumato.privacy.coins import fill_gaussian, fill_geometric, fill_laplace
 
 LARGEST_RATE_TERM = 2**56
 LARGEST_SIGMA = 2**30
-
-_ZERO = np.uint64(0)
-_ONE = np.uint64(1)
-_TWO = np.uint64(2)
 
 
 def geometric(bits: SecureBits, count: int, rate: Fraction) -> Integers:
@@ -62,7 +58,7 @@ def geometric(bits: SecureBits, count: int, rate: Fraction) -> Integers:
     >>> geometric(SecureBits.seeded(7), 5, Fraction(1, 10))
     array([ 6, 11,  9, 33,  1])
     """
-    return bits.draw(_fill_geometric, count, 12.0, *_checked_rate(rate))
+    return bits.draw(fill_geometric, count, 12.0, *_checked_rate(rate))
 
 
 @dataclass(frozen=True)
@@ -91,7 +87,7 @@ class DiscreteLaplace:
 
     def sample(self, bits: SecureBits, count: int) -> Integers:
         """Return `count` independent samples."""
-        return bits.draw(_fill_laplace, count, 14.0, *_checked_rate(self.rate))
+        return bits.draw(fill_laplace, count, 14.0, *_checked_rate(self.rate))
 
     @property
     def variance(self) -> float:
@@ -143,7 +139,7 @@ class DiscreteGaussian:
 
     def sample(self, bits: SecureBits, count: int) -> Integers:
         """Return `count` independent samples."""
-        return bits.draw(_fill_gaussian, count, 24.0, np.uint64(self.sigma))
+        return bits.draw(fill_gaussian, count, 24.0, np.uint64(self.sigma))
 
     # Poisson summation: sum_z exp(-z^2 / (2 sigma^2)) = sqrt(2 pi) sigma (1 + 2 sum_k exp(-2 pi^2 sigma^2 k^2)), and
     # the variance is the derivative of its logarithm. For sigma >= 1 the terms from k = 2 on are below 1e-34.
@@ -170,21 +166,6 @@ class DiscreteGaussian:
         return cls(_only_field(document, cls.name, "sigma"))
 
 
-def law_from_document(document: Mapping[str, Any]) -> DiscreteLaplace | DiscreteGaussian:
-    """Read a noise law that a `to_document` wrote.
-
-    Examples
-    --------
-    >>> law_from_document({"law": "discrete-laplace", "rate": "1/10"})
-    DiscreteLaplace(rate=Fraction(1, 10))
-    """
-    laws = {law.name: law for law in (DiscreteLaplace, DiscreteGaussian)}
-    name = document.get("law")
-    if not isinstance(name, str) or name not in laws:
-        raise InputError(f"Unknown noise law {name!r}; this version knows {', '.join(laws)}.")
-    return laws[name].from_document(document)
-
-
 def _only_field(document: Mapping[str, Any], law: str, field: str) -> Any:
     if set(document) != {"law", field} or document["law"] != law:
         raise InputError(f"A {law} law is written with the fields 'law' and {field!r}; got {dict(document)!r}.")
@@ -200,139 +181,3 @@ def _checked_rate(rate: Fraction) -> tuple[np.uint64, np.uint64]:
             "Use an epsilon with fewer digits, a larger epsilon or a coarser integer grid."
         )
     return np.uint64(rate.numerator), np.uint64(rate.denominator)
-
-
-# The compiled samplers read words[at:] and return the position after the last word read, beyond words.size if the words
-# ran out; then every coin falls False, the loops end, and the sample means nothing.
-
-
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _inverse_coin(words: Words, at: int, divisor: np.uint64) -> tuple[bool, int]:
-    """Toss a coin of probability exp(-1 / divisor)."""
-    step = _TWO if divisor == _ONE else _ONE  # a first coin of probability 1/1 needs no word
-    while True:
-        value, at = next_below(words, at, divisor * step)
-        if at > words.size:
-            return False, at
-        if value > _ZERO:
-            return step & _ONE == _ONE, at
-        step += _ONE
-
-
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _fraction_coin(words: Words, at: int, numerator: np.uint64, denominator: np.uint64) -> tuple[bool, int]:
-    """Toss a coin of probability exp(-numerator / denominator), for 0 <= numerator <= denominator."""
-    if numerator == _ZERO:
-        return at <= words.size, at
-    step = _ONE
-    while True:
-        value, at = next_below(words, at, denominator)
-        success = value < numerator
-        if success and step > _ONE:
-            value, at = next_below(words, at, step)
-            success = value == _ZERO
-        if at > words.size:
-            return False, at
-        if not success:
-            return step & _ONE == _ONE, at
-        step += _ONE
-
-
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _next_geometric(words: Words, at: int, numerator: np.uint64, denominator: np.uint64) -> tuple[np.uint64, bool, int]:
-    """Sample floor(E / numerator), E geometric at rate 1 / denominator; tell also whether it is zero."""
-    # E = remainder + denominator * units: the remainder by rejection, the units by coins of probability 1/e.
-    while True:
-        remainder, at = next_below(words, at, denominator)
-        accepted, at = _fraction_coin(words, at, remainder, denominator)
-        if accepted or at > words.size:
-            break
-    value = remainder // numerator
-    remainder = remainder % numerator
-    zero = value == _ZERO
-    while True:
-        again, at = _inverse_coin(words, at, _ONE)
-        if not again:
-            return value, zero, at
-        value += denominator // numerator
-        remainder += denominator % numerator
-        if remainder >= numerator:
-            remainder -= numerator
-            value += _ONE
-        zero = zero and value == _ZERO
-
-
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _signed(words: Words, at: int, magnitude: np.uint64, zero: bool) -> tuple[np.int64, bool, int]:
-    """Give a magnitude a sign; refuse minus zero, or zero would be twice as likely as it should."""
-    sign, at = next_below(words, at, _TWO)
-    if sign == _ZERO:
-        return np.int64(magnitude), True, at
-    return -np.int64(magnitude), not zero, at
-
-
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _gaussian_accepts(words: Words, at: int, magnitude: np.uint64, sigma: np.uint64) -> tuple[bool, int]:
-    """Toss a coin of probability exp(-(magnitude - sigma)^2 / (2 sigma^2))."""
-    distance = magnitude - sigma if magnitude > sigma else sigma - magnitude
-    # (q sigma + r)^2 / (2 sigma^2) = q^2 / 2 + q r / sigma + r^2 / (2 sigma^2)
-    quotient, remainder = distance // sigma, distance % sigma
-    accepted, at = _fraction_coin(words, at, remainder * remainder, _TWO * sigma * sigma)
-    tosses = _ZERO
-    while accepted and tosses < quotient:
-        accepted, at = _fraction_coin(words, at, remainder, sigma)
-        tosses += _ONE
-    tosses = _ZERO
-    while accepted and tosses < quotient * quotient:
-        accepted, at = _inverse_coin(words, at, _TWO)
-        tosses += _ONE
-    return accepted, at
-
-
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _fill_geometric(
-    words: Words, out: Integers, done: int, numerator: np.uint64, denominator: np.uint64
-) -> tuple[int, int]:
-    at = 0
-    while done < out.size:
-        value, _, end = _next_geometric(words, at, numerator, denominator)
-        if end > words.size:
-            break
-        out[done] = value
-        done += 1
-        at = end
-    return done, at
-
-
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _fill_laplace(
-    words: Words, out: Integers, done: int, numerator: np.uint64, denominator: np.uint64
-) -> tuple[int, int]:
-    at = 0
-    while done < out.size:
-        magnitude, zero, end = _next_geometric(words, at, numerator, denominator)
-        value, accepted, end = _signed(words, end, magnitude, zero)
-        if end > words.size:
-            break
-        at = end
-        if accepted:
-            out[done] = value
-            done += 1
-    return done, at
-
-
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _fill_gaussian(words: Words, out: Integers, done: int, sigma: np.uint64) -> tuple[int, int]:
-    at = 0
-    while done < out.size:
-        magnitude, zero, end = _next_geometric(words, at, _ONE, sigma)
-        value, accepted, end = _signed(words, end, magnitude, zero)
-        if accepted:
-            accepted, end = _gaussian_accepts(words, end, magnitude, sigma)
-        if end > words.size:
-            break
-        at = end
-        if accepted:
-            out[done] = value
-            done += 1
-    return done, at

@@ -17,9 +17,11 @@ __all__ = ["Bound", "Box", "FourierQuantizer", "Quantizer", "ShardedFourier", "q
 _FAMILIES = {family.name: family for family in (FourierQuantizer, ShardedFourier)}
 
 
-def quantizer_from_document(document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any) -> Quantizer:
-    """Rebuild a release's quantizer."""
+def quantizer_from_document(
+    document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
+) -> Quantizer:
+    """Rebuild a release's quantizer of `size` integers; a document that claims more is refused before it is drawn."""
     family = _FAMILIES.get(str(document.get("quantizer")))
     if family is None:
         raise ReleaseFileError(f"unknown quantizer {document.get('quantizer')!r}; a newer sfumato may know it")
-    return family.from_document(document, arrays, kernel)
+    return family.from_document(document, arrays, kernel, size)

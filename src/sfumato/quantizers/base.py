@@ -102,7 +102,7 @@ class Quantizer(ABC):
     def term_values(self, Y: Floats, sums: Floats) -> Floats:
         """Value f_i . g_i(y) of each term for the summed features `sums`: shape (len(Y), terms)."""
         weighted = self.weights(Y) * sums
-        return weighted.reshape(len(Y), self.terms, self.width).sum(axis=2)
+        return np.asarray(weighted.reshape(len(Y), self.terms, self.width).sum(axis=2))
 
     @abstractmethod
     def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

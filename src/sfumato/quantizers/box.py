@@ -85,12 +85,12 @@ class Box:
     @property
     def half_widths(self) -> NDArray[np.float64]:
         """Half the extent of every column."""
-        return (np.array(self.upper) - np.array(self.lower)) / 2
+        return np.asarray((np.array(self.upper) - np.array(self.lower)) / 2)
 
     @property
     def centre(self) -> NDArray[np.float64]:
         """Middle of every column."""
-        return (np.array(self.upper) + np.array(self.lower)) / 2
+        return np.asarray((np.array(self.upper) + np.array(self.lower)) / 2)
 
     def holds(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         """Which rows are finite numbers inside the box."""
@@ -100,7 +100,7 @@ class Box:
     def condition(self) -> str:
         """Say what happens to odd rows, for the guarantee."""
         action = "clipped to their edge" if self.outside == "clip" else "dropped"
-        return f"rows with a value that is not a finite number are dropped; values outside the declared bounds are {action}"
+        return f"rows with a value that is not a finite number are dropped; values outside the bounds are {action}"
 
     def to_document(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -155,7 +155,7 @@ class Lattice:
         return np.asarray(Y / self.steps - self.centre)
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _place(rows, lower, upper, inverse, centre, drop, out):  # type: ignore[no-untyped-def]
     kept = 0
     for i in range(rows.shape[0]):

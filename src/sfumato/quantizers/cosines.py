@@ -21,21 +21,25 @@ def pair_l1(radius: int) -> int:
     return math.isqrt(2 * radius * radius)
 
 
+def check_radius(radius: int) -> None:
+    """Refuse a radius that has no table."""
+    if not 2 <= radius < 2**30:
+        raise InputError(f"radius must be an integer from 2 to 2**30, got {radius}")
+
+
 def cosine_table(radius: int) -> NDArray[np.int32]:
-    """Integer cosines at the cell centres of a turn cut in 2**12, inside the circle of `radius` also as (cos, sin)
-    pairs.
+    """Integer cosines at the centres of 2**12 cells of a turn, with every (cos, sin) pair inside the radius.
 
     Rounding (radius - 1) cos to the nearest integer moves a pair by at most sqrt(1/2) < 1, so it stays within `radius`;
     rounding radius * cos itself would leave the circle for half of all angles.
     """
-    if not 2 <= radius < 2**30:
-        raise InputError(f"radius must be an integer from 2 to 2**30, got {radius}")
+    check_radius(radius)
     cells = 1 << TABLE_BITS
     table = np.rint((radius - 1) * np.cos(2 * np.pi * (np.arange(cells) + 0.5) / cells)).astype(np.int64)
     sine = table[(np.arange(cells) - cells // 4) % cells]
     if (table**2 + sine**2 > radius**2).any():
         raise AssertionError("a table entry leaves the disc")
-    return table.astype(np.int32)
+    return np.asarray(table, dtype=np.int32)
 
 
 def table_gain(table: NDArray[np.int32]) -> float:
@@ -50,7 +54,7 @@ def pair_amplitudes(sums: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDA
     return np.hypot(pairs[:, 0], pairs[:, 1]), np.arctan2(pairs[:, 1], pairs[:, 0]) / (2 * np.pi)
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def add_cosines(bits, table, shift, sums):  # type: ignore[no-untyped-def]
     """Add the table's cosine of every phase (its bits shifted down to a table cell) to the sum of its column."""
     mask = len(table) - 1
@@ -59,7 +63,7 @@ def add_cosines(bits, table, shift, sums):  # type: ignore[no-untyped-def]
             sums[j] += table[(bits[i, j] >> shift) & mask]
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def add_pairs(bits, table, shift, sums):  # type: ignore[no-untyped-def]
     """Add cosine and sine of every phase to the two sums of its column."""
     mask = len(table) - 1
@@ -71,7 +75,7 @@ def add_pairs(bits, table, shift, sums):  # type: ignore[no-untyped-def]
             sums[2 * j + 1] += table[(cell - quarter) & mask]
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def cosine_terms(turns, lengths, shifts):  # type: ignore[no-untyped-def]
     """Replace turns[i, j] by lengths[j] * cos(2 pi (turns[i, j] - shifts[j])), accurate to 1e-9."""
     for i in range(turns.shape[0]):

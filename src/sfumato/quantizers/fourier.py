@@ -34,6 +34,7 @@ from sfumato.quantizers.cosines import (
     TABLE_BITS,
     add_cosines,
     add_pairs,
+    check_radius,
     cosine_table,
     cosine_terms,
     pair_amplitudes,
@@ -75,6 +76,7 @@ class FourierQuantizer(Quantizer):
     name: ClassVar[str] = "fourier"
 
     def __post_init__(self) -> None:
+        check_radius(self.radius)
         if self.layout not in LAYOUTS:
             raise InputError(f"layout must be 'phase' or 'pair', got {self.layout!r}")
 
@@ -203,7 +205,9 @@ class FourierQuantizer(Quantizer):
         return document, stored
 
     @classmethod
-    def from_document(cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any) -> FourierQuantizer:
+    def from_document(
+        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
+    ) -> FourierQuantizer:
         """Rebuild from a release."""
-        phases = Phases.from_document(document["phases"], arrays, kernel)
+        phases = Phases.from_document(document["phases"], arrays, kernel, size)
         return cls(phases, str(document["layout"]), int(document["radius"]))

@@ -137,11 +137,15 @@ class Phases:
         return document, stored
 
     @classmethod
-    def from_document(cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any) -> Phases:
+    def from_document(
+        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, most_terms: int
+    ) -> Phases:
         """Rebuild from a release, and check that these are the frequencies it was made with."""
         lattice = Lattice(Box.from_document(document["box"]), tuple(int(value) for value in document["exponents"]))
         bits, terms = int(document["bits"]), int(document["terms"])
         seed = None if document["feature_seed"] is None else int(document["feature_seed"])
+        if not 1 <= terms <= most_terms:
+            raise ReleaseFileError(f"the release claims {terms} frequencies, which its values do not hold")
         if seed is None:
             frequencies, offsets = arrays["frequencies"], arrays["offsets"]
         elif not isinstance(kernel, ShiftInvariantKernel):
@@ -187,10 +191,10 @@ def _fit(box: Box, scales: Floats, turns: Floats) -> tuple[Lattice, int]:
     point_bits = min(MOST_POINT_BITS, phase_bits - frequency_bits)
     if point_bits < FEWEST_POINT_BITS:
         raise InputError(
-            f"the bounds span {widest:.3g} bandwidths, too many for exact integer phases in {box.dimension} dimensions; "
+            f"the bounds span {widest:.3g} bandwidths, too many for exact phases in {box.dimension} dimensions; "
             "pass tighter bounds or a larger bandwidth"
         )
-    exponents = tuple(int(math.floor(math.log2(scale))) - point_bits for scale in scales)
+    exponents = tuple(math.floor(math.log2(scale)) - point_bits for scale in scales)
     return Lattice(box, exponents), phase_bits
 
 

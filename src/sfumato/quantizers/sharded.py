@@ -26,7 +26,15 @@ from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Bound, Floats, Integers, Quantizer
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.cosines import TABLE_BITS, cosine_table, cosine_terms, pair_amplitudes, pair_l1, table_gain
+from sfumato.quantizers.cosines import (
+    TABLE_BITS,
+    check_radius,
+    cosine_table,
+    cosine_terms,
+    pair_amplitudes,
+    pair_l1,
+    table_gain,
+)
 from sfumato.quantizers.phases import Phases
 
 CHUNK_ROWS = 8192
@@ -53,6 +61,7 @@ class ShardedFourier(Quantizer):
     name: ClassVar[str] = "sharded-fourier"
 
     def __post_init__(self) -> None:
+        check_radius(self.radius)
         if self.per_group < 1 or self.phases.terms % self.per_group:
             raise InputError(f"{self.phases.terms} frequencies cannot be cut into groups of {self.per_group}")
 
@@ -159,13 +168,15 @@ class ShardedFourier(Quantizer):
         return document, stored
 
     @classmethod
-    def from_document(cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any) -> ShardedFourier:
+    def from_document(
+        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
+    ) -> ShardedFourier:
         """Rebuild from a release."""
-        phases = Phases.from_document(document["phases"], arrays, kernel)
+        phases = Phases.from_document(document["phases"], arrays, kernel, size)
         return cls(phases, int(document["per_group"]), int(document["radius"]))
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _add_grouped(points, order, groups, constants, table, shift, sums):  # type: ignore[no-untyped-def]
     """Add cosine and sine of the phases of each row's group; all sums are exact integers below 2^53, in any order."""
     mask, quarter = len(table) - 1, len(table) // 4

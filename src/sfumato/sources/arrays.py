@@ -39,7 +39,7 @@ def check_numeric(dtype: np.dtype[Any], origin: str) -> None:
     if dtype.kind not in "biuf":
         raise InputError(
             f"{origin} has type {dtype}, not real numbers. Convert it first, for example with astype(float)"
-            + ("; complex numbers become two columns, real and imag." if dtype.kind == "c" else ".")
+            + (". Complex data not supported: pass two columns, real and imag." if dtype.kind == "c" else ".")
         )
 
 

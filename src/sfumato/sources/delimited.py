@@ -26,7 +26,7 @@ from sfumato.sources.arrow import Layout
 from sfumato.sources.base import Block, Source, readable, reblock
 from sfumato.sources.selection import Columns, choose, no_numbers
 
-BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 2 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 # What pyarrow's CSV reader takes for a float, in syntax common to Python's and Arrow's regular expressions.

@@ -43,7 +43,8 @@ def open_source(data: Any, columns: Columns | None = None) -> Source:
         One of: a 2-d array, a list of rows, a scipy sparse matrix; a pandas or polars frame, a pyarrow table, record
         batch, reader or data set, or anything with `__arrow_c_stream__`; the path of a `.csv`, `.tsv` (also `.gz`),
         `.parquet` (file or folder), `.npy`, `.npz` (`file.npz:NAME` where it holds several arrays), `.arrow` or
-        `.feather` file; an iterator of 2-d batches. An opened source is returned as it is.
+        `.feather` file; an iterator of 2-d batches. An opened source is returned as it is. The first line of `.csv`
+        and `.tsv` is a header unless all of it is numbers.
     columns
         Names, or positions from 0, of the columns that make up a point, in that order. All columns if not given; they
         must then all be numeric. A fixed-size list column (an embedding) counts as its many coordinates.

@@ -1,0 +1,77 @@
+"""`sfumato ledger`: budgets, spending, names and paths."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from sfumato.privacy.ledger import Ledger
+
+from .conftest import Run, plain
+
+
+def test_budget_is_set_and_shown(run: Run, ledger_path: Path) -> None:
+    result = run("ledger", "budget", "survey", "--epsilon", "1/3", "--delta", "1e-6")
+    assert result.exit_code == 0, result.output
+    assert Ledger(ledger_path).account("survey").budget == (Fraction(1, 3), 1e-6)
+    document = json.loads(run("ledger", "show", "--json").stdout)
+    assert document["ledger"] == str(ledger_path)
+    assert document["datasets"][0]["remaining"] == {"epsilon": "1/3", "delta": 1e-6}
+
+
+def test_a_file_stands_for_its_account(run: Run, files: dict[str, Path], ledger_path: Path) -> None:
+    run("ledger", "budget", files["csv"], "--epsilon", "2")
+    account = Ledger(ledger_path).account(str(files["csv"].resolve()))
+    assert account.budget == (2, 0.0)
+    account.charge("lsq-rff", "0.5", note="first")
+    document = json.loads(run("ledger", "show", files["csv"], "--json").stdout)
+    assert document["spent"] == {"epsilon": "1/2", "delta": 0.0}
+    assert [charge["note"] for charge in document["charges"]] == ["first"]
+    text = plain(run("ledger", "show", files["csv"]).stdout)
+    assert "has spent epsilon = 0.5, delta = 0.0; epsilon = 1.5, delta = 0.0 remains of 2" in text
+
+
+def test_a_name_that_the_ledger_knows_comes_before_a_file(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Ledger(ledger_path).account("survey").charge("lsq-rff", 1)
+    (tmp_path / "survey").mkdir()
+    assert json.loads(run("ledger", "show", "survey", "--json").stdout)["dataset"] == "survey"
+
+
+def test_overview_lists_all_data_sets(run: Run, ledger_path: Path) -> None:
+    assert "No data set" in run("ledger", "show").stdout
+    assert not ledger_path.exists()
+    Ledger(ledger_path).account("autumn").charge("lsq-rff", 1)
+    run("ledger", "budget", "spring", "--epsilon", "2")
+    text = plain(run("ledger", "show").stdout)
+    assert "autumn" in text and "spring" in text and "no limit" in text
+
+
+def test_unknown_data_set_is_refused_with_the_known_ones(run: Run) -> None:
+    run("ledger", "budget", "spring", "--epsilon", "2")
+    result = run("ledger", "show", "winter")
+    assert result.exit_code == 2
+    assert "knows no data set 'winter'; its data sets are: 'spring'" in plain(result.stderr)
+
+
+def test_a_budget_below_the_spending_is_refused(run: Run, ledger_path: Path) -> None:
+    Ledger(ledger_path).account("survey").charge("lsq-rff", 1)
+    before = ledger_path.read_bytes()
+    result = run("ledger", "budget", "survey", "--epsilon", "0.5")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: ")
+    assert ledger_path.read_bytes() == before
+
+
+def test_path_and_another_ledger(run: Run, ledger_path: Path, tmp_path: Path) -> None:
+    assert run("ledger", "path").stdout == f"{ledger_path}\n"
+    assert json.loads(run("ledger", "path", "--json").stdout) == {"ledger": str(ledger_path)}
+    other = tmp_path / "other.jsonl"
+    assert run("ledger", "budget", "survey", "--epsilon", "1", "--ledger", other, "--json").exit_code == 0
+    assert other.exists()
+    assert not ledger_path.exists()
