@@ -1,4 +1,4 @@
-"""Run one `sfumato` command (or none: the bare import) in this process and print its peak memory in bytes.
+"""Run one `sfumato` command (or none: the library's import) in this process and print its peak memory in bytes.
 
 Used by the memory cases, as `python -m benchmarks.peak [release ...]`. The number is the kernel's high-water mark of
 this process's own memory; `ru_maxrss` would also count the parent's, from which the process was forked.
@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-import sfumato  # noqa: F401 - the bare import is what is measured when there is no command
+import sfumato.kde  # noqa: F401 - with all it needs: `import sfumato` alone defers the heavy libraries
 
 STATUS = Path("/proc/self/status")
 

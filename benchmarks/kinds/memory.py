@@ -1,4 +1,4 @@
-"""Peak memory of `sfumato release` on a parquet file, over the bare import of the library, each in its own process.
+"""Peak memory of `sfumato release` on a parquet file, over that of the imported library, each in its own process.
 
 Settings: `rows`, `columns`, `row_group`, `arguments` (of `sfumato release`, beyond the file, the output and the row
 count).

@@ -1,12 +1,30 @@
 """Sfumato releases private densities and similarities: what a crowd looks like, without anyone's outline."""
 
-from sfumato import kernels
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from sfumato.errors import BudgetError, InputError, LedgerError, ReleaseFileError, SfumatoError, StorageError
-from sfumato.kde import PrivateKDE
-from sfumato.privacy.guarantee import Guarantee
-from sfumato.privacy.ledger import Ledger
-from sfumato.release import Release, load
 from sfumato.version import __version__
+
+if TYPE_CHECKING:
+    from sfumato import kernels
+    from sfumato.kde import PrivateKDE
+    from sfumato.privacy import audit, ledger
+    from sfumato.privacy.guarantee import Guarantee
+    from sfumato.privacy.ledger import Ledger
+    from sfumato.release import Release, load
+
+# Loaded at first use: NumPy, Numba and scikit-learn take two seconds, which `sfumato --help` should not.
+_NAMES = {
+    "Guarantee": "sfumato.privacy.guarantee",
+    "Ledger": "sfumato.privacy.ledger",
+    "PrivateKDE": "sfumato.kde",
+    "Release": "sfumato.release",
+    "load": "sfumato.release",
+}
+_MODULES = {"audit": "sfumato.privacy.audit", "kernels": "sfumato.kernels", "ledger": "sfumato.privacy.ledger"}
 
 __all__ = [
     "BudgetError",
@@ -20,6 +38,20 @@ __all__ = [
     "SfumatoError",
     "StorageError",
     "__version__",
+    "audit",
     "kernels",
+    "ledger",
     "load",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(_MODULES[name])
+    if name not in _NAMES:
+        raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
+    return getattr(import_module(_NAMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

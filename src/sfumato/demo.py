@@ -128,16 +128,20 @@ def draw_picture(release: Release, kernel: Kernel, points: Floats, path: Path, s
     far = float(np.abs(private - exact).max())
     panels = figure.subplots(1, 3, sharex=True, sharey=True)
     extent = (*BOUNDS, *BOUNDS)
-    titles = ("Exact (needs the points)", "Private (anyone may have it)", "Private minus exact (finer colours)")
+    titles = (
+        "Exact (needs the points)",
+        "Private (anyone may have it)",
+        f"Private minus exact ({top / far:.0f} times finer scale)",
+    )
     ranges: list[dict[str, Any]] = [{"cmap": "cividis", "vmin": 0.0, "vmax": top}] * 2
     ranges.append({"cmap": "PuOr", "vmin": -far, "vmax": far})
     for panel, title, values, colours in zip(panels, titles, (exact, private, private - exact), ranges, strict=True):
         image = panel.imshow(values, origin="lower", extent=extent, interpolation="nearest", **colours)
         panel.set_title(title)
         panel.set_xlabel(COLUMNS[0])
-        bar = figure.colorbar(image, ax=panel, orientation="horizontal", shrink=0.9, aspect=30)
+        bar = figure.colorbar(image, ax=panel, orientation="horizontal", shrink=0.8, aspect=30)
         bar.set_label("mean kernel value")
         bar.ax.locator_params(nbins=5)
     panels[0].set_ylabel(COLUMNS[1])
-    figure.supxlabel(textwrap.fill(str(release.guarantee), 150), fontsize=9)
+    figure.supxlabel(f"\n{textwrap.fill(str(release.guarantee), 150)}", fontsize=9)
     figure.savefig(path, dpi=120)

@@ -27,6 +27,7 @@ from sfumato.quantizers.base import Floats
 from sfumato.sources import Source, open_source
 
 NEIGHBOURS = ("add-remove", "replace")
+UNKNOWN_N = 10**15
 
 
 class PrivateKDE(DensityMixin, BaseEstimator):  # type: ignore[misc]
@@ -116,7 +117,7 @@ class PrivateKDE(DensityMixin, BaseEstimator):  # type: ignore[misc]
         source = X if isinstance(X, Source) else open_source(X)
         bits = SecureBits() if self.random_state is None else SecureBits.seeded(self.random_state)
         curator = Curator(source, self.ledger, bits, threads, progress)
-        request, count = self._request(source.dimension), None
+        request, count = self.request(source.dimension), None
         if self.n_hint == "paid":
             # Everything that can be refused is refused before the count is bought.
             registry.build(self.method, request)
@@ -154,8 +155,11 @@ class PrivateKDE(DensityMixin, BaseEstimator):  # type: ignore[misc]
         points = validate_data(self, Y, reset=False, accept_sparse=True, dtype=np.float64)
         return np.asarray(points.toarray() if issparse(points) else points)
 
-    def _request(self, dimension: int) -> Request:
-        """Check the parameters and gather them; n is a placeholder while the count is still to be bought."""
+    def request(self, dimension: int) -> Request:
+        """Check the parameters and gather the public facts of the release to be.
+
+        While the count is still to be bought, n stands at more rows than anyone has, so that sizes are at their largest.
+        """
         if self.epsilon is None:
             raise InputError(
                 "epsilon is missing: pass epsilon=, the privacy budget of this release (smaller is more private)"
@@ -184,7 +188,7 @@ class PrivateKDE(DensityMixin, BaseEstimator):  # type: ignore[misc]
         if hint == "paid":
             if self.neighbours == "replace":
                 raise InputError("n is public under neighbours='replace': pass n_hint as a number")
-            return 1
+            return UNKNOWN_N
         if hint is None:
             raise InputError(
                 "n_hint is missing: pass n_hint=, a public guess of the number of records (a rough one will do), "

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from sfumato import format as container
 from sfumato.decoders.montecarlo import montecarlo
-from sfumato.engines.threads import default_threads
+from sfumato.engines.threads import default_threads, one_blas_thread
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Kernel, ShiftInvariantKernel, kernel_from_document
 from sfumato.privacy.guarantee import Guarantee
@@ -149,8 +148,13 @@ class Release:
             answers[part] = result.total / scale
             errors[part] = np.sqrt(result.standard_error**2 + self.count.variance * answers[part] ** 2) / scale
 
-        with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(default_threads()) as pool:
-            list(pool.map(answer, range(0, len(points), block)))
+        starts = range(0, len(points), block)
+        if len(starts) <= 1:
+            for start in starts:
+                answer(start)
+        else:
+            with one_blas_thread(), ThreadPoolExecutor(default_threads()) as pool:
+                list(pool.map(answer, starts))
         return (answers, errors) if return_std else answers
 
     def density(self, Y: ArrayLike) -> Floats:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 
 from sfumato import PrivateKDE
 from sfumato.central import fourier
+from sfumato.central.fourier_gaussian import gaussian_multiplier
 from sfumato.kernels import Gaussian
 from tests.central.expected import coin_variance, pair_variance, phase_variance
 
-N, RUNS = 1200, 300
+N, RUNS = 1200, 500
 KERNEL = Gaussian(1.0)
 POINTS = np.random.default_rng(0).normal(size=(N, 3)) * 0.6
 QUERIES = np.random.default_rng(1).normal(size=(12, 3)) * 0.8
@@ -32,19 +31,27 @@ def _fourier(pairs: int, noise: float) -> float:
     return pair_variance(KERNEL, POINTS, QUERIES) / pairs + fourier.kappa(per_group) * pairs * noise**2 + coins
 
 
-CASES: list[tuple[str, dict[str, Any], Callable[[float], float]]] = [
-    ("lsq-rff", {"n_features": 50}, lambda noise: _lsq_rff(50, noise)),
-    ("lsq-rff", {"n_features": 400}, lambda noise: _lsq_rff(400, noise)),
-    ("fourier", {"n_features": 8}, lambda noise: _fourier(8, noise)),
-    ("fourier", {"n_features": 200}, lambda noise: _fourier(200, noise)),
-]
+def _fourier_gaussian(pairs: int, noise: float) -> float:
+    spread = gaussian_multiplier(0.475 if noise * N < 3 else 0.5, 1e-6) * (1 if noise * N < 3 else 2) / N
+    return pair_variance(KERNEL, POINTS, QUERIES) / pairs + spread**2
+
+
+EXPECTED = {"lsq-rff": _lsq_rff, "fourier": _fourier, "fourier-gaussian": _fourier_gaussian}
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
-@pytest.mark.parametrize(("method", "options", "expected"), CASES, ids=lambda value: str(value))
-def test_error_is_the_formula(
-    method: str, options: dict[str, Any], expected: Callable[[float], float], neighbours: str
-) -> None:
+@pytest.mark.parametrize(
+    ("method", "features"),
+    [
+        ("lsq-rff", 50),
+        ("lsq-rff", 400),
+        ("fourier", 8),
+        ("fourier", 200),
+        ("fourier-gaussian", 30),
+        ("fourier-gaussian", 300),
+    ],
+)
+def test_error_is_the_formula(method: str, features: int, neighbours: str) -> None:
     errors, squares, scores = [], [], []
     for seed in range(RUNS):
         model = PrivateKDE(
@@ -53,7 +60,8 @@ def test_error_is_the_formula(
             method=method,
             n_hint=N,
             neighbours=neighbours,
-            options=options,
+            options={"n_features": features},
+            delta=1e-6 if method == "fourier-gaussian" else 0.0,
             random_state=seed,
             feature_seed=seed,
         ).fit(POINTS)
@@ -63,10 +71,10 @@ def test_error_is_the_formula(
         scores.append((((answers - EXACT) / bars) ** 2).mean())
     noise = NOISE_FACTOR[neighbours] / (0.5 * N)
     count = 0.0 if neighbours == "replace" else 2 / (0.025 * N) ** 2 * (EXACT**2).mean()
-    # t statistics of 5 over 300 independent runs: false alarms below 1e-6 each
+    # t statistics of 5 over 500 independent runs: false alarms below 1e-6 each
     assert abs(np.mean(errors)) < 5 * np.std(errors) / math.sqrt(RUNS)
     tolerance = 5 * np.std(squares) / math.sqrt(RUNS)
     assert tolerance < 0.35 * np.mean(squares)
-    assert abs(np.mean(squares) - expected(noise) - count) < tolerance
-    if options["n_features"] >= 50:  # a standard error from eight terms is itself too rough to judge
+    assert abs(np.mean(squares) - EXPECTED[method](features, noise) - count) < tolerance
+    if features >= 50:  # a standard error from eight terms is itself too rough to judge
         assert 0.85 < np.mean(scores) < 1.2

@@ -1,7 +1,7 @@
 """Run `sfumato release` in forked children that are killed, or short of disk, at chosen moments; print what was left.
 
-Usage: ``python crashing.py FOLDER``, with ``FOLDER/points.npy`` in place. One process loads the library and its compiled
-functions once, and forks while no thread is running, so that each of the many runs costs a tenth of a second.
+Usage: ``python crashing.py FOLDER``, with ``FOLDER/points.npy`` in place. One process loads the library and its
+compiled functions once, and forks while no thread is running, so that each of the many runs costs a tenth of a second.
 """
 
 from __future__ import annotations

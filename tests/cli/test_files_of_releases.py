@@ -25,7 +25,7 @@ def test_inspect_json_is_the_description_with_the_counts_interval(run: Run, rele
     description = sfumato.load(released).describe()
     assert {name: document[name] for name in description} == json.loads(json.dumps(description))
     low, high = document["count_interval_95"]
-    # The count's noise has rate 1/20: P[|noise| > 7 standard deviations] is below 1e-4, and the interval is 2.12 of them.
+    # Laplace noise exceeds ln(20) / sqrt(2) = 2.118 standard deviations with a probability of 5 %.
     assert 0 <= low < description["count"]["value"] < high
     assert (high - low) / 2 == pytest.approx(2.118 * description["count"]["variance"] ** 0.5, abs=1)
 

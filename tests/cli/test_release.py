@@ -66,7 +66,7 @@ def test_paid_count_is_charged_with_the_release(
     flags = ("--bandwidth", "1", "--epsilon", "1/2", "--paid-count", "--dataset", "survey")
     assert run("release", files["csv"], "-o", target, *flags).exit_code == 0
     account = Ledger(ledger_path).account("survey")
-    assert [charge.mechanism for charge in account.charges][0] == "count"
+    assert next(charge.mechanism for charge in account.charges) == "count"
     assert account.spent == (sfumato.load(target).guarantee.epsilon, 0.0)
 
 

@@ -56,15 +56,18 @@ def refuse(request: Request) -> str | None:
         return "it is a pure mechanism: pass delta=0, or use fourier-gaussian"
     if not isinstance(request.kernel, ShiftInvariantKernel):
         return f"it needs a shift-invariant kernel, not {request.kernel.name}"
-    return None
+    return request.too_tight(width=2)
 
 
 def _sizes(request: Request) -> tuple[int, int]:
+    """Pairs in all and pairs of one group: the file and the queries limit the first, the curator's work the second."""
     request.check_options("n_features", "per_group")
-    best = best_pairs(float(request.feature_epsilon), request.n, factor=request.factor)
-    wanted = request.positive_option("n_features", min(best, MOST_PAIRS))
-    per_group = min(request.positive_option("per_group", PER_GROUP), wanted)
-    return per_group * max(1, round(wanted / per_group)), per_group
+    best = best_pairs(float(request.feature_epsilon), request.n, request.density, request.factor)
+    most = request.most_terms(width=2)
+    wanted = request.size_option("n_features", min(best, MOST_PAIRS), most)
+    per_group = min(request.size_option("per_group", PER_GROUP, request.most_terms_of_a_record), wanted)
+    groups = max(1, min(round(wanted / per_group), most // per_group))
+    return per_group * groups, per_group
 
 
 def predict(request: Request, density: float) -> Prediction:
@@ -74,6 +77,7 @@ def predict(request: Request, density: float) -> Prediction:
     return Prediction(
         rmse=math.sqrt(rmse**2 + request.count_error(density)),
         integers=2 * pairs,
+        file_size=request.file_size(pairs, width=2),
         work_per_record=float(per_group * request.dimension),
         work_per_query=float(pairs * request.dimension),
         parameters={"n_features": pairs, "per_group": per_group},

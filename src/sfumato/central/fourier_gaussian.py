@@ -73,14 +73,15 @@ def refuse(request: Request) -> str | None:
         return "it needs delta > 0"
     if not isinstance(request.kernel, ShiftInvariantKernel):
         return f"it needs a shift-invariant kernel, not {request.kernel.name}"
-    return None
+    return request.too_tight(width=2)
 
 
 def _pairs(request: Request, multiplier: float) -> int:
-    """Enough pairs to bring P / (2 m) to a tenth of the noise for P = 1, within what compute allows."""
+    """Enough pairs to bring P / (2 m) to a tenth of the noise, within what compute and the limits allow."""
     request.check_options("n_features")
-    enough = 5 * (request.n / (multiplier * request.factor)) ** 2
-    return request.positive_option("n_features", int(min(MOST_PAIRS, max(FEWEST_PAIRS, enough))))
+    enough = 5 * request.density * (request.n / (multiplier * request.factor)) ** 2
+    most = min(request.most_terms(width=2), request.most_terms_of_a_record)
+    return request.size_option("n_features", int(min(MOST_PAIRS, max(FEWEST_PAIRS, enough))), most)
 
 
 def predict(request: Request, density: float) -> Prediction:
@@ -92,6 +93,7 @@ def predict(request: Request, density: float) -> Prediction:
     return Prediction(
         rmse=math.sqrt(density / (2 * pairs) + noise + request.count_error(density)),
         integers=2 * pairs,
+        file_size=request.file_size(pairs, width=2),
         work_per_record=work,
         work_per_query=work,
         parameters={"n_features": pairs},

@@ -10,13 +10,15 @@ most exp(rate * l1) = exp(e_f); the count at e_c composes to e_f + e_c = epsilon
 
 Error. With P the mean kernel value: MSE = P / I + 4 I f^2 / (e_f n)^2 + (P sd(count) / n)^2, f = 1 (add/remove) or 2
 (replace). The first term is Var(2 cos(w.x + b) cos(w.y + b)) summed over the data, at most; the second is the Laplace
-variance 2 (I r / e_f)^2 times the mean square 2 of the weights 2 cos / r, over I.
+variance 2 (I r / e_f)^2 times the mean square 2 of the weights 2 cos / r, over I. Options alpha and eta choose I and
+J for a promised error instead (`median_of_means`).
 """
 
 from __future__ import annotations
 
 import math
 
+from sfumato.central import median_of_means
 from sfumato.central.mechanism import Mechanism
 from sfumato.central.method import Method, Prediction
 from sfumato.central.request import TYPICAL_DENSITY, Request
@@ -46,13 +48,20 @@ def refuse(request: Request) -> str | None:
         return "it is a pure mechanism: pass delta=0"
     if not isinstance(request.kernel, ShiftInvariantKernel):
         return f"it needs a shift-invariant kernel, not {request.kernel.name}"
-    return None
+    return request.too_tight(width=1)
 
 
 def _sizes(request: Request) -> tuple[int, int]:
+    most = min(request.most_terms(width=1), request.most_terms_of_a_record)
+    if median_of_means.wanted(request):
+        request.check_options("alpha", "eta", "all_queries", "n_features", "groups")
+        sizes = median_of_means.median_of_means(request)
+        if sizes.features > most:
+            raise InputError(f"alpha and eta take {sizes.features} features, and the budgets allow {most}")
+        return sizes.features, sizes.groups
     request.check_options("n_features", "groups")
-    best = best_features(float(request.feature_epsilon), request.n, factor=request.factor)
-    features = request.positive_option("n_features", min(best, MOST_FEATURES))
+    best = best_features(float(request.feature_epsilon), request.n, request.density, request.factor)
+    features = request.size_option("n_features", min(best, MOST_FEATURES), most)
     groups = request.positive_option("groups", 1)
     if groups > features:
         raise InputError(f"groups ({groups}) must not exceed n_features ({features})")
@@ -65,12 +74,20 @@ def predict(request: Request, density: float) -> Prediction:
     rmse = predicted_rmse(features, float(request.feature_epsilon), request.n, density, request.factor)
     variance = rmse**2 * (math.pi / 2 if groups > 1 else 1) + request.count_error(density)
     work = float(features * request.dimension)
-    return Prediction(math.sqrt(variance), features, work, work, {"n_features": features, "groups": groups})
+    return Prediction(
+        rmse=math.sqrt(variance),
+        integers=features,
+        file_size=request.file_size(features, width=1),
+        work_per_record=work,
+        work_per_query=work,
+        parameters={"n_features": features, "groups": groups},
+    )
 
 
 def build(request: Request) -> Mechanism:
     """Choose I from the request and draw the features."""
     features, groups = _sizes(request)
+    promise = {name: request.options[name] for name in ("alpha", "eta", "all_queries") if name in request.options}
     assert isinstance(request.kernel, ShiftInvariantKernel)
     quantizer = FourierQuantizer.draw(
         request.kernel,
@@ -90,7 +107,7 @@ def build(request: Request) -> Mechanism:
         count_law=request.count_law,
         guarantee=request.guarantee(quantizer.box.condition()),
         groups=groups,
-        parameters={"n_features": features, "groups": groups, "n_hint": request.n},
+        parameters={"n_features": features, "groups": groups, "n_hint": request.n, **promise},
     )
 
 

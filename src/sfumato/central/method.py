@@ -18,8 +18,8 @@ class Prediction:
     ----------
     rmse : float
         Root mean square error of one answer (mean kernel value), the count's part included.
-    integers : int
-        Numbers in the release.
+    integers, file_size : int
+        Numbers in the release, and most bytes of its file.
     work_per_record, work_per_query : float
         Multiplications for one record (curator) and one query (anyone).
     parameters : mapping
@@ -28,6 +28,7 @@ class Prediction:
 
     rmse: float
     integers: int
+    file_size: int
     work_per_record: float
     work_per_query: float
     parameters: Mapping[str, Any] = field(default_factory=dict)

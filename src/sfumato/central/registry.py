@@ -5,7 +5,7 @@ from __future__ import annotations
 from sfumato.central import fourier, fourier_gaussian, lsq_rff
 from sfumato.central.mechanism import Mechanism
 from sfumato.central.method import Method
-from sfumato.central.request import TYPICAL_DENSITY, Request
+from sfumato.central.request import Request
 from sfumato.errors import InputError
 
 METHODS: dict[str, Method] = {
@@ -13,14 +13,15 @@ METHODS: dict[str, Method] = {
 }
 
 
-def choose(request: Request, density: float = TYPICAL_DENSITY) -> str:
+def choose(request: Request) -> str:
     """Name the method with the least predicted error among those that apply (a data-free choice)."""
     applicable = [method for method in METHODS.values() if method.refuse(request) is None]
     if not applicable:
         reasons = "; ".join(f"{method.name}: {method.refuse(request)}" for method in METHODS.values())
         raise InputError(f"no method applies to this request ({reasons})")
     # Options that only one method knows are for a method asked for by name; "auto" chooses by the general ones.
-    return min(applicable, key=lambda method: method.predict(request.without_own_options(), density).rmse).name
+    general = request.without_own_options()
+    return min(applicable, key=lambda method: method.predict(general, general.density).rmse).name
 
 
 def build(method: str, request: Request) -> Mechanism:

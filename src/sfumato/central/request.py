@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
+from sfumato.central.limits import Limits, header_size, term_size
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.privacy.rational import exact_epsilon
 
-GENERAL_OPTIONS = ("count_share", "outside")
+GENERAL_OPTIONS = ("count_share", "density", "outside")
 COUNT_SHARE = Fraction(1, 20)
 # The papers' bandwidths give mean kernel values near this; sizes chosen for it are within 12 % of the best for a
 # fourfold other one.
@@ -41,7 +42,9 @@ class Request:
     bounds : array-like or None
         Public bounds, see `Box`.
     options : mapping
-        What only one method knows.
+        The general options, and what only one method knows.
+    limits : Limits
+        Budgets for time and space, which sizes respect.
     feature_seed : int
         Public seed of the features.
     private : bool
@@ -58,6 +61,15 @@ class Request:
     bounds: Any = None
     options: Mapping[str, Any] = field(default_factory=dict)
     private: bool = True
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def density(self) -> float:
+        """Public guess of P, the mean kernel value between two records, for which sizes are chosen."""
+        value = self.options.get("density", TYPICAL_DENSITY)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+            raise InputError(f"density must be a number above 0 and at most 1, got {value!r}")
+        return float(value)
 
     @property
     def count_epsilon(self) -> Fraction:
@@ -112,6 +124,36 @@ class Request:
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise InputError(f"option {name} must be a positive whole number, got {value!r}")
         return value
+
+    def size_option(self, name: str, best: int, most: int) -> int:
+        """Read a size from the options, or take the best one that the limits allow."""
+        value = self.positive_option(name, max(1, min(best, most)))
+        if value > most:
+            raise InputError(f"option {name} is {value}, and the budgets for time and space allow {most}")
+        return value
+
+    def most_terms(self, width: int) -> int:
+        """Most features of `width` integers that the limits on file and queries allow."""
+        return self.limits.most_terms(self.kernel, self.dimension, width)
+
+    @property
+    def most_terms_of_a_record(self) -> int:
+        """Most features that a record may touch under the limit on the curator's work."""
+        return self.limits.most_terms_of_a_record(self.dimension)
+
+    def too_tight(self, width: int) -> str | None:
+        """Say so when the limits leave no room for a single feature of `width` integers."""
+        if min(self.most_terms(width), self.most_terms_of_a_record) >= 1:
+            return None
+        smallest = header_size(self.kernel, self.dimension) + term_size(self.kernel, self.dimension, width)
+        return (
+            "the budgets leave no room for a single feature, which takes a file of "
+            f"{smallest} bytes and {self.dimension} multiplications for each record and query"
+        )
+
+    def file_size(self, terms: int, width: int) -> int:
+        """Most bytes of a release of `terms` features."""
+        return header_size(self.kernel, self.dimension) + terms * term_size(self.kernel, self.dimension, width)
 
     def guarantee(self, *conditions: str) -> Guarantee:
         """Return the promise of a release that spends the whole budget."""

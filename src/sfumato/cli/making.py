@@ -81,10 +81,7 @@ def largest_size(model: PrivateKDE, source: Source) -> int:
     from sfumato.central import registry
     from sfumato.release import Count, Release
 
-    request = model._request(source.dimension)
-    if model.n_hint == "paid":
-        request = replace(request, n=10**15)  # more rows than anyone has: the method's largest size
-    mechanism = registry.build(model.method, request)
+    mechanism = registry.build(model.method, model.request(source.dimension))
     # The longest numbers there can be, so that no true release is longer.
     values, count = np.full(mechanism.quantizer.size, 2**62), Count(10**18, 1 / 3, public=False)
     return len(replace(Release.of(mechanism, values, count), columns=source.column_names).to_bytes())

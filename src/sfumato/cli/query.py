@@ -17,7 +17,7 @@ import typer
 from sfumato.cli.arguments import ColumnsOption, JsonOption, ReleaseArgument, parse_columns, parse_numbers
 from sfumato.cli.console import complain, facts, print_json, warn
 from sfumato.errors import InputError
-from sfumato.storage import AtomicFile
+from sfumato.storage import AtomicFile, storage_errors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -198,7 +198,8 @@ class _Screen(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        typer.echo(bytes(data), nl=False)
+        with storage_errors("write", "standard output"):
+            typer.echo(bytes(data), nl=False)
         return memoryview(data).nbytes
 
 

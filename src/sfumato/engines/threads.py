@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Integers, Quantizer
@@ -23,6 +25,18 @@ Progress = Callable[[int], None]
 def default_threads() -> int:
     """Count the cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    """Find the loaded BLAS once: the search takes milliseconds."""
+    return ThreadpoolController()
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Keep BLAS to one thread: the engine owns the threads, and two layers of them cost twice the time."""
+    limit: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    return limit
 
 
 def stream_sum(
@@ -72,8 +86,7 @@ def stream_sum(
             if progress is not None:
                 progress(rows_seen)
 
-    # One BLAS thread a worker: this engine owns the threads, and two layers of them cost twice the time.
-    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
         pending: set[Future[tuple[Integers, int, int]]] = set()
         try:
             for index, batch in enumerate(batches):

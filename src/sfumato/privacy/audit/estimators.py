@@ -57,7 +57,7 @@ def epsilon_lower_bound(
 
     >>> says_yes = np.arange(80_000) % 4 > 0
     >>> round(epsilon_lower_bound(says_yes, ~says_yes), 2)
-    1.05
+    1.04
     """
     if not 0 <= delta < 1:
         raise InputError(f"delta must be a number from 0 to below 1, got {delta!r}")
@@ -118,9 +118,11 @@ def exact_epsilon(log_p: ArrayLike, log_q: ArrayLike, delta: float = 0.0) -> flo
     p, q = np.broadcast_arrays(np.asarray(log_p, dtype=np.float64), np.asarray(log_q, dtype=np.float64))
     possible = (p > -np.inf) | (q > -np.inf)
     largest = float(np.max(np.abs(p[possible] - q[possible]), initial=0.0))
-    if not delta or exact_delta(p, q, 0.0) <= delta:
-        return largest if not delta else 0.0
-    top = min(largest, 700.0)  # beyond which e^epsilon is not a number
+    if not delta:
+        return largest
+    if exact_delta(p, q, 0.0) <= delta:
+        return 0.0
+    top = min(largest, 700.0)  # e^epsilon overflows beyond
     if exact_delta(p, q, top) > delta:
         return largest
     return float(brentq(lambda epsilon: exact_delta(p, q, epsilon) - delta, 0.0, top, xtol=1e-12))

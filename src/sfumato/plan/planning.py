@@ -1,0 +1,261 @@
+"""`plan`: from public facts to a chosen method, with the comparison that led to it."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from sfumato.central.limits import Limits
+from sfumato.central.request import Request
+from sfumato.errors import InputError
+from sfumato.kde import PrivateKDE
+from sfumato.kernels import Kernel
+from sfumato.plan.comparison import Row, compare, constant_row
+from sfumato.privacy.guarantee import amount_text
+from sfumato.quantizers.box import Box
+
+TEXT_WIDTH = 110
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A data-free choice of method and sizes, with its predicted error; made by `plan`.
+
+    Attributes
+    ----------
+    request : Request
+        The public facts.
+    rows : tuple of Row
+        All methods, the best first, those that do not apply last.
+    constant : Row
+        The constant answer, for comparison.
+    """
+
+    request: Request
+    rows: tuple[Row, ...]
+    constant: Row
+
+    @property
+    def chosen(self) -> Row:
+        """The method with the least predicted error."""
+        return self.rows[0]
+
+    @property
+    def method(self) -> str:
+        """Name of the chosen method."""
+        return self.chosen.method
+
+    @property
+    def error(self) -> float:
+        """Predicted root mean square error of one answer of the chosen method."""
+        assert self.chosen.error is not None
+        return self.chosen.error
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Where that error lies if the mean density is not public; both ends are `error` if it is."""
+        assert self.chosen.interval is not None
+        return self.chosen.interval
+
+    @property
+    def useful(self) -> bool:
+        """Whether the chosen method is predicted to beat a constant answer."""
+        assert self.constant.error is not None
+        return self.error < self.constant.error
+
+    def estimator(self, **arguments: Any) -> PrivateKDE:
+        """Return a `PrivateKDE` with the chosen method and sizes; `arguments` add a ledger or seeds."""
+        request = self.request
+        planned: dict[str, Any] = {
+            "epsilon": request.epsilon,
+            "delta": request.delta,
+            "method": self.method,
+            "bounds": request.bounds,
+            "neighbours": request.neighbours,
+            "n_hint": request.n,
+            "options": dict(self.chosen.options),
+        }
+        return PrivateKDE(request.kernel, **planned | arguments)
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the plan as JSON values."""
+        request = self.request
+        return {
+            "n_hint": request.n,
+            "dimension": request.dimension,
+            "kernel": request.kernel.to_document(),
+            "epsilon": str(request.epsilon),
+            "delta": request.delta,
+            "neighbours": request.neighbours,
+            "density": request.options.get("density"),
+            "chosen": self.method,
+            "useful": self.useful,
+            "methods": [row.to_document() for row in self.rows],
+            "constant": self.constant.to_document(),
+        }
+
+    def table(self) -> Table:
+        """Return the comparison for a terminal."""
+        table = Table("method", box=None, pad_edge=False)
+        for heading in ("error", "between", "file", "work", "a query"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column("sizes, or why not", overflow="fold")
+        applicable = [row for row in self.rows if row.applies]
+        for row in (*applicable, self.constant, *(row for row in self.rows if not row.applies)):
+            table.add_row(*_cells(row), style="bold" if row is self.chosen else "")
+        return table
+
+    def notes(self) -> list[str]:
+        """Say what the figures assume, in sentences."""
+        request, options = self.request, self.request.options
+        density = f"P = {request.density:g}"
+        lines = [
+            f"{density} (given)" if "density" in options else f"{density} (typical; pass density= where it is public)",
+            "error: root mean square of one answer; between: its limits over every P; file in bytes at most; work and "
+            "a query in multiplications.",
+        ]
+        if "alpha" in options:
+            scope = "all queries in the bounds together" if options.get("all_queries") else "each query"
+            assumed = f", provided that P is at most {request.density:g}" if "density" in options else ""
+            lines.append(
+                f"Guarantee: an error of at most {options['alpha']:g} with probability 1 - {options['eta']:g}, for "
+                f"{scope}, with {request.n} records or more{assumed}."
+            )
+        if not self.useful:
+            lines.append(
+                "A constant answer is predicted to be as good: this budget tells little about these data. More records "
+                "or a larger epsilon help, and so does a larger bandwidth."
+            )
+        return lines
+
+    def __str__(self) -> str:
+        request = self.request
+        delta = f", delta = {request.delta:g}" if request.delta else ""
+        budget = f"epsilon = {amount_text(request.epsilon)}{delta}, {request.neighbours}"
+        page = Console(file=io.StringIO(), width=TEXT_WIDTH, highlight=False, color_system=None)
+        page.print(Text(f"n = {request.n}, {request.dimension} columns, {request.kernel!r}, {budget}"))
+        page.print(self.table())
+        for line in self.notes():
+            page.print(Text(line))
+        assert isinstance(page.file, io.StringIO)
+        return page.file.getvalue().rstrip()
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    if row.error is None or row.interval is None:
+        return (row.method, *5 * ("-",), row.reason or "")
+    low, high = row.interval
+    between = "-" if low == high else f"{low:.2g} to {high:.2g}"
+    sizes = ", ".join(f"{name} {value}" for name, value in row.options.items())
+    costs = (f"{figure:.3g}" for figure in (row.file_size or 0, row.work or 0.0, row.query_work or 0.0))
+    return row.method, f"{row.error:.3g}", between, *costs, sizes or row.summary
+
+
+def plan(
+    *,
+    n_hint: int,
+    dimension: int,
+    epsilon: Any,
+    kernel: str | Kernel = "gaussian",
+    bandwidth: Any = None,
+    delta: float = 0.0,
+    neighbours: str = "add-remove",
+    bounds: Any = None,
+    options: Mapping[str, Any] | None = None,
+    density: float | None = None,
+    work: float | None = None,
+    file_size: float | None = None,
+    query_work: float | None = None,
+    alpha: float | None = None,
+    eta: float | None = None,
+    all_queries: bool = False,
+) -> Plan:
+    """Compare all methods from public facts alone, and choose.
+
+    Parameters
+    ----------
+    n_hint, dimension : int
+        Public guess of the number of records, and the number of columns.
+    epsilon, kernel, bandwidth, delta, neighbours, bounds, options
+        As in `PrivateKDE`. An option that only some methods know leaves the others out.
+    density : float, optional
+        P, the mean kernel value between two records, if it is public: sizes are chosen for it, and the prediction is a
+        point instead of an interval.
+    work, query_work : float, optional
+        Most multiplications for the curator in all, and for one query. One core does some 10**9 a second.
+    file_size : float, optional
+        Most bytes of the release file.
+    alpha, eta : float, optional
+        Ask for an error of at most `alpha` with probability 1 - `eta` at each query (`lsq-rff`, median of means).
+    all_queries : bool
+        With `alpha` and `eta`: at all queries in the bounds together.
+
+    Returns
+    -------
+    Plan
+        Print it, or go on with ``plan.estimator().fit(X)``.
+
+    Raises
+    ------
+    InputError
+        If no method applies, or a parameter is wrong.
+
+    Examples
+    --------
+    >>> made = plan(n_hint=100_000, dimension=10, bandwidth=1.0, epsilon=0.5)
+    >>> made.method, round(made.error, 4)
+    ('fourier', 0.0021)
+    >>> made.estimator().method
+    'fourier'
+    """
+    promise = _promise(alpha, eta, all_queries)
+    given = {} if density is None else {"density": density}
+    model = PrivateKDE(
+        kernel,
+        bandwidth=bandwidth,
+        epsilon=epsilon,
+        delta=delta,
+        bounds=bounds,
+        neighbours=neighbours,
+        n_hint=n_hint,
+        options={**(options or {}), **given, **promise},
+        feature_seed=0,
+    )
+    request = model._request(checked_dimension(dimension))
+    if bounds is not None:
+        Box.from_bounds(bounds, dimension, request.outside)
+    limits = Limits(
+        work_per_record=math.inf if work is None else work / request.n,
+        work_per_query=math.inf if query_work is None else query_work,
+        file_size=math.inf if file_size is None else file_size,
+    )
+    return planned(replace(request, limits=limits))
+
+
+def planned(request: Request) -> Plan:
+    """Make the plan of a request."""
+    return Plan(request, compare(request), constant_row(request))
+
+
+def checked_dimension(dimension: Any) -> int:
+    """Return the number of columns, which must be a positive whole number."""
+    if isinstance(dimension, bool) or not isinstance(dimension, int) or dimension < 1:
+        raise InputError(f"dimension must be a positive whole number, got {dimension!r}")
+    return dimension
+
+
+def _promise(alpha: float | None, eta: float | None, all_queries: bool) -> dict[str, Any]:
+    if (alpha is None) != (eta is None):
+        raise InputError("alpha and eta belong together: pass both, or neither")
+    if alpha is None:
+        if all_queries:
+            raise InputError("all_queries needs alpha and eta: pass the largest error and how often it may be exceeded")
+        return {}
+    return {"alpha": alpha, "eta": eta, **({"all_queries": True} if all_queries else {})}

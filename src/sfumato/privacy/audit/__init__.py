@@ -1,0 +1,43 @@
+"""Audits: empirical and exact lower bounds on what a mechanism leaks, for any mechanism.
+
+Examples
+--------
+>>> from sfumato.privacy.audit import epsilon_lower_bound
+>>> epsilon_lower_bound([0.0] * 1000, [0.0] * 1000)
+0.0
+"""
+
+from __future__ import annotations
+
+from sfumato.privacy.audit.cases import (
+    AUDITS,
+    AuditCase,
+    AuditResult,
+    Case,
+    EpsilonClaim,
+    ExactCase,
+    MuClaim,
+    audit,
+    register_audit,
+    registered,
+)
+from sfumato.privacy.audit.estimators import epsilon_lower_bound, exact_delta, exact_epsilon, mu_lower_bound
+from sfumato.privacy.audit.likelihood import log_weights
+
+__all__ = [
+    "AUDITS",
+    "AuditCase",
+    "AuditResult",
+    "Case",
+    "EpsilonClaim",
+    "ExactCase",
+    "MuClaim",
+    "audit",
+    "epsilon_lower_bound",
+    "exact_delta",
+    "exact_epsilon",
+    "log_weights",
+    "mu_lower_bound",
+    "register_audit",
+    "registered",
+]
