@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
+from benchmarks import kinds
+from benchmarks.__main__ import main
+from benchmarks.case import FOLDER, Expectation, load_cases
+from benchmarks.kinds import Skipped, load_kind
 
-from benchmarks import kinds  # noqa: E402
-from benchmarks.__main__ import main  # noqa: E402
-from benchmarks.case import FOLDER, Expectation, load_cases  # noqa: E402
-from benchmarks.kinds import Skipped, load_kind  # noqa: E402
+ROOT = Path(__file__).parents[1]
 
 ACCURACY = """
     name = "tiny-accuracy"

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato import format as container
-from sfumato.decoders.montecarlo import montecarlo
+from sfumato.decoders import decode
 from sfumato.engines.threads import default_threads, one_blas_thread
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Kernel, ShiftInvariantKernel, kernel_from_document
@@ -138,15 +138,16 @@ class Release:
         """
         points = self._points(Y)
         answers, errors = np.empty(len(points)), np.empty(len(points))
-        block = max(1, QUERY_BLOCK_TERMS // max(self.quantizer.terms, 1))
+        block = max(1, QUERY_BLOCK_TERMS // max(self.quantizer.terms, 1024))
         sums = self.values.astype(np.float64)
         scale = self.count.value
 
         def answer(start: int) -> None:
             part = slice(start, start + block)
-            result = montecarlo(self.quantizer, sums, points[part], self.groups)
+            result = decode(self.quantizer, sums, points[part], noise_variance=self.noise.variance, groups=self.groups)
             answers[part] = result.total / scale
-            errors[part] = np.sqrt(result.standard_error**2 + self.count.variance * answers[part] ** 2) / scale
+            count_error = self.count.variance * (answers[part] / scale) ** 2
+            errors[part] = np.sqrt((result.standard_error / scale) ** 2 + result.bias**2 + count_error)
 
         starts = range(0, len(points), block)
         if len(starts) <= 1:

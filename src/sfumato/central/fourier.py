@@ -28,6 +28,7 @@ from sfumato.quantizers.phases import Phases
 from sfumato.quantizers.sharded import ShardedFourier
 
 NAME = "fourier"
+OPTIONS = ("n_features", "per_group")
 MOST_PAIRS = 2**15
 PER_GROUP = 20
 RADIUS = 2**9
@@ -61,7 +62,7 @@ def refuse(request: Request) -> str | None:
 
 def _sizes(request: Request) -> tuple[int, int]:
     """Pairs in all and pairs of one group: the file and the queries limit the first, the curator's work the second."""
-    request.check_options("n_features", "per_group")
+    request.check_options(*OPTIONS)
     best = best_pairs(float(request.feature_epsilon), request.n, request.density, request.factor)
     most = request.most_terms(width=2)
     wanted = request.size_option("n_features", min(best, MOST_PAIRS), most)
@@ -103,4 +104,4 @@ def build(request: Request) -> Mechanism:
     )
 
 
-METHOD = Method(NAME, "sharded Fourier pairs with disc noise", refuse, predict, build)
+METHOD = Method(NAME, "sharded Fourier pairs with disc noise", OPTIONS, refuse, predict, build)

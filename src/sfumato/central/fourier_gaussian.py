@@ -33,6 +33,7 @@ from sfumato.privacy.noise import DiscreteGaussian
 from sfumato.quantizers import FourierQuantizer
 
 NAME = "fourier-gaussian"
+OPTIONS = ("n_features",)
 LARGEST_RADIUS = 2**15 - 1
 LARGEST_SIGMA = 2.0**29
 MOST_PAIRS, FEWEST_PAIRS = 10_000, 500
@@ -78,7 +79,7 @@ def refuse(request: Request) -> str | None:
 
 def _pairs(request: Request, multiplier: float) -> int:
     """Enough pairs to bring P / (2 m) to a tenth of the noise, within what compute and the limits allow."""
-    request.check_options("n_features")
+    request.check_options(*OPTIONS)
     enough = 5 * request.density * (request.n / (multiplier * request.factor)) ** 2
     most = min(request.most_terms(width=2), request.most_terms_of_a_record)
     return request.size_option("n_features", int(min(MOST_PAIRS, max(FEWEST_PAIRS, enough))), most)
@@ -133,4 +134,4 @@ def build(request: Request) -> Mechanism:
     )
 
 
-METHOD = Method(NAME, "Fourier pairs with Gaussian noise", refuse, predict, build)
+METHOD = Method(NAME, "Fourier pairs with Gaussian noise", OPTIONS, refuse, predict, build)

@@ -10,7 +10,6 @@ import json
 import math
 from dataclasses import dataclass
 
-from sfumato.errors import InputError
 from sfumato.kernels import Kernel
 
 INTEGER_BYTES = 8
@@ -34,11 +33,6 @@ class Limits:
     work_per_record: float = math.inf
     work_per_query: float = math.inf
     file_size: float = math.inf
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-                raise InputError(f"the budget {name} must be a positive number, got {value!r}")
 
     def most_terms(self, kernel: Kernel, dimension: int, width: int) -> int:
         """Most features of `width` integers that the file and a query have room for."""

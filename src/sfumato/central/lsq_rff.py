@@ -28,6 +28,7 @@ from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.quantizers import FourierQuantizer
 
 NAME = "lsq-rff"
+OPTIONS = ("n_features", "groups", *median_of_means.OPTIONS)
 MOST_FEATURES = 20_000
 RADIUS = 2**15 - 1
 
@@ -52,14 +53,13 @@ def refuse(request: Request) -> str | None:
 
 
 def _sizes(request: Request) -> tuple[int, int]:
+    request.check_options(*OPTIONS)
     most = min(request.most_terms(width=1), request.most_terms_of_a_record)
     if median_of_means.wanted(request):
-        request.check_options("alpha", "eta", "all_queries", "n_features", "groups")
         sizes = median_of_means.median_of_means(request)
         if sizes.features > most:
             raise InputError(f"alpha and eta take {sizes.features} features, and the budgets allow {most}")
         return sizes.features, sizes.groups
-    request.check_options("n_features", "groups")
     best = best_features(float(request.feature_epsilon), request.n, request.density, request.factor)
     features = request.size_option("n_features", min(best, MOST_FEATURES), most)
     groups = request.positive_option("groups", 1)
@@ -87,7 +87,7 @@ def predict(request: Request, density: float) -> Prediction:
 def build(request: Request) -> Mechanism:
     """Choose I from the request and draw the features."""
     features, groups = _sizes(request)
-    promise = {name: request.options[name] for name in ("alpha", "eta", "all_queries") if name in request.options}
+    promise = {name: request.options[name] for name in median_of_means.OPTIONS if name in request.options}
     assert isinstance(request.kernel, ShiftInvariantKernel)
     quantizer = FourierQuantizer.draw(
         request.kernel,
@@ -111,4 +111,4 @@ def build(request: Request) -> Mechanism:
     )
 
 
-METHOD = Method(NAME, "Fourier features with Laplace noise, as published", refuse, predict, build)
+METHOD = Method(NAME, "Fourier features with Laplace noise, as published", OPTIONS, refuse, predict, build)

@@ -45,6 +45,7 @@ from sfumato.kernels import Gaussian
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
 
+OPTIONS = ("alpha", "eta", "all_queries")
 GROUP_FAILURE = 1 / 8
 GROUPS_PER_NAT = 2 / math.log(1 / (4 * GROUP_FAILURE * (1 - GROUP_FAILURE)))
 COUNT_PART, FREQUENCY_PART, NOISE_PART = 0.1, 0.05, 0.05
@@ -85,7 +86,7 @@ class MedianOfMeans:
 
 def wanted(request: Request) -> bool:
     """Whether the options ask for a guarantee."""
-    return "alpha" in request.options or "eta" in request.options
+    return any(name in request.options for name in OPTIONS)
 
 
 def median_of_means(request: Request) -> MedianOfMeans:

@@ -42,6 +42,8 @@ class Method:
     ----------
     name, summary : str
         The name, and one line for tables.
+    options : tuple of str
+        Names of the options that are the method's own.
     refuse : callable
         Says why the method does not apply to a request, or returns None.
     predict : callable
@@ -52,6 +54,7 @@ class Method:
 
     name: str
     summary: str
+    options: tuple[str, ...]
     refuse: Callable[[Request], str | None]
     predict: Callable[[Request, float], Prediction]
     build: Callable[[Request], Mechanism]

@@ -15,11 +15,13 @@ METHODS: dict[str, Method] = {
 
 def choose(request: Request) -> str:
     """Name the method with the least predicted error among those that apply (a data-free choice)."""
-    applicable = [method for method in METHODS.values() if method.refuse(request) is None]
+    known = [method for method in METHODS.values() if request.own_options <= set(method.options)]
+    candidates = known or list(METHODS.values())
+    applicable = [method for method in candidates if method.refuse(request) is None]
     if not applicable:
-        reasons = "; ".join(f"{method.name}: {method.refuse(request)}" for method in METHODS.values())
+        reasons = "; ".join(f"{method.name}: {method.refuse(request)}" for method in candidates)
         raise InputError(f"no method applies to this request ({reasons})")
-    # Options that only one method knows are for a method asked for by name; "auto" chooses by the general ones.
+    # A method's own options say which methods are meant; among those, "auto" chooses by the general ones.
     general = request.without_own_options()
     return min(applicable, key=lambda method: method.predict(general, general.density).rmse).name
 

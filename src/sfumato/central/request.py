@@ -102,6 +102,11 @@ class Request:
         """How many records' features differ between neighbours: replacing one removes a record and adds another."""
         return 2 if self.neighbours == "replace" else 1
 
+    @property
+    def own_options(self) -> set[str]:
+        """Names of the options that are not general ones."""
+        return set(self.options) - set(GENERAL_OPTIONS)
+
     def without_own_options(self) -> Request:
         """Return the same request without the options that only one method knows."""
         return replace(self, options={name: self.options[name] for name in GENERAL_OPTIONS if name in self.options})

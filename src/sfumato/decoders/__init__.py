@@ -1,1 +1,17 @@
 """Decoders turn a release and a query into an answer with an error bar."""
+
+from __future__ import annotations
+
+from sfumato.decoders.answer import Answer
+from sfumato.decoders.linear import linear
+from sfumato.decoders.montecarlo import montecarlo
+from sfumato.quantizers.base import Floats, LinearQuantizer, Quantizer
+
+__all__ = ["Answer", "decode", "linear", "montecarlo"]
+
+
+def decode(quantizer: Quantizer, sums: Floats, Y: Floats, *, noise_variance: float, groups: int = 1) -> Answer:
+    """Answer queries by the decoder that suits the quantizer: see `linear` and `montecarlo`."""
+    if isinstance(quantizer, LinearQuantizer):
+        return linear(quantizer, sums, Y, noise_variance)
+    return montecarlo(quantizer, sums, Y, groups)

@@ -14,19 +14,11 @@ This is post-processing of a release: it costs no privacy.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
+from sfumato.decoders.answer import Answer
 from sfumato.quantizers.base import Floats, Quantizer
-
-
-@dataclass(frozen=True)
-class Answer:
-    """Answers to queries, one per row: the estimated sum of similarities and its standard error."""
-
-    total: Floats
-    standard_error: Floats
 
 
 def montecarlo(quantizer: Quantizer, sums: Floats, Y: Floats, groups: int = 1) -> Answer:
@@ -52,7 +44,7 @@ def montecarlo(quantizer: Quantizer, sums: Floats, Y: Floats, groups: int = 1) -
         total = np.median(terms[:, : size * groups].reshape(len(Y), groups, size).mean(axis=2), axis=1)
         inflation = math.pi / 2
     if count < 2:
-        return Answer(total, np.full(len(Y), np.inf))
+        return Answer(total, np.full(len(Y), np.inf), np.zeros(len(Y)))
     centre = terms.mean(axis=1)
     variance = np.maximum(np.einsum("ij,ij->i", terms, terms) - count * centre**2, 0) / (count - 1)
-    return Answer(total, np.sqrt(inflation * variance / count))
+    return Answer(total, np.sqrt(inflation * variance / count), np.zeros(len(Y)))

@@ -6,8 +6,8 @@ interval is the formula from P = 0, which is noise alone, to P = 1, which no dat
 
 The constant answer, for comparison: everybody is told one number, the mean density P. Its error is the spread of the
 density over queries that are distributed like the records. For a positive definite kernel with k(x, x) = 1 a density
-is an inner product <phi(y), mu> with |phi(y)| = 1 and |mu|^2 = P, so it lies between 0 and sqrt(P); with mean P its mean
-square is at most P^(3/2), and the error is at most sqrt(P^(3/2) - P^2), which a cluster beside scattered points
+is an inner product <phi(y), mu> with |phi(y)| = 1 and |mu|^2 = P, so it lies between 0 and sqrt(P); with mean P its
+mean square is at most P^(3/2), and the error is at most sqrt(P^(3/2) - P^2), which a cluster beside scattered points
 attains. On the papers' data sets it was 0.5 P to 0.7 P.
 """
 
@@ -48,8 +48,10 @@ class Row:
         Most bytes of the release file.
     work, query_work : float or None
         Multiplications for the curator in all, and for one query.
+    sizes : mapping
+        The sizes chosen.
     options : mapping
-        Sizes, as ``PrivateKDE(options=...)`` takes them.
+        All options, as ``PrivateKDE(options=...)`` takes them.
     """
 
     method: str
@@ -60,6 +62,7 @@ class Row:
     file_size: int | None = None
     work: float | None = None
     query_work: float | None = None
+    sizes: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -70,7 +73,7 @@ class Row:
     def to_document(self) -> dict[str, Any]:
         """Return the row as JSON values."""
         interval = None if self.interval is None else list(self.interval)
-        return vars(self) | {"interval": interval, "options": dict(self.options)}
+        return vars(self) | {"interval": interval, "sizes": dict(self.sizes), "options": dict(self.options)}
 
 
 def compare(request: Request) -> tuple[Row, ...]:
@@ -89,7 +92,8 @@ def compare(request: Request) -> tuple[Row, ...]:
     rows = [_row(method, request) for method in METHODS.values()]
     applicable = sorted((row for row in rows if row.applies), key=_error)
     if not applicable:
-        reasons = "; ".join(f"{row.method}: {row.reason}" for row in rows)
+        meant = [row for row in rows if request.own_options <= set(METHODS[row.method].options)]
+        reasons = "; ".join(f"{row.method}: {row.reason}" for row in meant or rows)
         raise InputError(f"no method applies ({reasons})")
     return (*applicable, *(row for row in rows if not row.applies))
 
@@ -100,7 +104,8 @@ def _error(row: Row) -> float:
 
 
 def _row(method: Method, request: Request) -> Row:
-    reason = method.refuse(request)
+    unknown = sorted(request.own_options - set(method.options))
+    reason = f"it has no option {unknown[0]!r}" if unknown else method.refuse(request)
     if reason is None:
         try:
             return _predicted(method, request)
@@ -114,8 +119,6 @@ def _predicted(method: Method, request: Request) -> Row:
     prediction = method.predict(request, request.density)
     ends = (request.density, request.density) if known else (0.0, 1.0)
     low, high = (method.predict(request, density).rmse for density in ends)
-    # A promised error fixes the sizes by itself; for all else they are spelled out.
-    sizes = {} if "alpha" in request.options else prediction.parameters
     return Row(
         method=method.name,
         summary=method.summary,
@@ -124,7 +127,9 @@ def _predicted(method: Method, request: Request) -> Row:
         file_size=prediction.file_size,
         work=prediction.work_per_record * request.n,
         query_work=prediction.work_per_query,
-        options={**request.options, **sizes},
+        sizes=prediction.parameters,
+        # A promised error fixes the sizes by itself; for all else they are spelled out.
+        options=request.options if "alpha" in request.options else {**request.options, **prediction.parameters},
     )
 
 

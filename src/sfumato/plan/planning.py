@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
@@ -115,15 +115,15 @@ class Plan:
     def notes(self) -> list[str]:
         """Say what the figures assume, in sentences."""
         request, options = self.request, self.request.options
-        density = f"P = {request.density:g}"
+        known = "density" in options
+        between = "" if known else "; between: its limits over every P"
         lines = [
-            f"{density} (given)" if "density" in options else f"{density} (typical; pass density= where it is public)",
-            "error: root mean square of one answer; between: its limits over every P; file in bytes at most; work and "
-            "a query in multiplications.",
+            f"P = {request.density:g} ({'given' if known else 'typical; pass the density where it is public'})",
+            f"error: root mean square of one answer{between}; file: bytes at most; work, a query: multiplications.",
         ]
         if "alpha" in options:
             scope = "all queries in the bounds together" if options.get("all_queries") else "each query"
-            assumed = f", provided that P is at most {request.density:g}" if "density" in options else ""
+            assumed = f", provided that P is at most {request.density:g}" if known else ""
             lines.append(
                 f"Guarantee: an error of at most {options['alpha']:g} with probability 1 - {options['eta']:g}, for "
                 f"{scope}, with {request.n} records or more{assumed}."
@@ -135,17 +135,20 @@ class Plan:
             )
         return lines
 
-    def __str__(self) -> str:
+    def title(self) -> str:
+        """Say what was planned for, in one line."""
         request = self.request
         delta = f", delta = {request.delta:g}" if request.delta else ""
         budget = f"epsilon = {amount_text(request.epsilon)}{delta}, {request.neighbours}"
-        page = Console(file=io.StringIO(), width=TEXT_WIDTH, highlight=False, color_system=None)
-        page.print(Text(f"n = {request.n}, {request.dimension} columns, {request.kernel!r}, {budget}"))
-        page.print(self.table())
-        for line in self.notes():
-            page.print(Text(line))
-        assert isinstance(page.file, io.StringIO)
-        return page.file.getvalue().rstrip()
+        return f"n = {request.n}, {request.dimension} columns, {request.kernel!r}, {budget}"
+
+    def __rich__(self) -> Group:
+        return Group(Text(self.title()), self.table(), *map(Text, self.notes()))
+
+    def __str__(self) -> str:
+        text = io.StringIO()
+        Console(file=text, width=TEXT_WIDTH, highlight=False, color_system=None).print(self)
+        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -153,8 +156,8 @@ def _cells(row: Row) -> tuple[str, ...]:
         return (row.method, *5 * ("-",), row.reason or "")
     low, high = row.interval
     between = "-" if low == high else f"{low:.2g} to {high:.2g}"
-    sizes = ", ".join(f"{name} {value}" for name, value in row.options.items())
-    costs = (f"{figure:.3g}" for figure in (row.file_size or 0, row.work or 0.0, row.query_work or 0.0))
+    sizes = ", ".join(f"{name} {value}" for name, value in row.sizes.items())
+    costs = f"{row.file_size or 0:,}", f"{row.work or 0.0:.2g}", f"{row.query_work or 0.0:.2g}"
     return row.method, f"{row.error:.3g}", between, *costs, sizes or row.summary
 
 
@@ -228,13 +231,13 @@ def plan(
         options={**(options or {}), **given, **promise},
         feature_seed=0,
     )
-    request = model._request(checked_dimension(dimension))
+    request = model.request(checked_dimension(dimension))
     if bounds is not None:
         Box.from_bounds(bounds, dimension, request.outside)
     limits = Limits(
-        work_per_record=math.inf if work is None else work / request.n,
-        work_per_query=math.inf if query_work is None else query_work,
-        file_size=math.inf if file_size is None else file_size,
+        work_per_record=_budget("work", work) / request.n,
+        work_per_query=_budget("query_work", query_work),
+        file_size=_budget("file_size", file_size),
     )
     return planned(replace(request, limits=limits))
 
@@ -249,6 +252,14 @@ def checked_dimension(dimension: Any) -> int:
     if isinstance(dimension, bool) or not isinstance(dimension, int) or dimension < 1:
         raise InputError(f"dimension must be a positive whole number, got {dimension!r}")
     return dimension
+
+
+def _budget(name: str, value: float | None) -> float:
+    if value is None:
+        return math.inf
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise InputError(f"{name} must be a positive number, got {value!r}")
+    return float(value)
 
 
 def _promise(alpha: float | None, eta: float | None, all_queries: bool) -> dict[str, Any]:

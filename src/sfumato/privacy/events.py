@@ -1,10 +1,10 @@
-"""What happens to a data set's budget, as frozen events; what they cost together is another question."""
+"""What happens to a data set's budget, as frozen events; what they cost together is `privacy.accounting`'s question."""
 
 from __future__ import annotations
 
 import re
 import secrets
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 
 from sfumato.errors import InputError
@@ -18,20 +18,43 @@ from sfumato.privacy.guarantee import (
     promised_epsilon,
 )
 from sfumato.privacy.journal import Record
+from sfumato.privacy.loss import Loss
+
+RULES = ("basic", "gdp", "zcdp", "pld")
+_ROUNDING = 1e-9  # relative; a loss and the delta that was calibrated from it agree no better than floats do
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """The event that a data set's budget was set; the last one counts."""
+    """The event that a data set's budget was set; the last one counts.
+
+    Parameters
+    ----------
+    dataset : str
+        The account.
+    epsilon, delta : number
+        What may be spent in all.
+    rule : {"basic", "gdp", "zcdp", "pld"}
+        How charges add up, see `privacy.accounting`.
+
+    Examples
+    --------
+    >>> Budget(dataset="survey", epsilon=1, delta=1e-6, rule="gdp").rule
+    'gdp'
+    """
 
     dataset: str
     epsilon: Fraction
     delta: float = 0.0
+    rule: str = "basic"
 
     def __post_init__(self) -> None:
         checked_text("dataset", self.dataset)
         object.__setattr__(self, "epsilon", promised_epsilon(self.epsilon))
         object.__setattr__(self, "delta", checked_delta(self.delta))
+        check_choice("rule", self.rule, RULES)
+        if self.rule != "basic" and not self.delta:
+            raise InputError(f"rule={self.rule!r} needs delta > 0; without a delta, amounts add up by rule='basic'")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +77,8 @@ class Charge:
         What they protect.
     note : str
         The curator's remark.
+    loss : Loss or None
+        What was revealed, where more is known than epsilon and delta; it must not exceed them.
     id : str
         32 random hexadecimal digits; says nothing about the data.
 
@@ -71,6 +96,7 @@ class Charge:
     neighbours: str
     unit: str
     note: str = ""
+    loss: Loss | None = None
     id: str = field(default_factory=lambda: secrets.token_hex(16))
 
     def __post_init__(self) -> None:
@@ -83,6 +109,22 @@ class Charge:
         checked_text("note", self.note, empty=True)
         if not isinstance(self.id, str) or not re.fullmatch("[0-9a-f]{32}", self.id):
             raise InputError(f"id must be 32 hexadecimal digits, got {self.id!r}")
+        self._check_loss()
+
+    def _check_loss(self) -> None:
+        if self.loss is None:
+            return
+        if not isinstance(self.loss, Loss) or self.loss == Loss():
+            raise InputError(f"loss must be None or a Loss that says what was revealed, got {self.loss!r}")
+        if self.loss.delta_at(self.epsilon) > self.delta * (1 + _ROUNDING):
+            raise InputError(
+                f"the loss exceeds epsilon = {float(self.epsilon):g}, delta = {self.delta!r}; charge what it costs"
+            )
+
+    @property
+    def known_loss(self) -> Loss:
+        """What was revealed as far as is known: the loss, else no more than epsilon and delta say."""
+        return self.loss or Loss(pure=(self.epsilon,), failure=self.delta)
 
 
 Event = Budget | Charge
@@ -95,14 +137,18 @@ def event_record(event: Event) -> Record:
     Examples
     --------
     >>> event_record(Budget(dataset="survey", epsilon=Fraction(1, 3)))
-    {'dataset': 'survey', 'epsilon': '1/3', 'delta': 0.0, 'event': 'budget'}
+    {'dataset': 'survey', 'epsilon': '1/3', 'delta': 0.0, 'rule': 'basic', 'event': 'budget'}
     """
-    kind = next(name for name, kind in _KINDS.items() if isinstance(event, kind))
-    return {**asdict(event), "epsilon": str(event.epsilon), "event": kind}
+    record = {field.name: getattr(event, field.name) for field in fields(event)}
+    record["epsilon"] = str(event.epsilon)
+    record["event"] = next(name for name, kind in _KINDS.items() if isinstance(event, kind))
+    if isinstance(event, Charge) and event.loss is not None:
+        record["loss"] = event.loss.to_document()
+    return record
 
 
 def event_from_record(record: Record) -> Event:
-    """Read back what `event_record` wrote.
+    """Read back what `event_record` wrote, and records of version 1, which have neither rule nor loss.
 
     Raises
     ------
@@ -114,6 +160,8 @@ def event_from_record(record: Record) -> Event:
     if not isinstance(kind, str) or kind not in _KINDS:
         raise InputError(f"its event must be one of {', '.join(_KINDS)}, got {kind!r}")
     epsilon = fraction_from_text("epsilon", values.pop("epsilon", None))
+    if values.get("loss") is not None:
+        values["loss"] = Loss.from_document(values["loss"])
     try:
         return _KINDS[kind](epsilon=epsilon, **values)
     except TypeError:

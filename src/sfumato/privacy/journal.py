@@ -22,7 +22,7 @@ from typing import Any
 from sfumato.errors import InputError, LedgerError
 from sfumato.storage import AtomicFile, storage_errors
 
-VERSION = 1
+VERSION = 2  # 1 had no rules and no losses; its files are read, and go on as they are
 LOCK_SECONDS = 30.0
 
 Record = dict[str, Any]

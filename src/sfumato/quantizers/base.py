@@ -107,3 +107,25 @@ class Quantizer(ABC):
     @abstractmethod
     def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything public that is needed to answer queries: a JSON document and named arrays."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What fixed weights read off noisy sums: g(y).sums, |g(y)|^2, and the typical bias of f(x).g(y) at y."""
+
+    total: Floats
+    weight_squares: Floats
+    bias: Floats
+
+
+class LinearQuantizer(Quantizer):
+    """A quantizer that approximates the kernel as a whole: one term, fixed weights, a bias that depends on the query."""
+
+    @property
+    def terms(self) -> int:
+        """One draw: there is nothing to average over."""
+        return 1
+
+    @abstractmethod
+    def read(self, Y: Floats, sums: Floats) -> Reading:
+        """Read answers off the sums; fast paths (separable weights) live here."""

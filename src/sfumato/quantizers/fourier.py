@@ -44,7 +44,7 @@ from sfumato.quantizers.cosines import (
 from sfumato.quantizers.phases import COLUMN_BLOCK, Phases
 
 LAYOUTS = ("phase", "pair")
-ROW_BLOCK = 256
+ROW_BLOCK = 128  # with COLUMN_BLOCK, a block of phases stays within the second-level cache
 
 
 @dataclass(frozen=True, eq=False)

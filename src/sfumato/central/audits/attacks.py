@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from sfumato.central.mechanism import Mechanism
 from sfumato.errors import InputError
 from sfumato.privacy.audit import AuditCase, EpsilonClaim, MuClaim, log_weights
 from sfumato.privacy.bits import SecureBits
-from sfumato.quantizers import FourierQuantizer, Quantizer, ShardedFourier
+from sfumato.quantizers import Quantizer, ShardedFourier
 from sfumato.quantizers.base import Floats, Integers
 
 RUNS_AT_ONCE = 100_000
@@ -41,14 +41,16 @@ Statistic = Callable[[Outputs], Floats]
 
 
 def run(mechanism: Mechanism, rows: Floats, runs: int, bits: SecureBits) -> Outputs:
-    """Run a mechanism many times on the same rows, which must lie in its box.
-
-    The count is not raised to 1 as for publication, so the attacker sees more than a release shows.
-    """
+    """Run a mechanism many times on the same rows, which must lie in its box."""
     sums = encoded_sums(mechanism.quantizer, rows, runs, bits)
     noise = mechanism.noise.sample(bits, sums.size).reshape(sums.shape)
+    return Outputs(sums + noise, noisy_counts(mechanism, rows, runs, bits))
+
+
+def noisy_counts(mechanism: Mechanism, rows: Floats, runs: int, bits: SecureBits) -> Integers | None:
+    """Counts of many runs, not raised to 1 as for publication: the attacker sees more than a release shows."""
     law = mechanism.count_law
-    return Outputs(sums + noise, None if law is None else len(rows) + law.sample(bits, runs))
+    return None if law is None else len(rows) + law.sample(bits, runs)
 
 
 def encoded_sums(quantizer: Quantizer, rows: Floats, runs: int, bits: SecureBits) -> Integers:
@@ -86,19 +88,30 @@ class CentralCase:
         return AuditCase(self.name, self.claim, self.sample)
 
 
-def all_features(quantizer: Quantizer) -> Quantizer:
-    """Return the quantizer without groups: what a record adds to whichever group it falls into."""
+@dataclass(frozen=True)
+class _Chosen:
+    """Coins that put every row into one group."""
+
+    group: int
+
+    def below(self, bound: int, count: int) -> Integers:
+        return np.full(count, self.group, dtype=np.int64)
+
+
+def features(quantizer: Quantizer, rows: Floats) -> Integers:
+    """Integers of the rows, for groups: what each row adds to whichever group it falls into."""
     if not isinstance(quantizer, ShardedFourier):
-        return quantizer
-    return FourierQuantizer(quantizer.phases, "pair", quantizer.radius)
+        return quantizer.encode(rows)
+    chosen = [cast(SecureBits, _Chosen(group)) for group in range(quantizer.groups)]
+    return np.asarray(sum(quantizer.encode(rows, coins) for coins in chosen))
 
 
 def grouped_sum(quantizer: ShardedFourier, rows: Floats, groups: tuple[int, ...]) -> Integers:
     """Sum of the rows' integers if they fall into these groups."""
-    encoded = all_features(quantizer).encode(rows).reshape(len(rows), quantizer.groups, 2 * quantizer.per_group)
-    sums = np.zeros(encoded.shape[1:], dtype=np.int64)
+    each = features(quantizer, rows).reshape(len(rows), quantizer.groups, 2 * quantizer.per_group)
+    sums = np.zeros(each.shape[1:], dtype=np.int64)
     for row, group in enumerate(groups):
-        sums[group] += encoded[row, group]
+        sums[group] += each[row, group]
     return sums.reshape(-1)
 
 
@@ -167,7 +180,7 @@ def low_bits(outputs: Outputs) -> Floats:
 def extremes(quantizer: Quantizer) -> tuple[Floats, Floats]:
     """Find a row whose integers are as large as any, and the row most unlike it, for points of one column."""
     rows = scan(quantizer)
-    encoded = all_features(quantizer).encode(rows).astype(np.float64)
+    encoded = features(quantizer, rows).astype(np.float64)
     first = int(np.argmax(np.abs(encoded).sum(axis=1)))
     second = int(np.argmax(np.square(encoded - encoded[first]).sum(axis=1)))
     return rows[first : first + 1], rows[second : second + 1]

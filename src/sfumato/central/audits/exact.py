@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 from scipy.special import logsumexp
 
-from sfumato.central.audits.attacks import all_features, possible_sums, scan
+from sfumato.central.audits.attacks import features, possible_sums, scan
 from sfumato.central.fourier_gaussian import calibrate
 from sfumato.central.mechanism import Mechanism
 from sfumato.errors import InputError
@@ -80,7 +80,7 @@ def _log_laws(mechanism: Mechanism, reach: int) -> tuple[Floats, Floats]:
 def _changes(mechanism: Mechanism) -> list[Integers]:
     """Every change of the sums by one record: for each, its equally likely values over the coins."""
     rows = scan(mechanism.quantizer)
-    encoded, first = np.unique(all_features(mechanism.quantizer).encode(rows), axis=0, return_index=True)
+    encoded, first = np.unique(features(mechanism.quantizer, rows), axis=0, return_index=True)
     if mechanism.guarantee.neighbours == "add-remove":
         return [possible_sums(mechanism.quantizer, rows[row : row + 1]) for row in first]
     if isinstance(mechanism.quantizer, ShardedFourier) and mechanism.quantizer.groups > 1:

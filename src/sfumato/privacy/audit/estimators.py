@@ -14,6 +14,7 @@ Phi^-1(Pr[E | D'])) for every event.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -115,17 +116,19 @@ def exact_epsilon(log_p: ArrayLike, log_q: ArrayLike, delta: float = 0.0) -> flo
     >>> round(exact_epsilon(np.log([0.75, 0.25]), np.log([0.25, 0.75])), 4)
     1.0986
     """
-    p, q = np.broadcast_arrays(np.asarray(log_p, dtype=np.float64), np.asarray(log_q, dtype=np.float64))
-    possible = (p > -np.inf) | (q > -np.inf)
-    largest = float(np.max(np.abs(p[possible] - q[possible]), initial=0.0))
+    low, high = np.asarray(log_p, dtype=np.float64), np.asarray(log_q, dtype=np.float64)
+    possible = np.maximum(low, high) > -np.inf
+    with np.errstate(invalid="ignore"):  # outputs that are possible under neither
+        largest = float(np.max(np.abs(low - high), initial=0.0, where=possible))
     if not delta:
         return largest
-    if exact_delta(p, q, 0.0) <= delta:
+    p, q = np.exp(low), np.exp(high)
+    if _hockey_stick(p, q, 0.0) <= delta:
         return 0.0
     top = min(largest, 700.0)  # e^epsilon overflows beyond
-    if exact_delta(p, q, top) > delta:
+    if _hockey_stick(p, q, top) > delta:
         return largest
-    return float(brentq(lambda epsilon: exact_delta(p, q, epsilon) - delta, 0.0, top, xtol=1e-12))
+    return float(brentq(lambda epsilon: _hockey_stick(p, q, epsilon) - delta, 0.0, top, xtol=1e-10))
 
 
 def exact_delta(log_p: ArrayLike, log_q: ArrayLike, epsilon: float) -> float:
@@ -148,8 +151,11 @@ def exact_delta(log_p: ArrayLike, log_q: ArrayLike, epsilon: float) -> float:
     >>> round(exact_delta(np.log([0.75, 0.25]), np.log([0.25, 0.75]), np.log(2)), 4)
     0.25
     """
-    p, q = np.exp(np.asarray(log_p, dtype=np.float64)), np.exp(np.asarray(log_q, dtype=np.float64))
-    factor = np.exp(epsilon)
+    return _hockey_stick(np.exp(np.asarray(log_p, np.float64)), np.exp(np.asarray(log_q, np.float64)), epsilon)
+
+
+def _hockey_stick(p: Floats, q: Floats, epsilon: float) -> float:
+    factor = math.exp(epsilon)
     forth, back = np.maximum(p - factor * q, 0.0).sum(axis=-1), np.maximum(q - factor * p, 0.0).sum(axis=-1)
     return float(np.max(np.maximum(forth, back), initial=0.0))
 

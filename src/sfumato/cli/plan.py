@@ -1,0 +1,175 @@
+"""`sfumato plan`: the error, size and cost of a release before anything is spent; no data is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfumato.cli.arguments import (
+    BoundsOption,
+    ColumnsOption,
+    JsonOption,
+    parse_bandwidth,
+    parse_bounds,
+    parse_columns,
+    parse_options,
+)
+from sfumato.cli.console import out, print_json
+from sfumato.cli.release import Neighbours
+from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from sfumato.plan import Plan
+
+EXAMPLES = (
+    "[bold]Examples[/]: sfumato plan --columns lon,lat --bandwidth 0.01 --epsilon 1 --n-hint 100000\n\n"
+    "sfumato plan --dimension 10 --bandwidth 1 --n-hint 100000 --target-error 0.005 (which epsilon?)\n\n"
+    "sfumato plan --dimension 10 --bandwidth 1 --epsilon 0.1 --target-error 0.005 (how many records?)"
+)
+
+FACTS, BUDGETS, PROMISE, OUTPUT = "Public facts", "Budgets", "A promised error", "Output"
+
+
+def plan(
+    dimension: Annotated[
+        int | None,
+        typer.Option(metavar="D", help="Number of columns of a point; or name them: --columns.", rich_help_panel=FACTS),
+    ] = None,
+    columns: ColumnsOption = None,
+    bandwidth: Annotated[
+        str | None, typer.Option(metavar="B", help="As in release.", rich_help_panel=FACTS, show_default=False)
+    ] = None,
+    epsilon: Annotated[
+        str | None,
+        typer.Option(
+            metavar="E", help="Privacy budget; left out with --target-error to find it.", rich_help_panel=FACTS
+        ),
+    ] = None,
+    n_hint: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Number of rows; left out with --target-error to find it.", rich_help_panel=FACTS
+        ),
+    ] = None,
+    delta: Annotated[float, typer.Option(metavar="D", help="0 for a pure guarantee.", rich_help_panel=FACTS)] = 0.0,
+    kernel: Annotated[str, typer.Option(metavar="NAME", help="As in release.", rich_help_panel=FACTS)] = "gaussian",
+    bounds: BoundsOption = None,
+    neighbours: Annotated[Neighbours, typer.Option(help="As in release.", rich_help_panel=FACTS)] = (
+        Neighbours.ADD_REMOVE
+    ),
+    option: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="As in release.", rich_help_panel=FACTS)
+    ] = None,
+    density: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P",
+            help="Mean kernel value between two records, if it is public; otherwise errors are intervals.",
+            rich_help_panel=FACTS,
+        ),
+    ] = None,
+    work: Annotated[
+        float | None,
+        typer.Option(metavar="M", help="Most multiplications of the curator in all.", rich_help_panel=BUDGETS),
+    ] = None,
+    file_size: Annotated[
+        float | None, typer.Option(metavar="BYTES", help="Largest release file.", rich_help_panel=BUDGETS)
+    ] = None,
+    query_work: Annotated[
+        float | None, typer.Option(metavar="M", help="Most multiplications of one query.", rich_help_panel=BUDGETS)
+    ] = None,
+    alpha: Annotated[
+        float | None,
+        typer.Option(metavar="A", help="Promise an error of at most A ...", rich_help_panel=PROMISE),
+    ] = None,
+    eta: Annotated[
+        float | None,
+        typer.Option(metavar="H", help="... with probability 1 - H for each query.", rich_help_panel=PROMISE),
+    ] = None,
+    all_queries: Annotated[
+        bool,
+        typer.Option("--all-queries", help="For all queries in the bounds together.", rich_help_panel=PROMISE),
+    ] = False,
+    target_error: Annotated[
+        float | None,
+        typer.Option(
+            metavar="R", help="Find the epsilon, or the number of rows, that this error takes.", rich_help_panel=OUTPUT
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="OUT.png", help="Draw predicted error against epsilon (.png, .svg, .pdf).", rich_help_panel=OUTPUT
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an existing picture.", rich_help_panel=OUTPUT)
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare all mechanisms before spending anything: predicted error, file size and cost. No data is read.
+
+    The method printed in bold is the one that release takes by itself; the constant answer shows what anyone could say
+    without the data. The error depends on P, the mean similarity of two records: tell it with --density if it is public.
+    """
+    width, bounds_given = _columns(columns, dimension, bounds)
+    facts: dict[str, Any] = {
+        "dimension": width,
+        "kernel": kernel,
+        "bandwidth": None if bandwidth is None else parse_bandwidth(bandwidth),
+        "delta": delta,
+        "neighbours": neighbours.value,
+        "bounds": bounds_given,
+        "options": parse_options(option),
+        "density": density,
+        "work": work,
+        "file_size": file_size,
+        "query_work": query_work,
+        "alpha": alpha,
+        "eta": eta,
+        "all_queries": all_queries,
+    }
+    made = _plan(facts, epsilon, n_hint, target_error)
+    if plot is not None:
+        from sfumato.plan import draw
+
+        draw(made, plot, overwrite=force)
+    if as_json:
+        print_json(made.to_document() | ({} if plot is None else {"plot": str(plot)}))
+    else:
+        out.print(made)
+
+
+def _columns(columns: str | None, dimension: int | None, bounds: list[str] | None) -> tuple[int, Any]:
+    """Number of columns, and the bounds, which may name them."""
+    from sfumato.sources import Source
+
+    names = parse_columns(columns, "")
+    if names is None and dimension is None:
+        raise InputError("--dimension is missing: pass --dimension D, the number of columns, or --columns A,B,...")
+    width = len(names) if names is not None else int(dimension or 0)
+    if dimension not in (None, width):
+        raise InputError(f"--dimension is {dimension}, and --columns names {width} columns")
+    labels = None if names is None else tuple(map(str, names))
+    return width, parse_bounds(bounds, Source(width, labels, lambda rows: iter(())))
+
+
+def _plan(facts: dict[str, Any], epsilon: str | None, n_hint: int | None, target_error: float | None) -> Plan:
+    """Plan, after finding the epsilon or the number of rows if a target error asks for one of them."""
+    from sfumato.plan import epsilon_for, n_for, plan
+
+    if target_error is not None:
+        if (epsilon is None) == (n_hint is None):
+            raise InputError(
+                "--target-error finds what is left out: pass either --epsilon or --n-hint with it, not both"
+            )
+        if n_hint is None:
+            return plan(n_hint=n_for(target_error, epsilon=epsilon, **facts), epsilon=epsilon, **facts)
+        return plan(n_hint=n_hint, epsilon=epsilon_for(target_error, n_hint=n_hint, **facts), **facts)
+    if epsilon is None:
+        raise InputError("--epsilon is missing: pass --epsilon E, or --target-error R to find it")
+    if n_hint is None:
+        raise InputError("--n-hint is missing: pass --n-hint N, or --target-error R to find it")
+    return plan(n_hint=n_hint, epsilon=epsilon, **facts)

@@ -1,0 +1,32 @@
+"""The linear answer: fixed weights times noisy sums, with the noise variance that those weights carry.
+
+Used where the kernel is approximated as a whole (grids, expansions, landmarks) instead of by averaging random terms. The error is
+noise of variance `noise_variance * |g(y)|^2`, known exactly, and a bias that the quantizer states for each query.
+
+This is post-processing of a release: it costs no privacy.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sfumato.decoders.answer import Answer
+from sfumato.quantizers.base import Floats, LinearQuantizer
+
+
+def linear(quantizer: LinearQuantizer, sums: Floats, Y: Floats, noise_variance: float) -> Answer:
+    """Answer queries with a quantizer's fixed weights.
+
+    Parameters
+    ----------
+    quantizer : LinearQuantizer
+        The maps (f, g).
+    sums : ndarray of float, shape (quantizer.size,)
+        Noisy sums of f.
+    Y : ndarray, shape (queries, dimension)
+        Query points.
+    noise_variance : float
+        Variance of the noise on one integer.
+    """
+    reading = quantizer.read(Y, sums)
+    return Answer(reading.total, np.sqrt(noise_variance * reading.weight_squares), reading.bias)
