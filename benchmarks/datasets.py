@@ -51,8 +51,10 @@ def _load_split(table: tuple[tuple[str, Any], ...], held_out: int) -> Split:
     name = str(settings.pop("set"))
     if name not in LOADERS:
         raise ValueError(f"unknown data set {name!r}; known are {', '.join(LOADERS)}")
+    rows = settings.pop("rows", None)  # a case may want fewer points than there are
     points, bounds = LOADERS[name](**settings)
     order = np.random.default_rng(SPLIT_SEED).permutation(len(points))
+    order = order if rows is None else order[: held_out + int(rows)]
     return Split(name, points[order[held_out:]], points[order[:held_out]].astype(np.float64), bounds)
 
 

@@ -26,6 +26,7 @@ SEEDED: dict[str, Any] = {"bandwidth": 0.7, "epsilon": 1, "n_hint": 600, "random
     expected_failed_checks=lambda estimator: {
         "check_estimators_empty_data_messages": "a release must not depend, unpaid, on whether there are any rows",
         "check_dtype_object": "an array of objects has no numeric type; converting it would let one row stop a release",
+        "check_all_zero_sample_weights_error": "a release must not depend, unpaid, on whether any weight is positive",
     },
 )
 def test_scikit_learn_conventions(estimator: Any, check: Any) -> None:

@@ -2,7 +2,8 @@
 
 Settings: `kernel`, `neighbours`, `count_share`, `epsilons` (text), `seeds` (how many), `queries`, `held_out` (points
 set aside: the first `queries` are asked, all of them measure P), `data` (tables with `set` and `bandwidth`),
-`methods` (tables with `name`, `label`, and `options` or `best_times`, a multiple of the method's own best size).
+`methods` (tables with `name`, `label`, and `options` or `best_times`, a multiple of the method's own best size, and
+`delta` where it is not 0). The first method of a case is its baseline.
 
 All methods of one unit (a data set and an epsilon) run after one another with the same points, queries, seeds,
 neighbouring relation and count share. Run s uses s as feature seed and as noise seed. The error is the root mean
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 
 from benchmarks.datasets import Split, load_split
 from benchmarks.kinds import Measurement, Settings, Unit
-from benchmarks.methods import METHODS, Facts
+from benchmarks.methods import Facts
 from sfumato import PrivateKDE
 from sfumato.central.request import Request
 from sfumato.kernels import Kernel, get_kernel
@@ -39,9 +40,13 @@ COLUMNS = {
     "mae": "mean abs",
     "predicted": "predicted RMSE",
     "ratio": "measured / predicted",
+    "inside": "inside the interval for unknown P",
+    "over_baseline": "RMSE / baseline's",
+    "mae_over_baseline": "mean abs / baseline's",
     "bar_ratio": "error bar / measured",
     "constant_ratio": "RMSE / sd of the truth",
     "cpu_seconds": "curator CPU s",
+    "cpu_over_baseline": "CPU / baseline's",
 }
 
 
@@ -60,18 +65,20 @@ class Experiment:
     def queries(self) -> NDArray[np.float64]:
         return self.split.held_out[: len(self.truth)]
 
-    @property
-    def facts(self) -> Facts:
+    def facts(self, delta: float) -> Facts:
+        """What is public, and P."""
         request = Request(
             kernel=self.kernel,
             dimension=self.queries.shape[1],
             epsilon=exact_epsilon(self.epsilon),
             n=len(self.split.points),
             feature_seed=0,
+            delta=delta,
+            bounds=self.split.bounds,
             neighbours=self.settings["neighbours"],
-            options={"count_share": Fraction(self.settings["count_share"])},
+            options=_shared_options(self.settings),
         )
-        return Facts(request, self.density, float(np.mean(self.truth**2)))
+        return Facts(request, self.density)
 
 
 def units(settings: Settings) -> Sequence[Unit]:
@@ -85,22 +92,30 @@ def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
     exact = kernel.exact_density(split.points, split.held_out)
     truth, density = exact[: settings["queries"]], float(exact.mean())
     experiment = Experiment(settings, split, kernel, unit["epsilon"], truth, density)
+    baseline: Measurement | None = None
     for method in settings["methods"]:
-        yield _measure_method(experiment, method)
+        row = _measure_method(experiment, method, baseline)
+        baseline = baseline or row
+        yield row
 
 
-def _measure_method(experiment: Experiment, method: Mapping[str, Any]) -> Measurement:
-    known, facts, settings = METHODS.get(method["name"]), experiment.facts, experiment.settings
+def _measure_method(experiment: Experiment, method: Mapping[str, Any], baseline: Measurement | None) -> Measurement:
+    settings, delta = experiment.settings, float(method.get("delta", 0.0))
+    facts = experiment.facts(delta)
     options = dict(method.get("options", {}))
     if "best_times" in method:
-        options |= METHODS[method["name"]].best(facts, method["best_times"])
+        options |= facts.best(method["name"], method["best_times"])
     seeds = list(range(1, settings["seeds"] + 1))
-    runs = [_run(experiment, method["name"], options, seed) for seed in seeds]
+    runs = [_run(experiment, method["name"], delta, options, seed) for seed in seeds]
     values = _errors(runs) | {"epsilon": experiment.epsilon, "size": _text(options), "density": experiment.density}
-    if known is not None:
-        values["predicted"] = known.predict(facts, options)
-        values["ratio"] = values["rmse"] / values["predicted"]
+    values["predicted"], lowest, highest = facts.predict(method["name"], options)
+    values["ratio"] = values["rmse"] / values["predicted"]
+    values["inside"] = int(lowest <= values["rmse"] <= highest)
     values["constant_ratio"] = values["rmse"] / float(experiment.truth.std())
+    if baseline is not None:
+        values["over_baseline"] = values["rmse"] / baseline.values["rmse"]
+        values["mae_over_baseline"] = values["mae"] / baseline.values["mae"]
+        values["cpu_over_baseline"] = values["cpu_seconds"] / baseline.values["cpu_seconds"]
     return Measurement(
         label=method["label"],
         values=values,
@@ -120,17 +135,21 @@ class Run:
     cpu_seconds: float
 
 
-def _run(experiment: Experiment, name: str, options: Mapping[str, Any], seed: int) -> Run:
+def _shared_options(settings: Settings) -> dict[str, Any]:
+    return {"count_share": Fraction(settings["count_share"])} if settings["neighbours"] == "add-remove" else {}
+
+
+def _run(experiment: Experiment, name: str, delta: float, options: Mapping[str, Any], seed: int) -> Run:
     split, settings = experiment.split, experiment.settings
-    share = {"count_share": Fraction(settings["count_share"])} if settings["neighbours"] == "add-remove" else {}
     model = PrivateKDE(
         kernel=experiment.kernel,
         epsilon=experiment.epsilon,
+        delta=delta,
         method=name,
         bounds=split.bounds,
         neighbours=settings["neighbours"],
         n_hint=len(split.points),
-        options={**options, **share},
+        options={**options, **_shared_options(settings)},
         feature_seed=seed,
         random_state=seed,
     )

@@ -9,8 +9,9 @@ from sfumato.errors import BudgetError, InputError, LedgerError, ReleaseFileErro
 from sfumato.version import __version__
 
 if TYPE_CHECKING:
-    from sfumato import kernels
+    from sfumato import bandwidth, kernels
     from sfumato.kde import PrivateKDE
+    from sfumato.planning import Plan, epsilon_for, n_for, plan
     from sfumato.privacy import audit, ledger
     from sfumato.privacy.guarantee import Guarantee
     from sfumato.privacy.ledger import Ledger
@@ -20,11 +21,20 @@ if TYPE_CHECKING:
 _NAMES = {
     "Guarantee": "sfumato.privacy.guarantee",
     "Ledger": "sfumato.privacy.ledger",
+    "Plan": "sfumato.planning",
     "PrivateKDE": "sfumato.kde",
     "Release": "sfumato.release",
+    "epsilon_for": "sfumato.planning",
     "load": "sfumato.release",
+    "n_for": "sfumato.planning",
+    "plan": "sfumato.planning",
 }
-_MODULES = {"audit": "sfumato.privacy.audit", "kernels": "sfumato.kernels", "ledger": "sfumato.privacy.ledger"}
+_MODULES = {
+    "audit": "sfumato.privacy.audit",
+    "bandwidth": "sfumato.bandwidth",
+    "kernels": "sfumato.kernels",
+    "ledger": "sfumato.privacy.ledger",
+}
 
 __all__ = [
     "BudgetError",
@@ -32,6 +42,7 @@ __all__ = [
     "InputError",
     "Ledger",
     "LedgerError",
+    "Plan",
     "PrivateKDE",
     "Release",
     "ReleaseFileError",
@@ -39,9 +50,13 @@ __all__ = [
     "StorageError",
     "__version__",
     "audit",
+    "bandwidth",
+    "epsilon_for",
     "kernels",
     "ledger",
     "load",
+    "n_for",
+    "plan",
 ]
 
 

@@ -8,10 +8,8 @@ predicted without looking at a single point.
 from __future__ import annotations
 
 import math
-import textwrap
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,51 +95,31 @@ def compare(release: Release, kernel: Kernel, points: Floats, queries: Floats) -
     )
 
 
-def draw_picture(release: Release, kernel: Kernel, points: Floats, path: Path, side: int = 100) -> None:
+def draw_picture(release: Release, points: Floats, path: Path, side: int = 200) -> None:
     """Draw the exact density, the private one and their difference side by side.
 
     Parameters
     ----------
     release : Release
         Of two columns within `BOUNDS`.
-    kernel : Kernel
-        The release's kernel.
     points : ndarray
-        The private points, for the exact density.
+        The made-up points, for the exact density.
     path : Path
-        The picture to write; an existing one is replaced.
+        The .png picture to write; an existing one is replaced.
     side : int
         Queries along each side.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    from sfumato.maps import compare as compare_fields
+    from sfumato.maps import evaluate
+    from sfumato.maps.figure import draw_comparison, encode
 
-    step = (BOUNDS[1] - BOUNDS[0]) / side
-    middle = BOUNDS[0] + step * (np.arange(side) + 0.5)
-    grid = np.column_stack([axis.ravel() for axis in np.meshgrid(middle, middle)])
-    exact = kernel.exact_density(points, grid).reshape(side, side)
-    private = release.query(grid).reshape(side, side)
-
-    figure = Figure(figsize=(13, 5), layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)
-    top = float(max(exact.max(), private.max()))
-    far = float(np.abs(private - exact).max())
-    panels = figure.subplots(1, 3, sharex=True, sharey=True)
-    extent = (*BOUNDS, *BOUNDS)
+    field = evaluate(release, extent=BOUNDS, size=side, title=f"{len(points):,} made-up people in a town along a bay")
+    fields = compare_fields(field, release, points, made_up=True)
+    exact, private, difference = (layer.values for layer in fields)
+    finer = max(exact.max(), private.max()) / np.abs(difference).max()
     titles = (
         "Exact (needs the points)",
         "Private (anyone may have it)",
-        f"Private minus exact ({top / far:.0f} times finer scale)",
+        f"Private minus exact ({finer:.0f} times finer scale)",
     )
-    ranges: list[dict[str, Any]] = [{"cmap": "cividis", "vmin": 0.0, "vmax": top}] * 2
-    ranges.append({"cmap": "PuOr", "vmin": -far, "vmax": far})
-    for panel, title, values, colours in zip(panels, titles, (exact, private, private - exact), ranges, strict=True):
-        image = panel.imshow(values, origin="lower", extent=extent, interpolation="nearest", **colours)
-        panel.set_title(title)
-        panel.set_xlabel(COLUMNS[0])
-        bar = figure.colorbar(image, ax=panel, orientation="horizontal", shrink=0.8, aspect=30)
-        bar.set_label("mean kernel value")
-        bar.ax.locator_params(nbins=5)
-    panels[0].set_ylabel(COLUMNS[1])
-    figure.supxlabel(f"\n{textwrap.fill(str(release.guarantee), 150)}", fontsize=9)
-    figure.savefig(path, dpi=120)
+    path.write_bytes(encode(draw_comparison(fields, titles), ".png"))

@@ -15,6 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sfumato.central import registry
+from sfumato.central.contributions import bounded, thinned
 from sfumato.central.curator import Curator
 from sfumato.central.request import Request
 from sfumato.engines.threads import Progress
@@ -24,7 +25,7 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.ledger import Account
 from sfumato.privacy.rational import exact_epsilon
 from sfumato.quantizers.base import Floats
-from sfumato.sources import Source, open_source
+from sfumato.sources import Source, attach, open_source
 
 NEIGHBOURS = ("add-remove", "replace")
 UNKNOWN_N = 10**15
@@ -51,7 +52,10 @@ class PrivateKDE(DensityMixin, BaseEstimator):  # type: ignore[misc]
         "add-remove" keeps n private; "replace" treats n as public.
     n_hint : int or "paid"
         A public guess of the number of records (it sets sizes, not answers), or "paid" to let the count's share of the
-        budget buy it first.
+        budget buy it first. With users it is the number of records kept, with weights the sum of the weights.
+    unit : {"record", "user"}, default="record"
+        What is hidden: one record, or all records of one user. Users need ``options={"max_records_per_user": k}``, and
+        `fit` their names.
     options : mapping, optional
         What only one method knows, e.g. ``{"n_features": 500}``.
     ledger : Account, optional
@@ -89,6 +93,7 @@ class PrivateKDE(DensityMixin, BaseEstimator):  # type: ignore[misc]
         bounds: Any = None,
         neighbours: str = "add-remove",
         n_hint: int | str | None = None,
+        unit: str = "record",
         options: Mapping[str, Any] | None = None,
         ledger: Account | None = None,
         feature_seed: int | None = None,
@@ -102,26 +107,49 @@ class PrivateKDE(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.bounds = bounds
         self.neighbours = neighbours
         self.n_hint = n_hint
+        self.unit = unit
         self.options = options
         self.ledger = ledger
         self.feature_seed = feature_seed
         self.random_state = random_state
 
     def fit(
-        self, X: Any, y: object = None, *, progress: Progress | None = None, threads: int | None = None
+        self,
+        X: Any,
+        y: object = None,
+        *,
+        sample_weight: Any = None,
+        users: Any = None,
+        progress: Progress | None = None,
+        threads: int | None = None,
     ) -> PrivateKDE:
         """Release the density of X: an array, data frame, Arrow table, path, source, or iterator of batches.
 
         All parameters are checked before the ledger is charged; values are never an error (see `Box`).
+
+        Parameters
+        ----------
+        X : array, frame, table, path, Source or iterator of batches
+            The points, one row a record.
+        y : ignored
+            For scikit-learn's pipelines.
+        sample_weight : array of numbers in [0, 1], or the name of a column, optional
+            Probability with which each record is kept, so that answers are weighted means; see
+            `sfumato.central.contributions`.
+        users : array of ids, or the name of a column, optional
+            Who each record belongs to, in text or numbers; for ``unit="user"``.
+        progress : callable, optional
+            Told about rows done. For the curator's eyes only.
+        threads : int, optional
+            Workers of the sum; all available cores by default.
         """
-        source = X if isinstance(X, Source) else open_source(X)
+        source = _opened(X, users, sample_weight)
         bits = SecureBits() if self.random_state is None else SecureBits.seeded(self.random_state)
-        curator = Curator(source, self.ledger, bits, threads, progress)
-        request, count = self.request(source.dimension), None
+        request, count = self.request(source.dimension, weighted=source.weighted), None
+        curator = Curator(self._counted(source, request, bits), self.ledger, bits, threads, progress)
         if self.n_hint == "paid":
             # Everything that can be refused is refused before the count is bought.
-            registry.build(self.method, request)
-            count = curator.buy_count(request)
+            count = curator.buy_count(request, registry.build(self.method, request))
             request = replace(request, n=count.value)
         mechanism = registry.build(self.method, request)
         release = curator.run(mechanism, count)
@@ -155,10 +183,24 @@ class PrivateKDE(DensityMixin, BaseEstimator):  # type: ignore[misc]
         points = validate_data(self, Y, reset=False, accept_sparse=True, dtype=np.float64)
         return np.asarray(points.toarray() if issparse(points) else points)
 
-    def request(self, dimension: int) -> Request:
+    def _counted(self, source: Source, request: Request, bits: SecureBits) -> Source:
+        """Return the records that count: what the weights' coins keep, and of that what the users may contribute."""
+        if request.unit == "record" and source.keyed:
+            raise InputError(
+                "the records come with users, and unit='record' would not protect them: pass unit='user', or no users"
+            )
+        if request.unit == "user" and not source.keyed:
+            raise InputError(
+                "unit='user' needs to know whose each record is: pass users=, an array of ids or the name of a column"
+            )
+        if source.weighted:
+            source = thinned(source, bits)
+        return bounded(source, request.records_per_user, bits) if source.keyed else source
+
+    def request(self, dimension: int, weighted: bool = False) -> Request:
         """Check the parameters and gather the public facts of the release to be.
 
-        While the count is still to be bought, n stands at more rows than anyone has, so that sizes are at their largest.
+        While the count is still to be bought, n stands at more rows than anyone has: sizes are at their largest.
         """
         if self.epsilon is None:
             raise InputError(
@@ -181,6 +223,8 @@ class PrivateKDE(DensityMixin, BaseEstimator):  # type: ignore[misc]
             options=dict(self.options or {}),
             feature_seed=secrets.randbits(63) if self.feature_seed is None else int(self.feature_seed),
             private=self.random_state is None,
+            unit=self.unit,
+            weighted=weighted,
         )
 
     def _public_n(self) -> int:
@@ -204,6 +248,14 @@ class PrivateKDE(DensityMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True  # made dense batch by batch
         tags.non_deterministic = True
         return tags
+
+
+def _opened(X: Any, users: Any, weights: Any) -> Source:
+    """Open the points with their users and weights, each from a column of the data or from an array."""
+    columns = [name if isinstance(name, str) else None for name in (users, weights)]
+    source = open_source(X, key=columns[0], weight=columns[1])
+    users, weights = (None if isinstance(values, str) else values for values in (users, weights))
+    return source if users is None and weights is None else attach(source, users, weights)
 
 
 def _checked_delta(delta: Any) -> float:

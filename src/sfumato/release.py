@@ -7,7 +7,7 @@ the mechanism published, so queries cost no privacy, however many and however ch
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -105,7 +105,7 @@ class Release:
             guarantee=mechanism.guarantee,
             kernel=mechanism.kernel,
             kernel_document=mechanism.kernel.to_document(),
-            quantizer=mechanism.quantizer,
+            quantizer=mechanism.published,
             values=values,
             noise=mechanism.noise,
             count=count,
@@ -210,6 +210,48 @@ class Release:
         spread = math.sqrt(self.count.variance)
         count = f"n = {self.count.value}" if self.count.public else f"n about {self.count.value} +- {spread:.0f}"
         return f"<Release {self.method}: {name}, {self.dimension} columns, {count}; {self.guarantee}>"
+
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        columns: Sequence[str | int] | None = None,
+        at: Mapping[str, float] | None = None,
+        extent: Any = None,
+        size: int = 128,
+        title: str | None = None,
+        longitude_latitude: bool = False,
+        contours: bool = True,
+        uncertainty: bool = True,
+    ) -> Any:
+        """Draw the density on matplotlib axes: a heat map of two columns or a curve of one, with the guarantee.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        columns, at, extent, size, title
+            What to draw, see `sfumato.maps.evaluate`.
+        longitude_latitude : bool
+            Whether the two columns are degrees of longitude and latitude: true proportions and a scale bar.
+        contours, uncertainty : bool
+            Whether to draw contour lines, and hatching where the answer may be noise alone.
+
+        Returns
+        -------
+        Axes
+        """
+        from sfumato.maps.field import evaluate
+        from sfumato.maps.figure import draw_on
+
+        field = evaluate(self, columns=columns, at=at, extent=extent, size=size, title=title)
+        return draw_on(ax, field, contours=contours, uncertainty=uncertainty, geographic=longitude_latitude)
+
+    def _repr_html_(self) -> str:
+        """Show a small card in notebooks."""
+        from sfumato.maps.card import card
+
+        return card(self)
 
     def to_bytes(self) -> bytes:
         """Return the file's content."""

@@ -75,3 +75,22 @@ def test_path_and_another_ledger(run: Run, ledger_path: Path, tmp_path: Path) ->
     assert run("ledger", "budget", "survey", "--epsilon", "1", "--ledger", other, "--json").exit_code == 0
     assert other.exists()
     assert not ledger_path.exists()
+
+
+def test_a_budget_may_name_its_rule(run: Run, ledger_path: Path) -> None:
+    result = run("ledger", "budget", "survey", "--epsilon", "1", "--delta", "1e-6", "--rule", "gdp")
+    assert result.exit_code == 0, result.output
+    assert Ledger(ledger_path).account("survey").rule == "gdp"
+    assert json.loads(run("ledger", "show", "survey", "--json").stdout)["rule"] == "gdp"
+
+
+def test_the_condition_of_a_rule_is_said(run: Run) -> None:
+    result = run("ledger", "budget", "survey", "--epsilon", "1", "--delta", "1e-6", "--rule", "pld")
+    assert "fixed before the first release" in result.stderr
+
+
+def test_charges_of_a_release_are_shown_as_json(run: Run, files: dict[str, Path], tmp_path: Path) -> None:
+    flags = ("--bandwidth", "1", "--epsilon", "1", "--delta", "1e-6", "--n-hint", "500", "--option", "n_features=20")
+    assert run("release", files["csv"], "-o", tmp_path / "a.sfm", *flags).exit_code == 0
+    charge = json.loads(run("ledger", "show", files["csv"], "--json").stdout)["charges"][0]
+    assert (charge["mechanism"], charge["delta"]) == ("fourier-gaussian", 1e-6)

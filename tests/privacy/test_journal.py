@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -16,15 +17,18 @@ import pytest
 from sfumato.errors import LedgerError, StorageError
 from sfumato.privacy import journal
 from sfumato.privacy.ledger import Ledger
+from sfumato.privacy.loss import Loss
+
+LOSS = Loss(pure=(Fraction(1, 80),), mu_squared=Fraction(1, 400)).to_document()
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A ledger of four lines: the version, a budget and two charges."""
     account = Ledger(tmp_path / "ledger.jsonl").account("survey")
-    account.set_budget(1, 1e-5)
-    account.charge("lsq-rff", 0.25, 1e-6)
-    account.charge("race", "1/3", note="größe")
+    account.set_budget(1, 1e-5, rule="gdp")
+    account.charge("lsq-rff", 0.25, 1e-6, loss=Loss.from_document(LOSS))
+    account.charge("race", "1/30", note="größe")
     return tmp_path / "ledger.jsonl"
 
 
@@ -72,6 +76,15 @@ def relined(lines: list[bytes], number: int, **changes: object) -> list[bytes]:
         (lambda lines: relined(lines, 3, epsilon=0.25), 3),
         (lambda lines: relined(lines, 3, epsilon="1e99999999"), 3),
         (lambda lines: relined(lines, 3, delta=-1.0), 3),
+        (lambda lines: relined(lines, 2, rule="magic"), 2),
+        (lambda lines: relined(lines, 2, delta=0.0), 2),
+        (lambda lines: relined(lines, 3, loss=1), 3),
+        (lambda lines: relined(lines, 3, loss=LOSS | {"pure": "1/80"}), 3),
+        (lambda lines: relined(lines, 3, loss=LOSS | {"pure": ["1"]}), 3),
+        (lambda lines: relined(lines, 3, loss=LOSS | {"mu_squared": "1"}), 3),
+        (lambda lines: relined(lines, 3, loss=LOSS | {"mu_squared": "1e99999999"}), 3),
+        (lambda lines: relined(lines, 3, loss=LOSS | {"failure": 2.0}), 3),
+        (lambda lines: relined(lines, 3, loss=LOSS | {"surprise": 1}), 3),
         (lambda lines: relined(lines, 4, surprise=1), 4),
         (lambda lines: relined(lines, 4, id="short"), 4),
         (lambda lines: relined(lines, 4, unit="house"), 4),
@@ -101,8 +114,8 @@ def test_every_altered_byte_is_found(path: Path) -> None:
 
 
 def test_a_newer_ledger_asks_for_an_upgrade(path: Path) -> None:
-    path.write_bytes(b"".join(relined(path.read_bytes().splitlines(keepends=True), 1, version=2)))
-    with pytest.raises(LedgerError, match="line 1: format 2, this one reads 1; upgrade"):
+    path.write_bytes(b"".join(relined(path.read_bytes().splitlines(keepends=True), 1, version=3)))
+    with pytest.raises(LedgerError, match="line 1: format 3, this one reads 2; upgrade"):
         Ledger(path).account("survey").charge("m", 0.1)
 
 

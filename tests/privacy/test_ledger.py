@@ -24,7 +24,9 @@ from sklearn.base import BaseEstimator, clone
 
 from sfumato.errors import BudgetError, InputError, LedgerError
 from sfumato.privacy import journal
+from sfumato.privacy.accounting import compose
 from sfumato.privacy.ledger import Account, Ledger, default_ledger_path
+from sfumato.privacy.loss import Loss
 
 DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "ledger.md"
 
@@ -177,11 +179,103 @@ def test_nothing_is_rounded_down(ledger: Ledger) -> None:
 
 def test_the_file_holds_the_events_and_nothing_else(path: Path) -> None:
     records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    charge = {"event", "id", "dataset", "mechanism", "epsilon", "delta", "neighbours", "unit", "note", "sha256"}
-    expected = [{"event", "version", "sha256"}, {"event", "dataset", "epsilon", "delta", "sha256"}, charge, charge]
-    assert [set(record) for record in records] == expected
+    charge = {"event", "id", "dataset", "mechanism", "epsilon", "delta", "neighbours", "unit", "note", "loss", "sha256"}
+    budget = {"event", "dataset", "epsilon", "delta", "rule", "sha256"}
+    assert [set(record) for record in records] == [{"event", "version", "sha256"}, budget, charge, charge]
     assert records[3]["epsilon"] == "1/3"
     assert sorted(os.listdir(path.parent)) == ["ledger.jsonl", "ledger.jsonl.lock"]
+
+
+# Two charges as version 1 wrote them, before there were rules and losses.
+VERSION_1 = """\
+{"event":"ledger","sha256":"e3dd443cee6f53f4ebc07e76a76a303159504b6a9428606a9716bba6bdd09071","version":1}
+{"dataset":"survey","delta":1e-05,"epsilon":"1","event":"budget",\
+"sha256":"29548aed4cd4ada67c5ae96ea4b762308127ed5f53658dcf4d8b5a29f2dd6613"}
+{"dataset":"survey","delta":1e-06,"epsilon":"1/4","event":"charge","id":"370214b85855e90b5d2bf70ee2033d44",\
+"mechanism":"lsq-rff","neighbours":"add-remove","note":"",\
+"sha256":"dc7b685638bfbf7a007c24631b3c03c2a9dd2c1cbf62c6536778ed68dc4af074","unit":"record"}
+{"dataset":"survey","delta":0.0,"epsilon":"1/3","event":"charge","id":"10622972146a06411521473a98284790",\
+"mechanism":"race","neighbours":"add-remove","note":"first look",\
+"sha256":"d5ad236e1b104219a203f61f81252e15c56a75351149371b4c6137be43fe59b5","unit":"record"}
+"""
+
+
+def test_ledgers_of_version_1_are_read_and_go_on(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    path.write_text(VERSION_1)
+    account = Ledger(path).account("survey")
+    assert (account.rule, account.budget, account.spent) == ("basic", (1, 1e-5), (Fraction(7, 12), 1e-6))
+    assert [charge.loss for charge in account.charges] == [None, None]
+    with pytest.raises(InputError, match="known by its delta alone"):
+        account.set_budget(2, 1e-4, rule="zcdp")
+    account.set_budget(2, 1e-4, rule="pld")
+    account.charge("fourier-gaussian", 0.5, 1e-6, loss=GAUSSIAN)
+    assert path.read_text().startswith(VERSION_1)
+    charges = Ledger(path).account("survey").charges
+    assert charges[-1].loss == GAUSSIAN
+    assert account.spent == (compose(charges, "pld", 1e-4), 1e-4)
+
+
+GAUSSIAN = Loss(
+    pure=(Fraction(1, 40),), mu_squared=Fraction(1, 80), distance=1e-13
+)  # covered by epsilon 0.5, delta 1e-6
+
+
+@pytest.mark.parametrize("rule", ["gdp", "zcdp", "pld"])
+def test_a_rule_says_what_is_spent_and_left(ledger: Ledger, rule: str) -> None:
+    account = ledger.account("survey")
+    account.set_budget("17/20", 1e-6, rule=rule)
+    assert (account.rule, account.spent, account.remaining) == (rule, (0, 0.0), (Fraction(17, 20), 1e-6))
+    for _ in range(2):
+        account.charge("fourier-gaussian", 0.5, 1e-6, loss=GAUSSIAN)
+    spent = compose(account.charges, rule, 1e-6)
+    assert spent is not None and 0.5 < spent < Fraction(3, 4)
+    assert account.spent == (spent, 1e-6)
+    assert account.remaining == (Fraction(17, 20) - spent, 0.0)
+    assert account.affords(0.5, 1e-6, loss=GAUSSIAN) is (rule != "zcdp")
+    assert not account.affords(0.5, 1e-6)  # as much again, of which nothing is known but epsilon and delta
+    assert len(account.charges) == 2
+
+
+def test_refusal_under_a_rule_names_both_amounts(ledger: Ledger) -> None:
+    account = ledger.account("survey")
+    account.set_budget("4/5", 1e-6, rule="gdp")
+    for _ in range(2):
+        account.charge("fourier-gaussian", 0.5, 1e-6, loss=GAUSSIAN)
+    after = compose([*account.charges, account.charges[0]], "gdp", 1e-6)
+    spent, before = account.spent[0], account.charges
+    assert after is not None
+    with pytest.raises(BudgetError) as caught:
+        account.charge("fourier-gaussian", 0.5, 1e-6, loss=GAUSSIAN)
+    assert f"with it epsilon = {float(after)} at delta = 1e-06 by rule 'gdp' would be spent" in str(caught.value)
+    assert f"against epsilon = {float(spent)} now and a budget of epsilon = 0.8" in str(caught.value)
+    assert (caught.value.requested, caught.value.remaining) == (Fraction(1, 2), Fraction(4, 5) - spent)
+    with pytest.raises(BudgetError, match="more than any epsilon at delta = 1e-06 by rule 'gdp', because"):
+        account.charge("m", 0.5, 1e-3)
+    assert account.charges == before
+
+
+def test_a_rule_can_change_to_one_that_covers_what_is_spent(ledger: Ledger) -> None:
+    account = ledger.account("survey")
+    for _ in range(3):
+        account.charge("fourier-gaussian", 0.5, 1e-6, loss=GAUSSIAN)
+    account.set_budget(1, 1e-6, rule="gdp")
+    with pytest.raises(InputError, match=r"epsilon = 1.5, delta = 3e-06 is spent already"):
+        account.set_budget(1, 1e-6)
+    with pytest.raises(InputError, match=r"at delta = 1e-06 by rule 'zcdp' is spent already"):
+        account.set_budget("4/5", 1e-6, rule="zcdp")
+    assert (account.rule, account.budget) == ("gdp", (1, 1e-6))
+    account.set_budget("3/2", 3e-6)
+    assert (account.rule, account.spent) == ("basic", (Fraction(3, 2), 3e-6))
+
+
+@pytest.mark.parametrize(
+    ("delta", "rule", "match"), [(1e-6, "magic", "rule must be"), (0.0, "zcdp", "needs delta > 0")]
+)
+def test_refuses_bad_rules(ledger: Ledger, delta: float, rule: str, match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        ledger.account("d").set_budget(1, delta, rule=rule)
+    assert ledger.datasets == ()
 
 
 def test_other_objects_see_what_was_spent(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

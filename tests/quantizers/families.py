@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from sfumato.kernels import Gaussian, Laplacian
-from sfumato.quantizers import FourierQuantizer, Quantizer, ShardedFourier
+from sfumato.quantizers import Box, FourierQuantizer, GridQuantizer, Quantizer, ShardedFourier
 from sfumato.quantizers.phases import Phases
 
 
@@ -38,9 +38,20 @@ def _sharded() -> Quantizer:
     return ShardedFourier(Phases.draw(Gaussian(0.7), 5, 60, 4, (-3, 3)), per_group=10, radius=512)
 
 
+def _grid() -> Quantizer:
+    """Three wide columns and two of one node."""
+    return GridQuantizer(Gaussian([2.0, 20.0, 1.5, 3.0, 14.0]), Box((-4.0,) * 5, (4.0,) * 5), spacing=0.6)
+
+
+def _hashed_grid() -> Quantizer:
+    return GridQuantizer(Laplacian([2.0, 20.0, 1.5, 3.0, 14.0]), Box((-4.0,) * 5, (4.0,) * 5), 0.4, 2, buckets=256)
+
+
 QUANTIZERS: dict[str, Callable[[], Quantizer]] = {
     "phase": _phase,
     "pair": _pair,
     "heavy-tail": _heavy_tail,
     "sharded": _sharded,
+    "grid": _grid,
+    "hashed-grid": _hashed_grid,
 }

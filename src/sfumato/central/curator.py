@@ -46,8 +46,11 @@ class Curator:
     threads: int | None = None
     progress: Progress | None = None
 
-    def buy_count(self, request: Request) -> Count:
-        """Spend the count's share of the budget on a noisy number of rows, before anything else is planned."""
+    def buy_count(self, request: Request, mechanism: Mechanism | None = None) -> Count:
+        """Spend the count's share of the budget on a noisy number of rows, before the sizes are planned.
+
+        `mechanism`, built with a placeholder for n, tells whether what follows will fit in the account.
+        """
         law = request.count_law
         if law is None:
             raise InputError("n is public under neighbours='replace': there is no count to buy")
@@ -57,22 +60,24 @@ class Curator:
         if request.bounds is not None and request.options.get("outside") == "drop":
             box = Box.from_bounds(request.bounds, request.dimension, "drop")
         if self.account is not None:
-            self.account.check(request.epsilon, request.delta, neighbours=request.neighbours)
+            loss = None if mechanism is None else mechanism.cost(count_is_bought=False)[1]
+            self.account.check(
+                request.epsilon, request.delta, neighbours=request.neighbours, unit=request.unit, loss=loss
+            )
         kept = 0
         for batch in self.source.batches():
             kept += int((np.isfinite(batch).all(axis=1) if box is None else box.holds(batch)).sum())
         if self.account is not None:
-            self.account.charge("count", law.rate, neighbours=request.neighbours)
+            self.account.charge("count", law.epsilon, neighbours=request.neighbours, unit=request.unit)
         return self._noisy_count(kept, law)
 
     def run(self, mechanism: Mechanism, count: Count | None = None) -> Release:
         """Sum under the mechanism and release; `count` is passed when it has been bought already."""
         guarantee = mechanism.guarantee
-        epsilon = guarantee.epsilon
-        if count is not None and mechanism.count_law is not None:
-            epsilon -= mechanism.count_law.rate
+        epsilon, loss = mechanism.cost(count_is_bought=count is not None)
+        relation = {"neighbours": guarantee.neighbours, "unit": guarantee.unit}
         if self.account is not None:
-            self.account.check(epsilon, guarantee.delta, neighbours=guarantee.neighbours, unit=guarantee.unit)
+            self.account.check(epsilon, guarantee.delta, **relation, loss=loss)
         sums, kept, seen = stream_sum(
             self.source.batches(),
             mechanism.quantizer,
@@ -81,15 +86,12 @@ class Curator:
             progress=self.progress,
         )
         if self.account is not None:
-            self.account.charge(
-                mechanism.method, epsilon, guarantee.delta, neighbours=guarantee.neighbours, unit=guarantee.unit
-            )
+            self.account.charge(mechanism.method, epsilon, guarantee.delta, **relation, loss=loss)
         if mechanism.count_law is None:
             count = Count(max(seen, 1), 0.0, public=True)
         elif count is None:
             count = self._noisy_count(kept, mechanism.count_law)
-        noisy = sums + mechanism.noise.sample(self.bits, mechanism.quantizer.size)
-        return Release.of(mechanism, noisy, count)
+        return Release.of(mechanism, mechanism.publish(sums, count, self.bits), count)
 
     def _noisy_count(self, kept: int, law: DiscreteLaplace) -> Count:
         noisy = kept + int(law.sample(self.bits, 1)[0])

@@ -22,8 +22,9 @@ import math
 from sfumato.central.mechanism import Mechanism
 from sfumato.central.method import Method, Prediction
 from sfumato.central.request import TYPICAL_DENSITY, Request
+from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
-from sfumato.privacy.body import DiscNoise
+from sfumato.privacy.body import LARGEST_MEAN_RADIUS, DiscNoise
 from sfumato.quantizers.phases import Phases
 from sfumato.quantizers.sharded import ShardedFourier
 
@@ -31,7 +32,7 @@ NAME = "fourier"
 OPTIONS = ("n_features", "per_group")
 MOST_PAIRS = 2**15
 PER_GROUP = 20
-RADIUS = 2**9
+RADIUS, SMALLEST_RADIUS = 2**9, 16
 
 
 def kappa(per_group: int) -> float:
@@ -85,6 +86,14 @@ def predict(request: Request, density: float) -> Prediction:
     )
 
 
+def _radius(request: Request, per_group: int) -> int:
+    """Take the usual integer radius of a disc, or a smaller one where little budget makes the noise too wide."""
+    widest = LARGEST_MEAN_RADIUS * request.feature_epsilon / ((2 * per_group + 1) * request.factor)
+    if widest < SMALLEST_RADIUS:
+        raise InputError("so little budget does not fit 64-bit noise; pass a larger epsilon or fewer records per user")
+    return min(RADIUS, int(widest))
+
+
 def build(request: Request) -> Mechanism:
     """Choose the number of groups from the request and draw the features."""
     pairs, per_group = _sizes(request)
@@ -92,12 +101,13 @@ def build(request: Request) -> Mechanism:
     phases = Phases.draw(
         request.kernel, request.dimension, pairs, request.feature_seed, request.bounds, request.outside
     )
-    quantizer = ShardedFourier(phases, per_group, RADIUS)
+    radius = _radius(request, per_group)
+    quantizer = ShardedFourier(phases, per_group, radius)
     return Mechanism(
         method=NAME,
         kernel=request.kernel,
         quantizer=quantizer,
-        noise=DiscNoise(per_group, request.feature_epsilon / (request.factor * RADIUS)),
+        noise=DiscNoise(per_group, request.feature_epsilon / (request.factor * radius)),
         count_law=request.count_law,
         guarantee=request.guarantee(quantizer.box.condition()),
         parameters={"n_features": pairs, "per_group": per_group, "n_hint": request.n},

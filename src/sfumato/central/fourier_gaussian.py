@@ -20,15 +20,16 @@ on m, which compute alone limits.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 from scipy.optimize import brentq
-from scipy.special import log_ndtr, ndtr
 
 from sfumato.central.mechanism import Mechanism
 from sfumato.central.method import Method, Prediction
 from sfumato.central.request import Request
 from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
+from sfumato.privacy.loss import Loss, gaussian_delta
 from sfumato.privacy.noise import DiscreteGaussian
 from sfumato.quantizers import FourierQuantizer
 
@@ -37,12 +38,6 @@ OPTIONS = ("n_features",)
 LARGEST_RADIUS = 2**15 - 1
 LARGEST_SIGMA = 2.0**29
 MOST_PAIRS, FEWEST_PAIRS = 10_000, 500
-
-
-def gaussian_delta(multiplier: float, epsilon: float) -> float:
-    """Return the smallest delta of Gaussian noise of `multiplier` standard deviations per unit of sensitivity."""
-    half, level = 0.5 / multiplier, epsilon * multiplier
-    return float(ndtr(half - level) - math.exp(epsilon + log_ndtr(-half - level)))
 
 
 def gaussian_multiplier(epsilon: float, delta: float) -> float:
@@ -123,6 +118,10 @@ def build(request: Request) -> Mechanism:
     )
     l2 = math.nextafter(request.factor * math.sqrt(quantizer.bound.l2_squared), math.inf)
     sigma = calibrate(l2, quantizer.size, epsilon, request.delta)
+    loss = Loss(
+        mu_squared=Fraction(request.factor) ** 2 * quantizer.bound.l2_squared / sigma**2,
+        distance=lattice_distance(sigma, quantizer.size),
+    )
     return Mechanism(
         method=NAME,
         kernel=request.kernel,
@@ -131,6 +130,7 @@ def build(request: Request) -> Mechanism:
         count_law=request.count_law,
         guarantee=request.guarantee(quantizer.box.condition()),
         parameters={"n_features": pairs, "noise_multiplier": sigma / l2, "n_hint": request.n},
+        feature_loss=loss,
     )
 
 

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from sfumato.central.contributions import CountNoise
 from sfumato.kernels import Kernel
+from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.laws import NoiseLaw
-from sfumato.privacy.noise import DiscreteLaplace
+from sfumato.privacy.loss import Loss
 from sfumato.quantizers import Quantizer
+from sfumato.quantizers.base import Integers
+
+if TYPE_CHECKING:
+    from sfumato.release import Count
 
 
 @dataclass(frozen=True)
@@ -25,7 +34,7 @@ class Mechanism:
         What is approximated and how.
     noise : NoiseLaw
         Law of the noise on the sums.
-    count_law : DiscreteLaplace or None
+    count_law : CountNoise or None
         Law of the noise on the count; None when n is public.
     guarantee : Guarantee
         The promise, count included.
@@ -33,13 +42,43 @@ class Mechanism:
         J of the median of means; 1 is the plain mean.
     parameters : mapping
         Public parameters for the record (JSON values).
+    feature_loss : Loss or None
+        What the sums reveal, the count apart, if more is known than the guarantee says.
+    algorithm : callable or None
+        ``algorithm(sums, count, bits)`` makes the published integers from the exact sums, where a mechanism does more
+        than add noise; `count` is the published one.
+    reader : Quantizer or None
+        Reads the published integers where they are not the quantizer's sums.
     """
 
     method: str
     kernel: Kernel
     quantizer: Quantizer
     noise: NoiseLaw
-    count_law: DiscreteLaplace | None
+    count_law: CountNoise | None
     guarantee: Guarantee
     groups: int = 1
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    feature_loss: Loss | None = None
+    algorithm: Callable[[Integers, Count, SecureBits], Integers] | None = None
+    reader: Quantizer | None = None
+
+    @property
+    def published(self) -> Quantizer:
+        """What reads the published integers."""
+        return self.quantizer if self.reader is None else self.reader
+
+    def publish(self, sums: Integers, count: Count, bits: SecureBits) -> Integers:
+        """Turn exact sums into what may be published: add the noise, or run the mechanism's own algorithm."""
+        if self.algorithm is not None:
+            return self.algorithm(sums, count, bits)
+        return np.asarray(sums + self.noise.sample(bits, self.quantizer.size))
+
+    def cost(self, count_is_bought: bool) -> tuple[Fraction, Loss]:
+        """Epsilon that a run charges, and what it reveals; a count that is bought already is charged already."""
+        count = Fraction(0) if self.count_law is None else self.count_law.epsilon
+        epsilon = self.guarantee.epsilon - count
+        loss = self.feature_loss or Loss(pure=(epsilon,), failure=self.guarantee.delta)
+        if count_is_bought or not count:
+            return epsilon, loss
+        return epsilon + count, loss + Loss(pure=(count,))

@@ -50,6 +50,8 @@ class Method:
         From a request and a mean kernel value P to a `Prediction`.
     build : callable
         From a request to the mechanism; draws the public features.
+    baseline : bool
+        Whether the method is there to be measured against: plans list it, and "auto" never takes it.
     """
 
     name: str
@@ -58,3 +60,4 @@ class Method:
     refuse: Callable[[Request], str | None]
     predict: Callable[[Request, float], Prediction]
     build: Callable[[Request], Mechanism]
+    baseline: bool = False

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from sfumato.central import fourier, fourier_gaussian, lsq_rff
+from sfumato.central import fourier, fourier_gaussian, grid, lsq_rff
 from sfumato.central.mechanism import Mechanism
 from sfumato.central.method import Method
 from sfumato.central.request import Request
 from sfumato.errors import InputError
 
 METHODS: dict[str, Method] = {
-    method.name: method for method in (fourier.METHOD, fourier_gaussian.METHOD, lsq_rff.METHOD)
+    method.name: method for method in (fourier.METHOD, fourier_gaussian.METHOD, grid.METHOD, lsq_rff.METHOD)
 }
 
 

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
+from sfumato.central.contributions import WEIGHTS_CONDITION, CountNoise, limit_condition
 from sfumato.central.limits import Limits, header_size, term_size
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel
-from sfumato.privacy.guarantee import Guarantee
-from sfumato.privacy.noise import DiscreteLaplace
+from sfumato.privacy.guarantee import UNITS, Guarantee, check_choice
 from sfumato.privacy.rational import exact_epsilon
 
-GENERAL_OPTIONS = ("count_share", "density", "outside")
+LIMIT = "max_records_per_user"
+GENERAL_OPTIONS = ("count_share", "density", LIMIT, "outside")
 COUNT_SHARE = Fraction(1, 20)
 # The papers' bandwidths give mean kernel values near this; sizes chosen for it are within 12 % of the best for a
 # fourfold other one.
@@ -38,7 +39,7 @@ class Request:
     neighbours : {"add-remove", "replace"}
         The neighbouring relation; n is private under the first and public under the second.
     n : int
-        A public guess of the number of records, or a paid estimate: it sets sizes, never the answer.
+        A public guess of the number of records kept, or a paid estimate: it sets sizes, never the answer.
     bounds : array-like or None
         Public bounds, see `Box`.
     options : mapping
@@ -49,6 +50,10 @@ class Request:
         Public seed of the features.
     private : bool
         False when the noise is seeded.
+    unit : {"record", "user"}
+        What is hidden; users need the option ``max_records_per_user``.
+    weighted : bool
+        Whether the records have weights.
     """
 
     kernel: Kernel
@@ -62,6 +67,35 @@ class Request:
     options: Mapping[str, Any] = field(default_factory=dict)
     private: bool = True
     limits: Limits = field(default_factory=Limits)
+    unit: str = "record"
+    weighted: bool = False
+
+    def __post_init__(self) -> None:
+        check_choice("unit", self.unit, UNITS)
+        if self.weighted and self.neighbours == "replace":
+            raise InputError(
+                "weights need neighbours='add-remove': how many records their coins keep is private, and "
+                "neighbours='replace' makes the number of records public"
+            )
+        if self.unit == "record":
+            if LIMIT in self.options:
+                raise InputError(f"option {LIMIT} is for users: pass unit='user' too, or leave it out")
+            return
+        if LIMIT not in self.options:
+            raise InputError(
+                f"unit='user' needs options={{'{LIMIT}': k}}: how many records of one user may count. More keep more "
+                "of the data and need more noise; choose it without looking at the data"
+            )
+        if self.neighbours == "replace":
+            raise InputError(
+                "unit='user' needs neighbours='add-remove': replacing a user changes the number of records, which "
+                "neighbours='replace' makes public"
+            )
+
+    @property
+    def records_per_user(self) -> int:
+        """Most records of one unit of privacy: 1 where the unit is a record."""
+        return self.positive_option(LIMIT, 1)
 
     @property
     def density(self) -> float:
@@ -88,9 +122,9 @@ class Request:
         return self.epsilon - self.count_epsilon
 
     @property
-    def count_law(self) -> DiscreteLaplace | None:
-        """Noise of the count, which one record changes by 1; None when n is public."""
-        return None if self.neighbours == "replace" else DiscreteLaplace(self.count_epsilon)
+    def count_law(self) -> CountNoise | None:
+        """Noise of the count, which one record changes by 1 and a user by as many as they have; None for a public n."""
+        return None if self.neighbours == "replace" else CountNoise.of(self.count_epsilon, self.records_per_user)
 
     def count_error(self, density: float) -> float:
         """Variance that dividing by the noisy count adds to an answer of size `density`."""
@@ -100,7 +134,7 @@ class Request:
     @property
     def factor(self) -> int:
         """How many records' features differ between neighbours: replacing one removes a record and adds another."""
-        return 2 if self.neighbours == "replace" else 1
+        return (2 if self.neighbours == "replace" else 1) * self.records_per_user
 
     @property
     def own_options(self) -> set[str]:
@@ -162,10 +196,14 @@ class Request:
 
     def guarantee(self, *conditions: str) -> Guarantee:
         """Return the promise of a release that spends the whole budget."""
+        if self.unit == "user":
+            conditions = (*conditions, limit_condition(self.records_per_user))
+        if self.weighted:
+            conditions = (*conditions, WEIGHTS_CONDITION)
         return Guarantee(
             trust="central",
             neighbours=self.neighbours,
-            unit="record",
+            unit=self.unit,
             epsilon=self.epsilon,
             delta=self.delta,
             n_public=self.neighbours == "replace",

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from sfumato.cli import check, demo, inspect, ledger, query, release, verify
+from sfumato.cli import audit, bandwidth, check, demo, inspect, ledger, people, plan, query, release, sample, verify
+from sfumato.cli import map as map_
 from sfumato.cli.console import complain, in_flags
 from sfumato.errors import SfumatoError, StorageError
 from sfumato.version import __version__
@@ -68,12 +69,18 @@ def sfumato(
     """
 
 
+app.command(epilog=plan.EXAMPLES)(plan.plan)
+app.command(epilog=bandwidth.EXAMPLES)(bandwidth.bandwidth)
+app.command(epilog=check.EXAMPLES)(check.check)
 app.command(epilog=release.EXAMPLES)(release.release)
 app.command(epilog=query.EXAMPLES)(query.query)
-app.command(epilog=check.EXAMPLES)(check.check)
+app.command("map", epilog=map_.EXAMPLES)(map_.map_release)
+app.command(epilog=people.EXAMPLES)(people.people)
+app.command(epilog=sample.EXAMPLES)(sample.sample)
 app.command(epilog=inspect.EXAMPLES)(inspect.inspect)
 app.command(epilog=verify.EXAMPLES)(verify.verify)
 app.add_typer(ledger.app, name="ledger")
+app.command(epilog=audit.EXAMPLES)(audit.audit)
 app.command(epilog=demo.EXAMPLES)(demo.demo)
 
 

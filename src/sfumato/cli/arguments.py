@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, overload
 
 import typer
 
@@ -71,9 +71,25 @@ def parse_columns(text: str | None, data: str) -> list[str | int] | None:
     columns = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
     if not columns or "" in columns:
         raise InputError(f"--columns must be names separated by commas, got {text!r}")
-    if ".npz:" in data or data.lower().endswith((".npy", ".npz")):
-        return [int(name) if name.isdecimal() else name for name in columns]
-    return list(columns)
+    return [one_column(name, data) for name in columns]
+
+
+@overload
+def one_column(name: str, data: str) -> str | int: ...
+@overload
+def one_column(name: None, data: str) -> None: ...
+@overload
+def one_column(name: str | None, data: str) -> str | int | None: ...
+def one_column(name: str | None, data: str) -> str | int | None:
+    """Read the name of one column; a position where the file is an array without names.
+
+    Examples
+    --------
+    >>> one_column("person", "trips.csv"), one_column("3", "trips.npy")
+    ('person', 3)
+    """
+    unnamed = ".npz:" in data or data.lower().endswith((".npy", ".npz"))
+    return int(name) if name is not None and unnamed and name.isdecimal() else name
 
 
 def parse_numbers(text: str, flag: str) -> list[float]:

@@ -16,16 +16,20 @@ err = Console(stderr=True, highlight=False)
 
 # The library's errors name its arguments; on the command line the same things are flags.
 _FLAGS = (
+    "at",
     "bandwidth",
     "bounds",
     "columns",
     "delta",
+    "density",
     "epsilon",
+    "extent",
     "feature_seed",
     "method",
     "n_hint",
     "neighbours",
     "options",
+    "target_density",
 )
 _ARGUMENT = re.compile(rf"\b({'|'.join(_FLAGS)})=(?=(.)?)")
 _OVERWRITE = re.compile(r"overwrite=True( \(--force on the command line\))?")

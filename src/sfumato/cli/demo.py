@@ -81,7 +81,7 @@ def demo(
     kernel = get_kernel("gaussian", BANDWIDTH)
     comparison = compare(release, kernel, points, make_points(QUERIES, QUERIES_SEED))
     with storage_errors("write", files.picture):
-        draw_picture(release, kernel, points, files.picture)
+        draw_picture(release, points, files.picture)
     predicted = _predicted_error(release)
     if as_json:
         print_json(_document(files, release, account, predicted, comparison))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sfumato.cli.arguments import JsonOption, LedgerOption, dataset_name, open_ledger
-from sfumato.cli.console import facts, out, print_json
+from sfumato.cli.console import facts, out, print_json, warn
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,6 +21,16 @@ app = typer.Typer(
     help="See and set what each data set may spend.\n\n"
     "A data set without a budget is recorded and never refused; with one, a release that does not fit is refused.",
 )
+
+
+class Rule(StrEnum):
+    """How charges add up; the names that the ledger knows."""
+
+    BASIC = "basic"
+    GDP = "gdp"
+    ZCDP = "zcdp"
+    PLD = "pld"
+
 
 DATASET_HELP = "The data set's name, or the path of its file."
 
@@ -51,13 +62,24 @@ def budget(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help=DATASET_HELP, show_default=False)],
     epsilon: Annotated[str, typer.Option(metavar="E", help="Epsilon that may be spent in all, spent parts included.")],
     delta: Annotated[float, typer.Option(metavar="D", help="Delta that may be spent in all.")] = 0.0,
+    rule: Annotated[
+        Rule,
+        typer.Option(
+            help="How spending adds up: basic sums; gdp and zcdp are tighter for releases with delta > 0; pld is "
+            "tightest, for lists of releases fixed in advance."
+        ),
+    ] = Rule.BASIC,
     ledger: LedgerOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Set what a data set may spend in all; releases beyond it are refused."""
+    from sfumato.privacy.accounting import CONDITIONS
+
     book = open_ledger(ledger)
     account = book.account(find_dataset(book, dataset))
-    account.set_budget(epsilon, delta)
+    account.set_budget(epsilon, delta, rule=rule.value)
+    if rule.value in CONDITIONS:
+        warn(f"the rule {rule.value} holds on one condition: {CONDITIONS[rule.value]}")
     if as_json:
         print_json(account_document(account))
     else:
@@ -87,6 +109,7 @@ def account_document(account: Account) -> dict[str, Any]:
     return {
         "path": str(account.ledger.path),
         "dataset": account.dataset,
+        "rule": account.rule,
         "budget": pair(account.budget),
         "spent": pair(account.spent),
         "remaining": pair(account.remaining),
@@ -94,9 +117,9 @@ def account_document(account: Account) -> dict[str, Any]:
 
 
 def _charge_documents(account: Account) -> list[dict[str, Any]]:
-    from dataclasses import asdict
+    from sfumato.privacy.events import event_record
 
-    return [asdict(charge) | {"epsilon": str(charge.epsilon)} for charge in account.charges]
+    return [event_record(charge) for charge in account.charges]
 
 
 def standing_text(account: Account) -> str:
@@ -107,6 +130,8 @@ def standing_text(account: Account) -> str:
 
     epsilon, delta = account.spent
     spent = f"data set {account.dataset!r} has spent epsilon = {amount_text(epsilon)}, delta = {delta!r}"
+    if account.rule != "basic":
+        spent += f" by the rule {account.rule}"
     budget, remaining = account.budget, account.remaining
     if budget is None or remaining is None:
         return f"{spent}; no budget is set (sfumato ledger budget DATASET --epsilon E sets one)"

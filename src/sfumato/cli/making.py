@@ -81,9 +81,9 @@ def largest_size(model: PrivateKDE, source: Source) -> int:
     from sfumato.central import registry
     from sfumato.release import Count, Release
 
-    mechanism = registry.build(model.method, model.request(source.dimension))
+    mechanism = registry.build(model.method, model.request(source.dimension, weighted=source.weighted))
     # The longest numbers there can be, so that no true release is longer.
-    values, count = np.full(mechanism.quantizer.size, 2**62), Count(10**18, 1 / 3, public=False)
+    values, count = np.full(mechanism.published.size, 2**62), Count(10**18, 1 / 3, public=False)
     return len(replace(Release.of(mechanism, values, count), columns=source.column_names).to_bytes())
 
 

@@ -21,7 +21,7 @@ from sfumato.cli.release import Neighbours
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
-    from sfumato.plan import Plan
+    from sfumato.planning import Plan
 
 EXAMPLES = (
     "[bold]Examples[/]: sfumato plan --columns lon,lat --bandwidth 0.01 --epsilon 1 --n-hint 100000\n\n"
@@ -112,9 +112,12 @@ def plan(
     """Compare all mechanisms before spending anything: predicted error, file size and cost. No data is read.
 
     The method printed in bold is the one that release takes by itself; the constant answer shows what anyone could say
-    without the data. The error depends on P, the mean similarity of two records: tell it with --density if it is public.
+    without the data. The error depends on P, the mean similarity of two records: pass --density if it is public.
     """
+    from sfumato.central.request import LIMIT
+
     width, bounds_given = _columns(columns, dimension, bounds)
+    options = parse_options(option)
     facts: dict[str, Any] = {
         "dimension": width,
         "kernel": kernel,
@@ -122,7 +125,8 @@ def plan(
         "delta": delta,
         "neighbours": neighbours.value,
         "bounds": bounds_given,
-        "options": parse_options(option),
+        "unit": "user" if LIMIT in options else "record",
+        "options": options,
         "density": density,
         "work": work,
         "file_size": file_size,
@@ -133,7 +137,7 @@ def plan(
     }
     made = _plan(facts, epsilon, n_hint, target_error)
     if plot is not None:
-        from sfumato.plan import draw
+        from sfumato.planning import draw
 
         draw(made, plot, overwrite=force)
     if as_json:
@@ -143,7 +147,7 @@ def plan(
 
 
 def _columns(columns: str | None, dimension: int | None, bounds: list[str] | None) -> tuple[int, Any]:
-    """Number of columns, and the bounds, which may name them."""
+    """Return the number of columns, and the bounds, which may name them."""
     from sfumato.sources import Source
 
     names = parse_columns(columns, "")
@@ -158,7 +162,7 @@ def _columns(columns: str | None, dimension: int | None, bounds: list[str] | Non
 
 def _plan(facts: dict[str, Any], epsilon: str | None, n_hint: int | None, target_error: float | None) -> Plan:
     """Plan, after finding the epsilon or the number of rows if a target error asks for one of them."""
-    from sfumato.plan import epsilon_for, n_for, plan
+    from sfumato.planning import epsilon_for, n_for, plan
 
     if target_error is not None:
         if (epsilon is None) == (n_hint is None):

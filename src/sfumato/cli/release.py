@@ -20,6 +20,7 @@ from sfumato.cli.arguments import (
     ColumnsOption,
     DataArgument,
     dataset_name,
+    one_column,
     open_ledger,
     parse_bandwidth,
     parse_bounds,
@@ -72,6 +73,18 @@ def release(
             rich_help_panel=NEEDED,
         ),
     ] = None,
+    bandwidth_metres: Annotated[
+        float | None,
+        typer.Option(
+            metavar="M",
+            help="Instead of --bandwidth, for longitude and latitude in degrees: a length in metres, with --latitude.",
+            rich_help_panel=NEEDED,
+        ),
+    ] = None,
+    latitude: Annotated[
+        float | None,
+        typer.Option(metavar="LAT", help="A public latitude, such as the city's.", rich_help_panel=NEEDED),
+    ] = None,
     epsilon: Annotated[
         str | None,
         typer.Option(
@@ -118,6 +131,27 @@ def release(
         Neighbours,
         typer.Option(help="add-remove keeps n private; replace treats it as public.", rich_help_panel=PRIVACY),
     ] = Neighbours.ADD_REMOVE,
+    user_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The column that says whose record a row is: protect people, not rows.",
+            rich_help_panel=PRIVACY,
+        ),
+    ] = None,
+    max_records_per_user: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K",
+            min=1,
+            help="With --user-column: at most K records of each person count, chosen at random. 1 has the least noise.",
+            rich_help_panel=PRIVACY,
+        ),
+    ] = None,
+    weight_column: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A column of weights from 0 to 1.", rich_help_panel=POINTS),
+    ] = None,
     dataset: Annotated[
         str | None,
         typer.Option(
@@ -161,24 +195,39 @@ def release(
     Bandwidth, epsilon and the number of rows have no defaults, because a choice that follows the data leaks the data:
     choose them from what is public. Each release spends epsilon, and the ledger keeps count.
     """
-    target = _check_needed(output, bandwidth, epsilon, n_hint, paid_count)
+    lengths = _bandwidth(bandwidth, bandwidth_metres, latitude)
+    target = _check_needed(output, epsilon, n_hint, paid_count)
+    _check_users(user_column, max_records_per_user)
     from sfumato.kde import PrivateKDE
     from sfumato.sources import open_source
 
-    source = open_source(data, parse_columns(columns, data))
+    source = open_source(
+        data,
+        parse_columns(columns, data),
+        key=one_column(user_column, data),
+        weight=one_column(weight_column, data),
+    )
+    if bandwidth_metres is not None:
+        from sfumato.maps.geography import check_longitude_first
+
+        check_longitude_first(source.column_names or ("",) * source.dimension)
+    options = parse_options(option) | {"outside": outside.value}
+    if max_records_per_user is not None:
+        options["max_records_per_user"] = max_records_per_user
     account = None
     if not no_ledger and seed_noise_not_private is None:
         account = open_ledger(ledger).account(dataset or dataset_name(data))
     model = PrivateKDE(
         kernel,
-        bandwidth=parse_bandwidth(str(bandwidth)),
+        bandwidth=lengths,
         epsilon=epsilon,
         delta=delta,
         method=method,
         bounds=parse_bounds(bounds, source),
         neighbours=neighbours.value,
         n_hint="paid" if paid_count else n_hint,
-        options=parse_options(option) | {"outside": outside.value},
+        unit="record" if user_column is None else "user",
+        options=options,
         ledger=account,
         feature_seed=secrets.randbits(63) if feature_seed is None else feature_seed,
         random_state=seed_noise_not_private,
@@ -187,15 +236,35 @@ def release(
     _report(made, target, account, as_json=as_json, quiet=quiet)
 
 
-def _check_needed(
-    output: Path | None, bandwidth: str | None, epsilon: str | None, n_hint: int | None, paid_count: bool
-) -> Path:
-    """Refuse to guess what must come from the curator, and say why."""
+def _check_users(user_column: str | None, max_records_per_user: int | None) -> None:
+    """Protecting people takes both a column that tells them apart and a limit for each."""
+    if user_column is not None and max_records_per_user is None:
+        raise InputError(
+            "--max-records-per-user is missing: pass --max-records-per-user K, how many records of one person may "
+            "count. More keep more of the data and need more noise; 1 has the least noise"
+        )
+    if user_column is None and max_records_per_user is not None:
+        raise InputError("--max-records-per-user needs --user-column, the column that says whose record a row is")
+
+
+def _bandwidth(bandwidth: str | None, in_metres: float | None, latitude: float | None) -> float | list[float]:
+    """Read the bandwidth, in the points' units or in metres at a latitude."""
+    if (in_metres is None) != (latitude is None) or (bandwidth is not None and in_metres is not None):
+        raise InputError("pass --bandwidth B, or --bandwidth-metres M together with --latitude LAT, and not both")
+    if in_metres is not None and latitude is not None:
+        from sfumato.maps.geography import metres
+
+        return [float(length) for length in metres(in_metres, latitude)]
     if bandwidth is None:
         raise InputError(
             "--bandwidth is missing: pass --bandwidth B, the length at which two points stop being similar, in the "
             "points' units. It has no default because one that follows the data would leak them"
         )
+    return parse_bandwidth(bandwidth)
+
+
+def _check_needed(output: Path | None, epsilon: str | None, n_hint: int | None, paid_count: bool) -> Path:
+    """Refuse to guess what must come from the curator, and say why."""
     if epsilon is None:
         raise InputError(
             "--epsilon is missing: pass --epsilon E, the privacy budget of this release, such as 1. It has no default "

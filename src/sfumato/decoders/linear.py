@@ -1,7 +1,9 @@
 """The linear answer: fixed weights times noisy sums, with the noise variance that those weights carry.
 
-Used where the kernel is approximated as a whole (grids, expansions, landmarks) instead of by averaging random terms. The error is
-noise of variance `noise_variance * |g(y)|^2`, known exactly, and a bias that the quantizer states for each query.
+Used where the kernel is approximated as a whole (grids, expansions, landmarks) instead of by averaging random terms.
+The error is noise of variance `noise_variance * |g(y)|^2`, known exactly, and a bias that the quantizer states for each
+query. Where the quantizer is random (hashed buckets), its randomness acts like more noise, which the sums show
+(`Reading.spread`).
 
 This is post-processing of a release: it costs no privacy.
 """
@@ -29,4 +31,5 @@ def linear(quantizer: LinearQuantizer, sums: Floats, Y: Floats, noise_variance: 
         Variance of the noise on one integer.
     """
     reading = quantizer.read(Y, sums)
-    return Answer(reading.total, np.sqrt(noise_variance * reading.weight_squares), reading.bias)
+    variance = max(noise_variance, reading.spread)
+    return Answer(reading.total, np.sqrt(variance * reading.weight_squares), reading.bias)

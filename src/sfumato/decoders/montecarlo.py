@@ -35,16 +35,20 @@ def montecarlo(quantizer: Quantizer, sums: Floats, Y: Floats, groups: int = 1) -
     groups : int
         J: 1 for the mean, more for a median of means.
     """
-    terms = quantizer.term_values(Y, sums)
-    count = terms.shape[1]
+    return answer_from_terms(quantizer.term_values(Y, sums), groups)
+
+
+def answer_from_terms(terms: Floats, groups: int = 1) -> Answer:
+    """Answer from the values of the terms, shape (answers, terms); an answer may be any weighted sum of queries."""
+    answers, count = terms.shape
     if groups == 1:
         total, inflation = terms.mean(axis=1), 1.0
     else:
         size = count // groups
-        total = np.median(terms[:, : size * groups].reshape(len(Y), groups, size).mean(axis=2), axis=1)
+        total = np.median(terms[:, : size * groups].reshape(answers, groups, size).mean(axis=2), axis=1)
         inflation = math.pi / 2
     if count < 2:
-        return Answer(total, np.full(len(Y), np.inf), np.zeros(len(Y)))
+        return Answer(total, np.full(answers, np.inf), np.zeros(answers))
     centre = terms.mean(axis=1)
     variance = np.maximum(np.einsum("ij,ij->i", terms, terms) - count * centre**2, 0) / (count - 1)
-    return Answer(total, np.sqrt(inflation * variance / count), np.zeros(len(Y)))
+    return Answer(total, np.sqrt(inflation * variance / count), np.zeros(answers))

@@ -71,15 +71,14 @@ def stream_sum(
     sums, kept, seen = np.zeros(quantizer.size, dtype=np.int64), 0, 0
     spare: list[Integers] = []
 
-    def add(batch: NDArray[Any], batch_coins: SecureBits) -> tuple[Integers, int, int]:
-        partial = spare.pop() if spare else np.zeros(quantizer.size, dtype=np.int64)
+    def add(batch: NDArray[Any], partial: Integers, batch_coins: SecureBits) -> tuple[Integers, int, int]:
         return partial, quantizer.accumulate(batch, partial, batch_coins), len(batch)
 
     def collect(done: set[Future[tuple[Integers, int, int]]]) -> None:
         nonlocal kept, seen
         for future in done:
             partial, rows_kept, rows_seen = future.result()
-            sums.__iadd__(partial)
+            np.add(sums, partial, out=sums)
             partial[:] = 0
             spare.append(partial)
             kept, seen = kept + rows_kept, seen + rows_seen
@@ -90,7 +89,8 @@ def stream_sum(
         pending: set[Future[tuple[Integers, int, int]]] = set()
         try:
             for index, batch in enumerate(batches):
-                pending.add(pool.submit(add, batch, coins.child(index)))
+                partial = spare.pop() if spare else np.zeros(quantizer.size, dtype=np.int64)
+                pending.add(pool.submit(add, batch, partial, coins.child(index)))
                 if len(pending) > workers:
                     done, pending = wait(pending, return_when=FIRST_COMPLETED)
                     collect(done)

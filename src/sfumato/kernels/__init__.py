@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from sfumato.kernels.angular import Angular
 from sfumato.kernels.base import Kernel, ShiftInvariantKernel
 from sfumato.kernels.cauchy import Cauchy
+from sfumato.kernels.erfc import Erfc
+from sfumato.kernels.exponential import Exponential
 from sfumato.kernels.gaussian import Gaussian
+from sfumato.kernels.jaccard import Jaccard
 from sfumato.kernels.laplacian import Laplacian
+from sfumato.kernels.lsh import L1LSH, L2LSH, Hat
 from sfumato.kernels.registry import get_kernel, kernel_from_document
 from sfumato.kernels.shift_invariant import ShiftInvariant
 from sfumato.kernels.stable import StableExponential
 
 __all__ = [
+    "L1LSH",
+    "L2LSH",
+    "Angular",
     "Cauchy",
+    "Erfc",
+    "Exponential",
     "Gaussian",
+    "Hat",
+    "Jaccard",
     "Kernel",
     "Laplacian",
     "ShiftInvariant",

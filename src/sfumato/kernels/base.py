@@ -102,9 +102,15 @@ class ShiftInvariantKernel(Kernel):
     ----------
     bandwidth : float, vector or matrix
         ``A``: one length in data units, one for each column, or a square invertible matrix.
+
+    Attributes
+    ----------
+    product : bool
+        Whether ``phi(u)`` is a product over the coordinates of one function, which `_unit_profile` then gives.
     """
 
     scale: Scale
+    product = False
 
     def __init__(self, bandwidth: Bandwidth) -> None:
         object.__setattr__(self, "scale", Scale.of(bandwidth))
@@ -121,10 +127,31 @@ class ShiftInvariantKernel(Kernel):
     def _unit_log_integral(self, dimension: int) -> float:
         """Logarithm of the integral of ``phi`` over R^dimension."""
 
+    def _unit_profile(self, differences: FloatArray) -> FloatArray:
+        """Give the function whose product over the coordinates ``phi`` is: 1 at 0, not increasing in |u|."""
+        raise NotImplementedError
+
     @property
     def bandwidth(self) -> float | FloatArray:
         """The bandwidth as a number, a read-only vector or a read-only matrix."""
         return self.scale.bandwidth
+
+    @property
+    def separable(self) -> bool:
+        """Whether the kernel is a product over the columns: a family of that form, with lengths and no matrix."""
+        return self.product and len(self.scale.shape) < 2
+
+    def column_profile(self, differences: FloatArray) -> FloatArray:
+        """Give one column's factor of a separable kernel, for differences in units of that column's bandwidth.
+
+        Parameters
+        ----------
+        differences : ndarray
+            Of any shape.
+        """
+        if not self.separable:
+            raise InputError(f"{self!r} is not a product over the columns")
+        return self._unit_profile(differences)
 
     def frequencies(self, stream: PublicStream, count: int, dimension: int) -> FloatArray:
         """Draw random frequencies, radians per data unit.

@@ -28,6 +28,7 @@ class Cauchy(ShiftInvariantKernel):
     """
 
     name = "cauchy"
+    product = True
 
     def _unit_pairwise(self, U: FloatArray, V: FloatArray) -> FloatArray:
         denominator = np.ones((len(U), len(V)))
@@ -40,6 +41,9 @@ class Cauchy(ShiftInvariantKernel):
                 factor += 1.0
                 denominator *= factor
         return np.divide(1.0, denominator, out=denominator)
+
+    def _unit_profile(self, differences: FloatArray) -> FloatArray:
+        return np.asarray(1.0 / (1.0 + np.square(differences)))
 
     def _unit_frequencies(self, stream: PublicStream, count: int, dimension: int) -> FloatArray:
         return stream.laplaces(count * dimension).reshape(count, dimension).T

@@ -32,6 +32,7 @@ class Gaussian(ShiftInvariantKernel):
     """
 
     name = "gaussian"
+    product = True
 
     @classmethod
     def from_sklearn(cls, bandwidth: Bandwidth) -> Gaussian:
@@ -70,6 +71,9 @@ class Gaussian(ShiftInvariantKernel):
 
     def _unit_pairwise(self, U: FloatArray, V: FloatArray) -> FloatArray:
         return exp_negative(squared_distances(U, V))
+
+    def _unit_profile(self, differences: FloatArray) -> FloatArray:
+        return np.asarray(np.exp(-np.square(differences)))
 
     def _unit_frequencies(self, stream: PublicStream, count: int, dimension: int) -> FloatArray:
         # A correctly rounded square root, unlike a power, is the same on every machine.

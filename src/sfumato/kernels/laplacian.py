@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 from scipy.spatial.distance import cdist
 
 from sfumato.kernels.base import ShiftInvariantKernel
@@ -26,9 +27,13 @@ class Laplacian(ShiftInvariantKernel):
     """
 
     name = "laplacian"
+    product = True
 
     def _unit_pairwise(self, U: FloatArray, V: FloatArray) -> FloatArray:
         return exp_negative(cdist(U, V, "cityblock"))
+
+    def _unit_profile(self, differences: FloatArray) -> FloatArray:
+        return np.asarray(np.exp(-np.abs(differences)))
 
     def _unit_frequencies(self, stream: PublicStream, count: int, dimension: int) -> FloatArray:
         return stream.cauchys(count * dimension).reshape(count, dimension).T

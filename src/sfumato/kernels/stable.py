@@ -42,6 +42,7 @@ class StableExponential(ShiftInvariantKernel):
 
     p: float
     name = "stable-exponential"
+    product = True
 
     def __init__(self, bandwidth: Bandwidth, p: float) -> None:
         super().__init__(bandwidth)
@@ -65,6 +66,9 @@ class StableExponential(ShiftInvariantKernel):
 
     def _unit_pairwise(self, U: FloatArray, V: FloatArray) -> FloatArray:
         return exp_negative(cdist(U, V, "minkowski", p=self.p) ** self.p)
+
+    def _unit_profile(self, differences: FloatArray) -> FloatArray:
+        return np.asarray(np.exp(-(np.abs(differences) ** self.p)))
 
     def _unit_frequencies(self, stream: PublicStream, count: int, dimension: int) -> FloatArray:
         return stream.stables(count * dimension, self.p).reshape(count, dimension).T

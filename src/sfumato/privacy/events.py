@@ -124,7 +124,7 @@ class Charge:
     @property
     def known_loss(self) -> Loss:
         """What was revealed as far as is known: the loss, else no more than epsilon and delta say."""
-        return self.loss or Loss(pure=(self.epsilon,), failure=self.delta)
+        return Loss(pure=(self.epsilon,), failure=self.delta) if self.loss is None else self.loss
 
 
 Event = Budget | Charge

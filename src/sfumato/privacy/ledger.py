@@ -2,41 +2,28 @@
 
 Every spending is a frozen event, written to disk and locked against other processes before any noise is drawn. A
 charge that returned is on disk; a process that dies in between may leave a charge without a release, never a release
-without a charge. A composition rule turns the events of one data set into what they cost together. Nothing about the
-data is in a ledger: no counts, no hashes, no times. docs/ledger.md explains it to curators.
+without a charge. The budget's rule (`privacy.accounting`) turns the charges into what they cost together. Nothing about
+the data is in a ledger: no counts, no hashes, no times. docs/ledger.md explains it to curators.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
-from sfumato.errors import BudgetError, InputError, LedgerError
+from sfumato.errors import BudgetError, InputError
+from sfumato.privacy.accounting import basic_composition
 from sfumato.privacy.events import Budget, Charge, Event, event_from_record, event_record
-from sfumato.privacy.guarantee import amount_text, checked_text, promised_epsilon
+from sfumato.privacy.guarantee import checked_text, promised_epsilon
 from sfumato.privacy.journal import Journal, Record
+from sfumato.privacy.loss import Loss
+from sfumato.privacy.standing import Standing
+
+__all__ = ["Account", "Ledger", "basic_composition", "default_ledger_path"]
 
 Epsilon = int | float | str | Decimal | Fraction
-
-
-def basic_composition(charges: Iterable[Charge]) -> tuple[Fraction, float]:
-    """Return what charges on the same data cost together: the sums of epsilon and of delta.
-
-    Examples
-    --------
-    >>> one = Charge(dataset="d", mechanism="m", epsilon=0.1, delta=1e-5, neighbours="add-remove", unit="record")
-    >>> basic_composition([one, one, one])
-    (Fraction(3, 10), 3e-05)
-    """
-    charges = list(charges)
-    epsilon = sum((charge.epsilon for charge in charges), Fraction(0))
-    # Summed as the decimals that they are written as, so that three times 1e-5 is 3e-5 and fits a budget of 3e-5.
-    delta = sum((_decimal(charge.delta) for charge in charges), Fraction(0))
-    return epsilon, float(delta)
 
 
 def default_ledger_path() -> Path:
@@ -116,12 +103,12 @@ class Ledger:
                 raise self._journal.damaged(number, str(error)) from error
         return events
 
-    def _standing(self, dataset: str, records: list[Record] | None = None) -> _Standing:
+    def _standing(self, dataset: str, records: list[Record] | None = None) -> Standing:
         events = self._events(self._journal.records() if records is None else records)
         own = [event for event in events if event.dataset == dataset]
         budgets = [event for event in own if isinstance(event, Budget)]
         charges = tuple(event for event in own if isinstance(event, Charge))
-        return _Standing(dataset, budgets[-1] if budgets else None, charges)
+        return Standing(dataset, budgets[-1] if budgets else None, charges)
 
     def _append(self, event: Event) -> None:
         """Add an event unless the standing of its data set, read under the lock, refuses it."""
@@ -178,42 +165,93 @@ class Account:
         return self.ledger._standing(self.dataset).charges
 
     @property
+    def rule(self) -> str:
+        """Rule by which charges add up: the budget's, and "basic" if no budget was set."""
+        return self.ledger._standing(self.dataset).rule
+
+    @property
     def spent(self) -> tuple[Fraction, float]:
-        """Epsilon and delta that the charges cost together."""
-        return basic_composition(self.charges)
+        """Epsilon and delta that the charges cost together.
+
+        Under another rule than "basic", delta is the budget's, and epsilon is what the charges cost at that delta.
+        """
+        return self.ledger._standing(self.dataset).spent
 
     @property
     def remaining(self) -> tuple[Fraction, float] | None:
-        """Epsilon and delta that are left; None if no budget was set."""
+        """Budget less what is spent; None if no budget was set.
+
+        Under another rule than "basic" this shows how full the account is. What a further release may cost depends on
+        its noise: ask `affords`.
+        """
         return self.ledger._standing(self.dataset).remaining
 
-    def set_budget(self, epsilon: Epsilon, delta: float = 0.0) -> None:
+    def set_budget(self, epsilon: Epsilon, delta: float = 0.0, rule: str = "basic") -> None:
         """Set, raise or lower what may be spent in all.
 
         Parameters
         ----------
         epsilon, delta : number
             The new budget, what is spent already included.
+        rule : {"basic", "gdp", "zcdp", "pld"}
+            How charges add up, see docs/accounting.md. Choose it before the first release. With "pld" you state that
+            ``accounting.CONDITIONS["pld"]`` holds.
 
         Raises
         ------
         InputError
             If more than that is spent already.
+
+        Examples
+        --------
+        >>> account = Ledger().account("survey")
+        >>> account.set_budget(1, 1e-6, rule="gdp")
+        >>> account.rule
+        'gdp'
         """
-        self.ledger._append(Budget(dataset=self.dataset, epsilon=promised_epsilon(epsilon), delta=delta))
+        epsilon = promised_epsilon(epsilon)
+        self.ledger._append(Budget(dataset=self.dataset, epsilon=epsilon, delta=delta, rule=rule))
 
     def check(
-        self, epsilon: Epsilon, delta: float = 0.0, *, neighbours: str = "add-remove", unit: str = "record"
+        self,
+        epsilon: Epsilon,
+        delta: float = 0.0,
+        *,
+        neighbours: str = "add-remove",
+        unit: str = "record",
+        loss: Loss | None = None,
     ) -> None:
         """Raise what `charge` would raise now, and spend nothing.
 
         Parameters
         ----------
-        epsilon, delta, neighbours, unit
+        epsilon, delta, neighbours, unit, loss
             As in `charge`.
         """
-        charge = self._charge("check", epsilon, delta, neighbours, unit, note="")
+        charge = self._charge("check", epsilon, delta, neighbours, unit, "", loss)
         self.ledger._standing(self.dataset).refuse(charge)
+
+    def affords(
+        self,
+        epsilon: Epsilon,
+        delta: float = 0.0,
+        *,
+        neighbours: str = "add-remove",
+        unit: str = "record",
+        loss: Loss | None = None,
+    ) -> bool:
+        """Whether a charge would fit in the budget now; spends nothing.
+
+        Parameters
+        ----------
+        epsilon, delta, neighbours, unit, loss
+            As in `charge`.
+        """
+        try:
+            self.check(epsilon, delta, neighbours=neighbours, unit=unit, loss=loss)
+        except BudgetError:
+            return False
+        return True
 
     def charge(
         self,
@@ -224,6 +262,7 @@ class Account:
         neighbours: str = "add-remove",
         unit: str = "record",
         note: str = "",
+        loss: Loss | None = None,
     ) -> Charge:
         """Spend. When this returns, the charge is on disk; draw the noise only then.
 
@@ -239,6 +278,8 @@ class Account:
             What they protect.
         note : str
             A remark for the curator; it must not tell anything about the data.
+        loss : Loss, optional
+            What the mechanism reveals, where more is known than epsilon and delta; rules other than "basic" use it.
 
         Returns
         -------
@@ -251,11 +292,20 @@ class Account:
         LedgerError
             If the account is kept under another relation or unit, the file is damaged, or the lock is not free.
         """
-        charge = self._charge(mechanism, epsilon, delta, neighbours, unit, note)
+        charge = self._charge(mechanism, epsilon, delta, neighbours, unit, note, loss)
         self.ledger._append(charge)
         return charge
 
-    def _charge(self, mechanism: str, epsilon: Epsilon, delta: float, neighbours: str, unit: str, note: str) -> Charge:
+    def _charge(
+        self,
+        mechanism: str,
+        epsilon: Epsilon,
+        delta: float,
+        neighbours: str,
+        unit: str,
+        note: str,
+        loss: Loss | None,
+    ) -> Charge:
         return Charge(
             dataset=self.dataset,
             mechanism=mechanism,
@@ -264,6 +314,7 @@ class Account:
             neighbours=neighbours,
             unit=unit,
             note=note,
+            loss=loss,
         )
 
     def __copy__(self) -> Account:
@@ -277,64 +328,3 @@ class Account:
 
     def __repr__(self) -> str:
         return f"{self.ledger!r}.account({self.dataset!r})"
-
-
-@dataclass(frozen=True)
-class _Standing:
-    """One data set's events at one moment."""
-
-    dataset: str
-    budget: Budget | None
-    charges: tuple[Charge, ...]
-
-    @property
-    def remaining(self) -> tuple[Fraction, float] | None:
-        if self.budget is None:
-            return None
-        epsilon, delta = basic_composition(self.charges)
-        return self.budget.epsilon - epsilon, float(_decimal(self.budget.delta) - _decimal(delta))
-
-    def refuse(self, event: Event) -> None:
-        """Raise unless `event` may come next."""
-        if isinstance(event, Budget):
-            return self._refuse_budget(event)
-        self._refuse_relation(event)
-        if self.budget is None or self.remaining is None:
-            return
-        epsilon, delta = basic_composition([*self.charges, event])
-        if epsilon > self.budget.epsilon or delta > self.budget.delta:
-            raise BudgetError(
-                f"data set {self.dataset!r}: {_pair(event.epsilon, event.delta)} is requested, and "
-                f"{_pair(*self.remaining, ROUND_FLOOR)} remains of {_pair(self.budget.epsilon, self.budget.delta)}; "
-                "ask for less, or raise the budget if the promise made to the people in the data allows it",
-                requested=event.epsilon,
-                remaining=self.remaining[0],
-            )
-
-    def _refuse_budget(self, budget: Budget) -> None:
-        epsilon, delta = basic_composition(self.charges)
-        if epsilon > budget.epsilon or delta > budget.delta:
-            raise InputError(
-                f"data set {self.dataset!r}: {_pair(epsilon, delta)} is spent already, which is more than "
-                f"{_pair(budget.epsilon, budget.delta, ROUND_FLOOR)}; set a budget that covers it"
-            )
-
-    def _refuse_relation(self, charge: Charge) -> None:
-        if not self.charges:
-            return
-        first = self.charges[0]
-        if (first.neighbours, first.unit) != (charge.neighbours, charge.unit):
-            raise LedgerError(
-                f"data set {self.dataset!r} is charged under neighbours={first.neighbours!r}, unit={first.unit!r}, and "
-                f"this charge holds under neighbours={charge.neighbours!r}, unit={charge.unit!r}; epsilons of "
-                "different relations do not add up. Make the release under the relation and unit of the account"
-            )
-
-
-def _pair(epsilon: Fraction, delta: float, rounding: str = ROUND_CEILING) -> str:
-    return f"epsilon = {amount_text(epsilon, rounding)}, delta = {delta!r}"
-
-
-def _decimal(delta: float) -> Fraction:
-    """Return a float as the decimal that it is written as."""
-    return Fraction(repr(delta))

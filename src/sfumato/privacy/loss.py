@@ -91,7 +91,10 @@ class Loss:
         rest = epsilon - sum(self.pure)
         if rest < 0:
             return 1.0
-        gaussian = gaussian_delta(1 / math.sqrt(self.mu_squared), float(rest)) if self.mu_squared else 0.0
+        if not self.mu_squared:
+            return self.slack_at(float(rest))
+        # Never 0, not even where floats cannot tell: no Gaussian noise is pure.
+        gaussian = max(gaussian_delta(1 / math.sqrt(self.mu_squared), float(rest)), math.ulp(0.0))
         return gaussian + self.slack_at(float(rest))
 
     def to_document(self) -> dict[str, Any]:

@@ -8,13 +8,48 @@ from numpy.typing import NDArray
 
 from sfumato.errors import ReleaseFileError
 from sfumato.quantizers.base import Bound, Quantizer
+from sfumato.quantizers.bernstein import BernsteinQuantizer
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.fourier import FourierQuantizer
+from sfumato.quantizers.grid import GridQuantizer
+from sfumato.quantizers.hermite import HermiteQuantizer
+from sfumato.quantizers.queries import KernelQueries, WhitenedQueries
 from sfumato.quantizers.sharded import ShardedFourier
+from sfumato.quantizers.synthetic import Constant, GridRecords
+from sfumato.quantizers.trigonometric import TrigonometricQuantizer
 
-__all__ = ["Bound", "Box", "FourierQuantizer", "Quantizer", "ShardedFourier", "quantizer_from_document"]
+__all__ = [
+    "BernsteinQuantizer",
+    "Bound",
+    "Box",
+    "Constant",
+    "FourierQuantizer",
+    "GridQuantizer",
+    "GridRecords",
+    "HermiteQuantizer",
+    "KernelQueries",
+    "Quantizer",
+    "ShardedFourier",
+    "TrigonometricQuantizer",
+    "WhitenedQueries",
+    "quantizer_from_document",
+]
 
-_FAMILIES = {family.name: family for family in (FourierQuantizer, ShardedFourier)}
+_FAMILIES: dict[str, Any] = {
+    family.name: family
+    for family in (
+        BernsteinQuantizer,
+        Constant,
+        FourierQuantizer,
+        GridQuantizer,
+        GridRecords,
+        HermiteQuantizer,
+        KernelQueries,
+        ShardedFourier,
+        TrigonometricQuantizer,
+        WhitenedQueries,
+    )
+}
 
 
 def quantizer_from_document(
@@ -24,4 +59,5 @@ def quantizer_from_document(
     family = _FAMILIES.get(str(document.get("quantizer")))
     if family is None:
         raise ReleaseFileError(f"unknown quantizer {document.get('quantizer')!r}; a newer sfumato may know it")
-    return family.from_document(document, arrays, kernel, size)
+    made: Quantizer = family.from_document(document, arrays, kernel, size)
+    return made

@@ -111,11 +111,23 @@ class Quantizer(ABC):
 
 @dataclass(frozen=True)
 class Reading:
-    """What fixed weights read off noisy sums: g(y).sums, |g(y)|^2, and the typical bias of f(x).g(y) at y."""
+    """What fixed weights read off noisy sums.
+
+    Attributes
+    ----------
+    total, weight_squares : ndarray
+        g(y).sums and |g(y)|^2.
+    bias : ndarray
+        Typical bias of f(x).g(y) at y, per record.
+    spread : float
+        Variance of one of the sums as the sums themselves show it, where a random map (a hash) acts like more noise;
+        0 where there is none.
+    """
 
     total: Floats
     weight_squares: Floats
     bias: Floats
+    spread: float = 0.0
 
 
 class LinearQuantizer(Quantizer):

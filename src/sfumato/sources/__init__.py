@@ -8,7 +8,8 @@ must not decide whether a release happens.
 
 from __future__ import annotations
 
+from sfumato.sources.attaching import attach
 from sfumato.sources.base import Source
 from sfumato.sources.opening import open_source
 
-__all__ = ["Source", "open_source"]
+__all__ = ["Source", "attach", "open_source"]

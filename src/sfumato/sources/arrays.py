@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import InputError
-from sfumato.sources.base import Block, Source
-from sfumato.sources.selection import Columns, choose, no_numbers
+from sfumato.sources.base import Block, Rows, Source
+from sfumato.sources.keys import Keys, keys_of
+from sfumato.sources.selection import Chosen, Selection, no_numbers
 
 AnyArray = npt.NDArray[Any]
 
@@ -47,22 +48,43 @@ def sliced_source(
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
     rows_between: Callable[[int, int], AnyArray],
-    columns: Columns | None,
+    selection: Selection,
     origin: str,
 ) -> Source:
     """Source over anything of known shape and type that can be cut by rows."""
     check_shape(shape, origin)
     check_numeric(dtype, origin)
-    chosen = choose(columns, None, shape[1], origin)
+    chosen = selection.choose(None, shape[1], origin)
 
-    def read(rows: int) -> Iterator[Block]:
+    def read(rows: int) -> Iterator[Rows]:
         for start in range(0, shape[0], rows):
-            part = rows_between(start, min(start + rows, shape[0]))
-            if columns is not None:
-                part = part[:, chosen]
-            yield as_block(part)
+            yield rows_of(rows_between(start, min(start + rows, shape[0])), chosen)
 
-    return Source(dimension=len(chosen), column_names=None, read=read, expected_rows=shape[0])
+    return source_of(chosen, read, shape[0])
+
+
+def source_of(chosen: Chosen, read: Callable[[int], Iterator[Rows]], expected_rows: int) -> Source:
+    """Source over columns without names."""
+    return Source(
+        dimension=len(chosen.coordinates),
+        column_names=None,
+        read=read,
+        expected_rows=expected_rows,
+        keyed=chosen.key is not None,
+        weighted=chosen.weight is not None,
+    )
+
+
+def rows_of(part: AnyArray, chosen: Chosen, keys: Keys | None = None) -> Rows:
+    """Take the selected columns of some rows; `keys` where the users have been read already."""
+    every = chosen.coordinates == tuple(range(part.shape[1]))
+    if keys is None and chosen.key is not None:
+        keys = keys_of(part[:, chosen.key])
+    return Rows(
+        as_block(part if every else part[:, list(chosen.coordinates)]),
+        keys,
+        None if chosen.weight is None else as_block(part[:, chosen.weight]).astype(np.float64),
+    )
 
 
 def as_block(part: AnyArray) -> Block:
@@ -73,32 +95,50 @@ def as_block(part: AnyArray) -> Block:
     return np.ascontiguousarray(part, dtype=dtype)
 
 
-def open_array(array: AnyArray, columns: Columns | None, origin: str = "the array") -> Source:
+def open_array(array: AnyArray, selection: Selection, origin: str = "the array") -> Source:
     """Source over an array in memory, uncopied where its type and order allow."""
-    return sliced_source(array.shape, array.dtype, lambda start, stop: array[start:stop], columns, origin)
+    return sliced_source(array.shape, array.dtype, lambda start, stop: array[start:stop], selection, origin)
 
 
-def open_sparse(matrix: Any, columns: Columns | None) -> Source:
+def open_sparse(matrix: Any, selection: Selection) -> Source:
     """Source over a scipy sparse matrix, made dense one batch at a time."""
     check_shape(matrix.shape, "the sparse matrix")
     by_row = matrix.tocsr()
     return sliced_source(
-        by_row.shape, by_row.dtype, lambda start, stop: by_row[start:stop].toarray(), columns, "the sparse matrix"
+        by_row.shape, by_row.dtype, lambda start, stop: by_row[start:stop].toarray(), selection, "the sparse matrix"
     )
 
 
-def open_rows(rows: Sequence[Any], columns: Columns | None) -> Source:
+def open_rows(rows: Sequence[Any], selection: Selection) -> Source:
     """Source over a list of rows; a selected column that is nothing but text is refused."""
     array = array_of_rows(rows)
-    chosen = choose(columns, None, array.shape[1], "the list of rows")
+    chosen = selection.choose(None, array.shape[1], "the list of rows")
     textual = [
         str(position)
-        for position in chosen
+        for position in chosen.numbers
         if np.isnan(array[:, position]).all() and all(isinstance(row[position], str) for row in rows)
     ]
     if textual:
-        raise no_numbers([str(position) for position in chosen], textual, "the list of rows")
-    return open_array(array, columns, "the list of rows")
+        raise no_numbers([str(position) for position in chosen.numbers], textual, "the list of rows")
+    return source_of_rows(rows, array, chosen)
+
+
+def open_batch_of_rows(rows: Sequence[Any], selection: Selection) -> Source:
+    """Source over one of many lists of rows, in which a column may happen to hold no number."""
+    array = array_of_rows(rows)
+    return source_of_rows(rows, array, selection.choose(None, array.shape[1], "the list of rows"))
+
+
+def source_of_rows(rows: Sequence[Any], array: npt.NDArray[np.float64], chosen: Chosen) -> Source:
+    """Source over a list of rows given as numbers too; users are read off the list, where they may be text."""
+    keys = None if chosen.key is None else keys_of([row[chosen.key] for row in rows])
+
+    def read(height: int) -> Iterator[Rows]:
+        for start in range(0, len(rows), height):
+            part = slice(start, start + height)
+            yield rows_of(array[part], chosen, None if keys is None else keys[part])
+
+    return source_of(chosen, read, len(rows))
 
 
 def array_of_rows(rows: Sequence[Any]) -> npt.NDArray[np.float64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from sfumato.errors import InputError
 from sfumato.sources.arrays import block_type
-from sfumato.sources.base import Block
-from sfumato.sources.selection import Columns, choose, listing
+from sfumato.sources.base import Block, Rows, Source
+from sfumato.sources.keys import KEY_WORDS, check_key_type, keys_of
+from sfumato.sources.selection import Selection, listing
 
 # Writing a column into row-major memory touches one cache line a row: this many rows at a time stay in the cache.
 TILE_ROWS = 8192
@@ -21,21 +22,25 @@ TILE_ROWS = 8192
 
 @dataclass(frozen=True)
 class Layout:
-    """Selected columns of an Arrow schema, side by side in a block.
+    """Selected columns of an Arrow schema: the coordinates side by side in a block, user and weight beside it.
 
     Attributes
     ----------
     columns
-        Names of the selected columns.
+        Names of the columns that hold coordinates.
     widths
         Coordinates each gives: 1 for a number, the length for a fixed-size list (an embedding).
     dtype
         Float type of the blocks, wide enough for every column.
+    key, weight
+        Names of the columns of users and weights, or None.
     """
 
     columns: tuple[str, ...]
     widths: tuple[int, ...]
     dtype: np.dtype[Any]
+    key: str | None = None
+    weight: str | None = None
 
     @property
     def dimension(self) -> int:
@@ -51,48 +56,97 @@ class Layout:
             for i in range(width)
         )
 
-    def blocks(self, record_batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[Block]:
-        """Copy record batches of any height into fresh blocks of `rows` rows; the last may have fewer."""
-        block, filled = np.empty((rows, self.dimension), self.dtype), 0
+    @property
+    def used(self) -> list[str]:
+        """Names of all columns to be read."""
+        return [*self.columns, *(name for name in (self.key, self.weight) if name is not None)]
+
+    @property
+    def selection(self) -> Selection:
+        """The same columns of another schema."""
+        return Selection(self.columns, self.key, self.weight)
+
+    def source(
+        self,
+        record_batches: Callable[[], Iterable[pa.RecordBatch]],
+        *,
+        repeatable: bool = True,
+        expected_rows: int | None = None,
+    ) -> Source:
+        """Source over record batches, which are asked for anew at every reading."""
+        return Source(
+            dimension=self.dimension,
+            column_names=self.names,
+            read=lambda rows: self.pieces(record_batches(), rows),
+            repeatable=repeatable,
+            expected_rows=expected_rows,
+            keyed=self.key is not None,
+            weighted=self.weight is not None,
+        )
+
+    def pieces(self, record_batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[Rows]:
+        """Copy record batches of any height into fresh pieces of `rows` rows; the last may have fewer."""
+        piece, filled = self._empty(rows), 0
         for batch in record_batches:
             start = 0
             while start < batch.num_rows:
                 part = batch.slice(start, rows - filled)
-                self._fill(block[filled : filled + part.num_rows], part)
+                self._fill(piece[filled : filled + part.num_rows], part)
                 start += part.num_rows
                 filled += part.num_rows
                 if filled == rows:
-                    yield block
-                    block, filled = np.empty((rows, self.dimension), self.dtype), 0
+                    yield piece
+                    piece, filled = self._empty(rows), 0
         if filled:
-            yield block[:filled].copy()  # a view would keep the whole block alive
+            # Copied by the list of positions: a view would keep the whole block alive.
+            yield piece[np.arange(filled)]
 
-    def _fill(self, block: Block, batch: pa.RecordBatch) -> None:
+    def _empty(self, rows: int) -> Rows:
+        return Rows(
+            np.empty((rows, self.dimension), self.dtype),
+            None if self.key is None else np.empty((rows, KEY_WORDS), np.uint64),
+            None if self.weight is None else np.empty(rows),
+        )
+
+    def _fill(self, rows: Rows, batch: pa.RecordBatch) -> None:
+        """Write a batch to rows of the same height."""
         stops = np.cumsum(self.widths)
-        targets = [block[:, stop - width : stop] for stop, width in zip(stops, self.widths, strict=True)]
-        columns = [batch.column(batch.schema.get_field_index(name)) for name in self.columns]
-        sources = [_values(column, width) for column, width in zip(columns, self.widths, strict=True)]
+        targets = [rows.block[:, stop - width : stop] for stop, width in zip(stops, self.widths, strict=True)]
+        columns = [_column(batch, name) for name in self.columns]
+        widths = list(self.widths)
+        if rows.weights is not None and self.weight is not None:
+            targets.append(rows.weights[:, None])
+            columns.append(_column(batch, self.weight))
+            widths.append(1)
+        sources = [_values(column, width) for column, width in zip(columns, widths, strict=True)]
         for start in range(0, batch.num_rows, TILE_ROWS):
             tile = slice(start, start + TILE_ROWS)
             for target, source in zip(targets, sources, strict=True):
                 target[tile] = source[tile]
-        for target, column, width in zip(targets, columns, self.widths, strict=True):
+        for target, column, width in zip(targets, columns, widths, strict=True):
             _blank_nulls(target, column, width)
+        if rows.keys is not None and self.key is not None:
+            rows.keys[:] = keys_of(_column(batch, self.key))
 
 
-def layout_of(schema: pa.Schema, columns: Columns | None, origin: str) -> Layout:
+def layout_of(schema: pa.Schema, selection: Selection, origin: str) -> Layout:
     """Select columns of a schema.
 
     Raises
     ------
     InputError
-        If a column is missing, named twice, or of a type that is not numeric.
+        If a column is missing, named twice, or of a type that is not numeric, or that cannot name users.
     """
-    chosen = choose(columns, schema.names, len(schema), origin)
-    fields = [schema.field(position) for position in chosen]
-    strange = [field for field in fields if not _is_numeric(_value_type(field.type))]
+    chosen = selection.choose(schema.names, len(schema), origin)
+    fields = [schema.field(position) for position in chosen.coordinates]
+    strange = [field for field in map(schema.field, chosen.numbers) if not _is_numeric(_value_type(field.type))]
     if strange:
         raise _not_numeric(schema, strange, origin)
+    key, weight = (None if position is None else schema.field(position) for position in (chosen.key, chosen.weight))
+    if key is not None:
+        check_key_type(key.type, key.name, origin)
+    if weight is not None and pa.types.is_fixed_size_list(_storage_type(weight.type)):
+        raise InputError(f"{origin}: {_describe(weight)} is a list, and a weight is one number. Pass another weight=.")
     widths = tuple(_width(field.type) for field in fields)
     if 0 in widths:
         raise InputError(
@@ -102,6 +156,8 @@ def layout_of(schema: pa.Schema, columns: Columns | None, origin: str) -> Layout
         columns=tuple(field.name for field in fields),
         widths=widths,
         dtype=np.result_type(*(_block_type(_value_type(field.type)) for field in fields)),
+        key=None if key is None else key.name,
+        weight=None if weight is None else weight.name,
     )
 
 
@@ -114,6 +170,10 @@ def _not_numeric(schema: pa.Schema, strange: list[pa.Field], origin: str) -> Inp
         f"{origin}: not numeric: {listing(map(_describe, strange))}. "
         f"The columns are {listing(map(_describe, schema))}. Pass columns= with numeric columns only, {fix}."
     )
+
+
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    return batch.column(batch.schema.get_field_index(name))
 
 
 def _describe(field: pa.Field) -> str:

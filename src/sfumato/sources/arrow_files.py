@@ -12,8 +12,8 @@ import pyarrow.parquet
 
 from sfumato.errors import InputError
 from sfumato.sources.arrow import TILE_ROWS, layout_of
-from sfumato.sources.base import Block, Source, readable
-from sfumato.sources.selection import Columns
+from sfumato.sources.base import Source, readable
+from sfumato.sources.selection import Selection
 
 # With a small buffered stream a column chunk is read page by page; otherwise a whole row group lies in memory,
 # and with pre-buffering every row group read so far.
@@ -22,17 +22,17 @@ PARQUET_BUFFER_BYTES = 65536
 IPC_FILE_MAGIC = b"ARROW1"
 
 
-def open_parquet(path: Path, columns: Columns | None) -> Source:
+def open_parquet(path: Path, selection: Selection) -> Source:
     """Source over a Parquet file, or over all `*.parquet` files below a folder in the order of their names.
 
     In a folder the first file's columns count; the others must have them too, in any order.
     """
     files = _parquet_files(path)
     first, *others = (_parquet_summary(file) for file in files)
-    layout = layout_of(first[0], columns, str(files[0]))
+    layout = layout_of(first[0], selection, str(files[0]))
     expected_rows = first[1]
     for file, (schema, rows) in zip(files[1:], others, strict=True):
-        other = layout_of(schema, layout.columns, str(file))
+        other = layout_of(schema, layout.selection, str(file))
         if other.widths != layout.widths:
             raise InputError(
                 f"{file} gives {other.dimension} coordinates a row and {files[0]} gives {layout.dimension}. "
@@ -44,14 +44,9 @@ def open_parquet(path: Path, columns: Columns | None) -> Source:
     def record_batches() -> Iterator[pa.RecordBatch]:
         for file in files:
             with readable(str(file)), _parquet_file(file) as opened:
-                yield from opened.iter_batches(batch_size=TILE_ROWS, columns=list(layout.columns))
+                yield from opened.iter_batches(batch_size=TILE_ROWS, columns=layout.used)
 
-    return Source(
-        dimension=layout.dimension,
-        column_names=layout.names,
-        read=lambda rows: layout.blocks(record_batches(), rows),
-        expected_rows=expected_rows,
-    )
+    return layout.source(record_batches, expected_rows=expected_rows)
 
 
 def _parquet_files(path: Path) -> list[Path]:
@@ -72,19 +67,19 @@ def _parquet_summary(file: Path) -> tuple[pa.Schema, int]:
         return opened.schema_arrow, opened.metadata.num_rows
 
 
-def open_ipc(path: Path, columns: Columns | None) -> Source:
+def open_ipc(path: Path, selection: Selection) -> Source:
     """Source over an Arrow IPC file or stream, memory mapped."""
     origin = str(path)
     with readable(origin), pa.memory_map(origin) as mapped:
         schema = _ipc_reader(mapped).schema
-    layout = layout_of(schema, columns, origin)
-    positions = [schema.get_field_index(name) for name in layout.columns]
+    layout = layout_of(schema, selection, origin)
+    positions = [schema.get_field_index(name) for name in layout.used]
 
-    def read(rows: int) -> Iterator[Block]:
+    def record_batches() -> Iterator[pa.RecordBatch]:
         with readable(origin), pa.memory_map(origin) as mapped:
-            yield from layout.blocks(_ipc_batches(_ipc_reader(mapped, positions)), rows)
+            yield from _ipc_batches(_ipc_reader(mapped, positions))
 
-    return Source(dimension=layout.dimension, column_names=layout.names, read=read)
+    return layout.source(record_batches)
 
 
 def _ipc_reader(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,8 +14,71 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.errors import InputError
+from sfumato.sources.keys import KEY_WORDS, Keys
 
 Block = npt.NDArray[np.floating[Any]]
+Weights = npt.NDArray[np.float64]
+
+BATCH_ROWS = 65536
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some rows: their coordinates and, where the source was opened with them, their users and their weights.
+
+    Attributes
+    ----------
+    block
+        Coordinates, shape (rows, dimension).
+    keys
+        Who each row belongs to, see `sfumato.sources.keys`; zeros for nobody. None for a source without users.
+    weights
+        Weight of each row as it was given, NaN where there is none. None for a source without weights.
+    """
+
+    block: Block
+    keys: Keys | None = None
+    weights: Weights | None = None
+
+    def __len__(self) -> int:
+        return len(self.block)
+
+    @property
+    def users(self) -> Keys:
+        """The keys, of a source that was opened with users."""
+        assert self.keys is not None
+        return self.keys
+
+    def __getitem__(self, which: Any) -> Rows:
+        """Take some of the rows: a slice, positions or a mask."""
+        return Rows(
+            self.block[which],
+            None if self.keys is None else self.keys[which],
+            None if self.weights is None else self.weights[which],
+        )
+
+    @classmethod
+    def joined(cls, pieces: Sequence[Rows]) -> Rows:
+        """Rows of several pieces, one below the other; a single piece is passed on uncopied."""
+        if len(pieces) == 1:
+            return pieces[0]
+        keys = [piece.keys for piece in pieces if piece.keys is not None]
+        weights = [piece.weights for piece in pieces if piece.weights is not None]
+        return cls(
+            # Joining float32 with float64 gives float64, so no row loses digits to its neighbours.
+            np.concatenate([piece.block for piece in pieces]),
+            np.concatenate(keys) if keys else None,
+            np.concatenate(weights) if weights else None,
+        )
+
+    @classmethod
+    def blank(cls, rows: int, dimension: int, dtype: npt.DTypeLike, *, keyed: bool, weighted: bool) -> Rows:
+        """Rows without a number, a user or a weight, to be written to."""
+        return cls(
+            np.full((rows, dimension), np.nan, dtype),
+            np.zeros((rows, KEY_WORDS), np.uint64) if keyed else None,
+            np.full(rows, np.nan) if weighted else None,
+        )
 
 
 @dataclass
@@ -29,12 +92,14 @@ class Source:
     column_names
         One name a coordinate, or None where the data has no names (arrays, lists).
     read
-        Gives blocks of exactly the asked number of rows, but for the last; callers use `batches`.
+        Gives pieces of exactly the asked number of rows, but for the last; callers use `batches` or `pieces`.
     repeatable
         False where the rows can be read only once (iterators, Arrow readers).
     expected_rows
         True number of rows where it is known for free, for progress bars only. It is private: it may not reach a
         release, a ledger's public part, or any choice of parameters.
+    keyed, weighted
+        Whether the rows come with users (`key`) and with weights.
 
     Examples
     --------
@@ -49,13 +114,15 @@ class Source:
 
     dimension: int
     column_names: tuple[str, ...] | None
-    read: Callable[[int], Iterator[Block]] = field(repr=False)
+    read: Callable[[int], Iterator[Rows]] = field(repr=False)
     repeatable: bool = True
     # Kept out of the repr, which may be printed where the public reads it.
     expected_rows: int | None = field(default=None, repr=False)
+    keyed: bool = False
+    weighted: bool = False
     _taken: bool = field(default=False, init=False, repr=False)
 
-    def batches(self, rows: int = 65536) -> Iterator[Block]:
+    def batches(self, rows: int = BATCH_ROWS) -> Iterator[Block]:
         """Give the rows in order, as C-contiguous float32 or float64 arrays of shape (rows, dimension).
 
         Parameters
@@ -73,6 +140,42 @@ class Source:
         InputError
             If `rows` is not positive, or a source that can be read only once is read again.
         """
+        pieces = self.pieces(rows)
+        return (piece.block for piece in pieces)
+
+    def keyed_batches(self, rows: int = BATCH_ROWS) -> Iterator[tuple[Block, Keys]]:
+        """Give the rows in order with the users they belong to.
+
+        Parameters
+        ----------
+        rows
+            Rows in each batch; the last one may have fewer.
+
+        Returns
+        -------
+        Iterator of pairs of arrays
+            The coordinates, and a 128-bit key for each row as two uint64: equal for rows of the same user, zeros for a
+            row of nobody.
+
+        Raises
+        ------
+        InputError
+            If the source was opened without users, or for the reasons of `batches`.
+
+        Examples
+        --------
+        >>> from sfumato.sources import open_source
+        >>> [(block, keys)] = open_source([["ada", 1.0], [None, 2.0], ["ada", 3.0]], key=0).keyed_batches()
+        >>> block[:, 0].tolist(), bool((keys[0] == keys[2]).all()), keys[1].tolist()
+        ([1.0, 2.0, 3.0], True, [0, 0])
+        """
+        if not self.keyed:
+            raise InputError("These rows come without users. Pass key=, the column that names them, to open_source.")
+        pieces = self.pieces(rows)
+        return ((piece.block, piece.users) for piece in pieces)
+
+    def pieces(self, rows: int = BATCH_ROWS) -> Iterator[Rows]:
+        """Give the rows in order with all that is known of them; parameters and errors as for `batches`."""
         if rows < 1:
             raise InputError(f"rows={rows}: a batch holds at least one row; pass rows=1 or more.")
         if self._taken and not self.repeatable:
@@ -84,27 +187,22 @@ class Source:
         return self.read(rows)
 
 
-def reblock(blocks: Iterator[Block], rows: int) -> Iterator[Block]:
-    """Cut and join blocks of any height into blocks of `rows` rows; blocks that fit are passed on uncopied."""
-    waiting: list[Block] = []
+def reblock(pieces: Iterator[Rows], rows: int) -> Iterator[Rows]:
+    """Cut and join pieces of any height into pieces of `rows` rows; those that fit are passed on uncopied."""
+    waiting: list[Rows] = []
     missing = rows
-    for block in blocks:
+    for given in pieces:
         start = 0
-        while start < len(block):
-            piece = block[start : start + missing]
+        while start < len(given):
+            piece = given[start : start + missing]
             waiting.append(piece)
             start += len(piece)
             missing -= len(piece)
             if missing == 0:
-                yield _join(waiting)
+                yield Rows.joined(waiting)
                 waiting, missing = [], rows
     if waiting:
-        yield _join(waiting)
-
-
-def _join(pieces: list[Block]) -> Block:
-    # Joining float32 with float64 gives float64, so no row loses digits to its neighbours.
-    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+        yield Rows.joined(waiting)
 
 
 @contextmanager

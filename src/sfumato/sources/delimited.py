@@ -5,14 +5,15 @@ in the block stands a cell that is no number or a line with too few or too many 
 again as text: such a cell becomes NaN, such a line a row of NaN. Both ways read every proper number alike, so a row's
 values do not depend on its neighbours or on where blocks end. For the same reason a line break inside quotes ends the
 row, and a line with unbalanced quotes is a row of NaN: it must not swallow the lines after it. Blank lines are skipped.
+A row of NaN belongs to nobody; so does a row whose cell for the user is a null.
 """
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -23,8 +24,9 @@ import pyarrow.csv
 
 from sfumato.errors import InputError
 from sfumato.sources.arrow import Layout
-from sfumato.sources.base import Block, Source, readable, reblock
-from sfumato.sources.selection import Columns, choose, no_numbers
+from sfumato.sources.base import Block, Rows, Source, readable, reblock
+from sfumato.sources.keys import Keys, decoded, keys_of_codes
+from sfumato.sources.selection import Selection, no_numbers
 
 BLOCK_BYTES = 2 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -34,7 +36,7 @@ NUMBER = r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:inf(?:in
 NULLS = frozenset(pa.csv.ConvertOptions().null_values)
 
 
-def open_delimited(path: Path, columns: Columns | None, delimiter: str) -> Source:
+def open_delimited(path: Path, selection: Selection, delimiter: str) -> Source:
     """Source over delimited text.
 
     The first line is a header unless every cell of it is a number or a null, and not all are nulls; without a header
@@ -46,24 +48,26 @@ def open_delimited(path: Path, columns: Columns | None, delimiter: str) -> Sourc
     cells = _cells(head, delimiter, origin)
     headless = _is_data(cells)
     names = [str(position) for position in range(len(cells))] if headless else cells
-    chosen = choose(columns, names, len(names), origin)
-    parser = LineParser(delimiter, len(names), tuple(chosen))
+    chosen = selection.choose(names, len(names), origin)
+    parser = LineParser(delimiter, len(names), chosen.coordinates, chosen.key, chosen.weight)
     textual = parser.columns_of_text(head + body if headless else body)
     if textual:
-        raise no_numbers([names[i] for i in chosen], [names[i] for i in textual], origin)
+        raise no_numbers([names[i] for i in chosen.numbers], [names[i] for i in textual], origin)
 
-    def blocks() -> Iterator[Block]:
+    def pieces() -> Iterator[Rows]:
         with readable(origin):
             for number, lines in enumerate(_line_blocks(path)):
                 if number == 0:
                     first, rest = _split_head(lines)
                     lines = first + rest if headless else rest
-                yield parser.parse(lines)
+                yield parser.rows(lines)
 
     return Source(
-        dimension=len(chosen),
-        column_names=tuple(names[i] for i in chosen),
-        read=lambda rows: reblock(blocks(), rows),
+        dimension=len(chosen.coordinates),
+        column_names=tuple(names[i] for i in chosen.coordinates),
+        read=lambda rows: reblock(pieces(), rows),
+        keyed=chosen.key is not None,
+        weighted=chosen.weight is not None,
     )
 
 
@@ -79,19 +83,31 @@ class LineParser:
         Fields in a proper line.
     chosen
         Positions of the fields that make up a row.
+    key, weight
+        Positions of the fields of user and weight, or None.
     """
 
     delimiter: str
     width: int
     chosen: tuple[int, ...]
+    key: int | None = None
+    weight: int | None = None
 
     def parse(self, lines: bytes) -> Block:
         """Rows of the lines; what is not a number is NaN."""
+        return self.rows(lines).block
+
+    def rows(self, lines: bytes) -> Rows:
+        """Rows of the lines with their users and weights."""
         lines = self._without_broken_quotes(lines)
         try:
-            return self._stack(self._read(lines, pa.float64()))
+            return self._stack(self._read(lines, pa.float64()), decoded)
         except pa.ArrowInvalid:
             return self._parse_leniently(lines)
+
+    @property
+    def _numbers(self) -> tuple[int, ...]:
+        return self.chosen if self.weight is None else (*self.chosen, self.weight)
 
     def columns_of_text(self, lines: bytes) -> list[int]:
         """Positions of the chosen fields in which there is text and not a single number."""
@@ -102,19 +118,30 @@ class LineParser:
             present = column.filter(pc.invert(pc.is_in(column, nulls)))
             return len(present) > 0 and not pc.any(_is_number(present)).as_py()
 
-        return [position for position in self.chosen if is_text(cells[str(position)])]
+        return [position for position in self._numbers if is_text(cells[str(position)])]
 
-    def _parse_leniently(self, lines: bytes) -> Block:
+    def _parse_leniently(self, lines: bytes) -> Rows:
         cells, broken = self._read_cells(lines)
-        numbers = [pc.if_else(_is_number(column), column, None) for column in cells.columns]
+        columns = {name: cells[name] for name in map(str, self._numbers)}
+        numbers = {name: pc.if_else(_is_number(column), column, None) for name, column in columns.items()}
         # Older Arrow versions do not read a plus sign.
-        floats = [pc.ascii_ltrim(column, "+").cast(pa.float64()) for column in numbers]
-        proper = self._stack(pa.table(floats, names=cells.column_names))
-        rows = np.full((len(proper) + len(broken), len(self.chosen)), np.nan)
-        is_proper = np.ones(len(rows), dtype=bool)
-        is_proper[broken] = False
-        rows[is_proper] = proper
+        floats = {name: pc.ascii_ltrim(column, "+").cast(pa.float64()) for name, column in numbers.items()}
+        ids = {} if self.key is None else {str(self.key): cells[str(self.key)].cast(pa.binary())}
+        proper = self._stack(pa.table(floats | ids), lambda cell: decoded(cell.decode().encode("latin-1")))
+        if not broken:
+            return proper
+        places = np.delete(np.arange(len(proper) + len(broken)), broken)
+        rows = self._blank(len(proper) + len(broken))
+        rows.block[places] = proper.block
+        if rows.keys is not None:
+            rows.keys[places] = proper.users
+        if rows.weights is not None:
+            rows.weights[places] = proper.weights
         return rows
+
+    def _blank(self, rows: int) -> Rows:
+        keyed, weighted = self.key is not None, self.weight is not None
+        return Rows.blank(rows, len(self.chosen), np.float64, keyed=keyed, weighted=weighted)
 
     def _read_cells(self, lines: bytes) -> tuple[pa.Table, list[int]]:
         """Chosen fields of the proper lines as trimmed text, and the row numbers of the other lines."""
@@ -131,7 +158,9 @@ class LineParser:
 
     def _read(self, lines: bytes, kind: pa.DataType, on_broken_line: object = None) -> pa.Table:
         names = [str(position) for position in range(self.width)]
-        used = [str(position) for position in self.chosen]
+        types = dict.fromkeys(map(str, self._numbers), kind)
+        if self.key is not None:
+            types[str(self.key)] = pa.string() if pa.types.is_string(kind) else pa.binary()
         return pa.csv.read_csv(
             # The line break, skipped as a blank line, keeps pyarrow from refusing an empty block, and from dropping
             # a byte order mark that merely stands where a block begins.
@@ -143,13 +172,18 @@ class LineParser:
                 quote_char='"' if b'"' in lines else False,
                 invalid_row_handler=on_broken_line,
             ),
-            pa.csv.ConvertOptions(column_types=dict.fromkeys(used, kind), include_columns=used),
+            pa.csv.ConvertOptions(column_types=types, include_columns=list(types)),
         )
 
-    def _stack(self, table: pa.Table) -> Block:
-        layout = Layout(tuple(table.column_names), (1,) * len(self.chosen), np.dtype(np.float64))
-        empty = np.empty((0, len(self.chosen)))
-        return next(layout.blocks(table.to_batches(), max(1, table.num_rows)), empty)
+    def _stack(self, table: pa.Table, text_of: Callable[[bytes], str]) -> Rows:
+        layout = Layout(
+            columns=tuple(map(str, self.chosen)),
+            widths=(1,) * len(self.chosen),
+            dtype=np.dtype(np.float64),
+            weight=None if self.weight is None else str(self.weight),
+        )
+        rows = next(layout.pieces(table.to_batches(), max(1, table.num_rows)), self._blank(0))
+        return rows if self.key is None else replace(rows, keys=_keys(table[str(self.key)], text_of))
 
     @cached_property
     def _proper_line(self) -> re.Pattern[bytes]:
@@ -164,6 +198,12 @@ class LineParser:
         nothing = self.delimiter.join(["nan"] * self.width).encode()
         proper = self._proper_line.fullmatch
         return b"\n".join(line if b'"' not in line or proper(line) else nothing for line in lines.splitlines())
+
+
+def _keys(cells: pa.ChunkedArray, text_of: Callable[[bytes], str]) -> Keys:
+    encoded = cells.combine_chunks().dictionary_encode()
+    texts = [text_of(cell).strip(" \t") for cell in encoded.dictionary.to_pylist()]
+    return keys_of_codes([None if text in NULLS else text for text in texts], encoded.indices.to_numpy())
 
 
 def _is_number(cells: pa.ChunkedArray) -> pa.ChunkedArray:

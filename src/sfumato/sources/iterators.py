@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from sfumato.errors import InputError
-from sfumato.sources.base import Block, Source, reblock
+from sfumato.sources.base import Rows, Source, reblock
 
 
 def open_iterator(iterable: Iterable[Any], open_batch: Callable[[Any], Source]) -> Source:
@@ -25,20 +25,22 @@ def open_iterator(iterable: Iterable[Any], open_batch: Callable[[Any], Source]) 
         ) from None
     head = _open(first, 1, open_batch)
 
-    def blocks(rows: int) -> Iterator[Block]:
+    def pieces(rows: int) -> Iterator[Rows]:
         batches = iterable if repeatable else chain([first], iterator)
         for number, batch in enumerate(batches, start=1):
             if isinstance(batch, list | tuple) and not batch:
                 continue  # no rows, hence no dimension to check
             source = _open(batch, number, open_batch)
             _check_same(source, head, number)
-            yield from source.batches(rows)
+            yield from source.pieces(rows)
 
     return Source(
         dimension=head.dimension,
         column_names=head.column_names,
-        read=lambda rows: reblock(blocks(rows), rows),
+        read=lambda rows: reblock(pieces(rows), rows),
         repeatable=repeatable,
+        keyed=head.keyed,
+        weighted=head.weighted,
     )
 
 

@@ -10,12 +10,20 @@ from typing import IO, Any, Literal
 import numpy as np
 
 from sfumato.errors import InputError
-from sfumato.sources.arrays import AnyArray, as_block, check_numeric, check_shape, open_array, sliced_source
-from sfumato.sources.base import Block, Source, readable
-from sfumato.sources.selection import Columns, choose, listing
+from sfumato.sources.arrays import (
+    AnyArray,
+    check_numeric,
+    check_shape,
+    open_array,
+    rows_of,
+    sliced_source,
+    source_of,
+)
+from sfumato.sources.base import Rows, Source, readable
+from sfumato.sources.selection import Selection, listing
 
 
-def open_npy(path: Path, columns: Columns | None) -> Source:
+def open_npy(path: Path, selection: Selection) -> Source:
     """Source over a `.npy` file in row or column order, of which only the pages of one batch are mapped at a time."""
     origin = str(path)
     with readable(origin), path.open("rb") as stream:
@@ -31,10 +39,10 @@ def open_npy(path: Path, columns: Columns | None) -> Source:
             return np.asarray(np.memmap(path, dtype, "r", offset, shape, order)[start:stop])
 
     rows_between(0, 0)  # mapping refuses a truncated file, here rather than in the middle of the rows
-    return sliced_source(shape, dtype, rows_between, columns, origin)
+    return sliced_source(shape, dtype, rows_between, selection, origin)
 
 
-def open_npz(path: Path, member: str | None, columns: Columns | None) -> Source:
+def open_npz(path: Path, member: str | None, selection: Selection) -> Source:
     """Source over one array of a `.npz` archive, compressed or not.
 
     An array in row order is streamed. One in column order (`fortran_order`) has no row complete before its end, so
@@ -49,18 +57,18 @@ def open_npz(path: Path, member: str | None, columns: Columns | None) -> Source:
     check_numeric(dtype, origin)
     if fortran_order:
         with readable(origin), np.load(path) as arrays:
-            return open_array(arrays[entry.removesuffix(".npy")], columns, origin)
-    chosen = choose(columns, None, shape[1], origin)
+            return open_array(arrays[entry.removesuffix(".npy")], selection, origin)
+    chosen = selection.choose(None, shape[1], origin)
 
-    def read(rows: int) -> Iterator[Block]:
+    def read(rows: int) -> Iterator[Rows]:
         with readable(origin), zipfile.ZipFile(path) as archive, archive.open(entry) as stream:
             _header(stream)
             for start in range(0, shape[0], rows):
                 height = min(rows, shape[0] - start)
                 part = np.frombuffer(stream.read(height * shape[1] * dtype.itemsize), dtype).reshape(height, shape[1])
-                yield as_block(part if columns is None else part[:, chosen])
+                yield rows_of(part, chosen)
 
-    return Source(dimension=len(chosen), column_names=None, read=read, expected_rows=shape[0])
+    return source_of(chosen, read, shape[0])
 
 
 def _entry(archive: zipfile.ZipFile, member: str | None, path: Path) -> str:

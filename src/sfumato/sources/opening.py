@@ -13,16 +13,16 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import InputError
-from sfumato.sources.arrays import array_of_rows, check_shape, open_array, open_rows, open_sparse
+from sfumato.sources.arrays import check_shape, open_array, open_batch_of_rows, open_rows, open_sparse
 from sfumato.sources.arrow_files import open_ipc, open_parquet
 from sfumato.sources.base import Source
 from sfumato.sources.delimited import open_delimited
 from sfumato.sources.iterators import open_iterator
 from sfumato.sources.numpy_files import open_npy, open_npz
-from sfumato.sources.selection import Columns
+from sfumato.sources.selection import Column, Columns, Selection
 from sfumato.sources.tables import open_dataset, open_pandas, open_stream
 
-FILE_KINDS: dict[str, Callable[[Path, Columns | None], Source]] = {
+FILE_KINDS: dict[str, Callable[[Path, Selection], Source]] = {
     ".csv": partial(open_delimited, delimiter=","),
     ".csv.gz": partial(open_delimited, delimiter=","),
     ".tsv": partial(open_delimited, delimiter="\t"),
@@ -34,7 +34,9 @@ FILE_KINDS: dict[str, Callable[[Path, Columns | None], Source]] = {
 }
 
 
-def open_source(data: Any, columns: Columns | None = None) -> Source:
+def open_source(
+    data: Any, columns: Columns | None = None, key: Column | None = None, weight: Column | None = None
+) -> Source:
     """Open data of any supported kind for reading in batches.
 
     Parameters
@@ -46,13 +48,19 @@ def open_source(data: Any, columns: Columns | None = None) -> Source:
         `.feather` file; an iterator of 2-d batches. An opened source is returned as it is. The first line of `.csv`
         and `.tsv` is a header unless all of it is numbers.
     columns
-        Names, or positions from 0, of the columns that make up a point, in that order. All columns if not given; they
-        must then all be numeric. A fixed-size list column (an embedding) counts as its many coordinates.
+        Names, or positions from 0, of the columns that make up a point, in that order. All columns but `key` and
+        `weight` if not given; they must then all be numeric. A fixed-size list column (an embedding) counts as its
+        many coordinates.
+    key
+        Name or position of the column that names the user a row belongs to, in text or numbers: needed for a release
+        that protects users. A row without one belongs to nobody, and such a release drops it.
+    weight
+        Name or position of the column of weights, numbers in [0, 1].
 
     Returns
     -------
     Source
-        Its `batches` are rows of floats in which a null or an unparsable cell is NaN.
+        Its `batches` are rows of floats in which a null or an unparsable cell is NaN; `keyed_batches` adds the users.
 
     Raises
     ------
@@ -67,58 +75,60 @@ def open_source(data: Any, columns: Columns | None = None) -> Source:
     array([[ 3.,  2.],
            [ 6., nan]])
     """
+    selection = Selection(columns, key, weight)
     if isinstance(data, Source):
-        if columns is not None:
-            raise InputError("columns= is for data that is not opened yet. Pass it where the source is opened.")
+        given = [name for name, value in vars(selection).items() if value is not None]
+        if given:
+            raise InputError(f"{given[0]}= is for data that is not opened yet. Pass it where the source is opened.")
         return data
     if isinstance(data, str | os.PathLike):
-        return _open_path(Path(data), columns)
-    source = _open_table(data, columns)
+        return _open_path(Path(data), selection)
+    source = _open_table(data, selection)
     if source is not None:
         return source
     if isinstance(data, list | tuple):
-        return open_rows(data, columns)
+        return open_rows(data, selection)
     if isinstance(data, Iterable):
-        return open_iterator(data, partial(_open_batch, columns=columns))
+        return open_iterator(data, partial(_open_batch, selection=selection))
     raise _unknown(data)
 
 
-def _open_path(path: Path, columns: Columns | None) -> Source:
+def _open_path(path: Path, selection: Selection) -> Source:
     archive, marker, member = str(path).partition(".npz:")
     if marker:
-        return open_npz(Path(f"{archive}.npz"), member, columns)
+        return open_npz(Path(f"{archive}.npz"), member, selection)
     if not path.exists():
         raise InputError(f"{path}: no such file or folder. Check the path.")
     name = path.name.lower()
     if name.endswith(".npz"):
-        return open_npz(path, None, columns)
+        return open_npz(path, None, selection)
     if path.is_dir():
-        return open_parquet(path, columns)
+        return open_parquet(path, selection)
     for suffix, open_file in FILE_KINDS.items():
         if name.endswith(suffix):
-            return open_file(path, columns)
+            return open_file(path, selection)
     raise InputError(
         f"{path}: unknown kind of file. Known are {', '.join(FILE_KINDS)}, .npz and folders of .parquet; "
         "rename or convert the file."
     )
 
 
-def _open_table(data: Any, columns: Columns | None) -> Source | None:
+def _open_table(data: Any, selection: Selection) -> Source | None:
     """Open anything that is a table in memory, or an Arrow reader or data set; None if `data` is none of these."""
     if hasattr(data, "shape"):
         check_shape(data.shape, f"the {type(data).__name__}")
     if isinstance(data, np.ndarray):
-        return open_array(data, columns)
+        return open_array(data, selection)
     if hasattr(data, "tocsr"):
-        return open_sparse(data, columns)
+        return open_sparse(data, selection)
     if _is_instance(data, "pandas", "DataFrame"):
-        return open_pandas(data, columns)
+        return open_pandas(data, selection)
     if _is_instance(data, "pyarrow.dataset", "Dataset"):
-        return open_dataset(data, columns)
+        return open_dataset(data, selection)
     if hasattr(data, "__arrow_c_stream__") or isinstance(data, pa.RecordBatch):
-        return open_stream(data, columns)
+        return open_stream(data, selection)
     if hasattr(data, "__array__"):
-        return open_array(np.asarray(data), columns)
+        return open_array(np.asarray(data), selection)
     return None
 
 
@@ -128,12 +138,12 @@ def _is_instance(data: Any, module: str, name: str) -> bool:
     return loaded is not None and isinstance(data, getattr(loaded, name))
 
 
-def _open_batch(batch: Any, columns: Columns | None) -> Source:
-    source = _open_table(batch, columns)
+def _open_batch(batch: Any, selection: Selection) -> Source:
+    source = _open_table(batch, selection)
     if source is not None:
         return source
     if isinstance(batch, list | tuple):
-        return open_array(array_of_rows(batch), columns)
+        return open_batch_of_rows(batch, selection)
     raise _unknown(batch)
 
 

@@ -1,15 +1,99 @@
-"""Which columns make up a point: names or positions turned into positions, or an error that lists what is there."""
+"""Which columns make up a point, which names its user and which holds its weight.
+
+Names or positions are turned into positions, or into an error that lists what is there.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from sfumato.errors import InputError
 
-Columns = Sequence[str | int]
+Column = str | int
+Columns = Sequence[Column]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a caller asks of the columns, each by its name or its position from 0.
+
+    Attributes
+    ----------
+    columns
+        Coordinates of a point, in this order; None for all columns that are neither key nor weight.
+    key
+        The column that names the user a row belongs to.
+    weight
+        The column that holds a row's weight.
+    """
+
+    columns: Columns | None = None
+    key: Column | None = None
+    weight: Column | None = None
+
+    def choose(self, names: Sequence[str] | None, count: int, origin: str) -> Chosen:
+        """Find the columns among those present.
+
+        Parameters
+        ----------
+        names
+            Names of the columns present, or None where they have only positions.
+        count
+            Number of columns present.
+        origin
+            What the data is called in error messages.
+        """
+        if names is not None:
+            check_unique(names, origin)
+        if count == 0:
+            raise InputError(f"{origin} has no columns. A point needs at least one coordinate.")
+        key, weight = (
+            None if column is None else _position(column, names, count, origin, argument)
+            for argument, column in (("key", self.key), ("weight", self.weight))
+        )
+        if key is not None and key == weight:
+            raise InputError(f"key={self.key!r} and weight={self.weight!r} are one column. Pass different ones.")
+        beside = {position for position in (key, weight) if position is not None}
+        if self.columns is None:
+            coordinates = [position for position in range(count) if position not in beside]
+        else:
+            coordinates = _coordinates(self.columns, names, count, origin)
+        if not coordinates:
+            raise InputError(
+                f"{origin} has no column beside its key and weight. A point needs at least one coordinate."
+            )
+        if beside.intersection(coordinates):
+            raise InputError(
+                "columns= holds the column of key= or weight=, which is no coordinate of a point. "
+                "Leave it out of columns=."
+            )
+        return Chosen(tuple(coordinates), key, weight)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Positions of the selected columns.
+
+    Attributes
+    ----------
+    coordinates
+        Those that make up a point, in order.
+    key, weight
+        Those of user and weight, or None.
+    """
+
+    coordinates: tuple[int, ...]
+    key: int | None = None
+    weight: int | None = None
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Positions of all columns that must hold numbers: the coordinates, then the weight."""
+        return self.coordinates if self.weight is None else (*self.coordinates, self.weight)
 
 
 def listing(items: Iterable[str], most: int = 30) -> str:
@@ -29,49 +113,35 @@ def check_unique(names: Sequence[str], origin: str) -> None:
         )
 
 
-def choose(columns: Columns | None, names: Sequence[str] | None, count: int, origin: str) -> list[int]:
-    """Positions of the selected columns, in the order asked for; all of them where `columns` is None.
-
-    Parameters
-    ----------
-    columns
-        Names, positions counted from 0, or a mix of both.
-    names
-        Names of the columns present, or None where they have only positions.
-    count
-        Number of columns present.
-    origin
-        What the data is called in error messages.
-    """
-    if names is not None:
-        check_unique(names, origin)
-    present = f"positions 0 to {count - 1}" if names is None else listing(map(repr, names))
-    if count == 0:
-        raise InputError(f"{origin} has no columns. A point needs at least one coordinate.")
-    if columns is None:
-        return list(range(count))
+def _coordinates(columns: Columns, names: Sequence[str] | None, count: int, origin: str) -> list[int]:
     if isinstance(columns, str | int | np.integer):
         raise InputError(f"columns={columns!r} must be a list. Pass columns=[{columns!r}].")
-    chosen = [_position(column, names, count, origin, present) for column in columns]
+    chosen = [_position(column, names, count, origin, "columns") for column in columns]
     if not chosen:
-        raise InputError(f"columns= is empty. Pass at least one of the columns of {origin}: {present}.")
+        raise InputError(f"columns= is empty. Pass at least one of the columns of {origin}: {_present(names, count)}.")
     if len(set(chosen)) < len(chosen):
         twice = [repr(columns[i]) for i, position in enumerate(chosen) if position in chosen[:i]]
         raise InputError(f"columns= selects {listing(twice)} more than once. Name each column once.")
     return chosen
 
 
-def _position(column: object, names: Sequence[str] | None, count: int, origin: str, present: str) -> int:
+def _present(names: Sequence[str] | None, count: int) -> str:
+    return f"positions 0 to {count - 1}" if names is None else listing(map(repr, names))
+
+
+def _position(column: object, names: Sequence[str] | None, count: int, origin: str, argument: str) -> int:
+    present = _present(names, count)
     if isinstance(column, int | np.integer) and not isinstance(column, bool):
         if not 0 <= column < count:
             raise InputError(f"{origin} has no column at position {column}; there are {count}: {present}.")
         return int(column)
     if not isinstance(column, str):
-        raise InputError(f"columns= holds {column!r}. Pass names or positions (integers from 0) among: {present}.")
+        wanted = "names or positions (integers from 0)" if argument == "columns" else "a name or a position"
+        raise InputError(f"{argument}= holds {column!r}. Pass {wanted} among: {present}.")
     if names is None:
         raise InputError(f"{origin} has no column names, so {column!r} selects nothing. Pass {present}.")
     if column not in names:
-        raise InputError(f"{origin} has no column {column!r}; its columns are {present}. Pass columns= with these.")
+        raise InputError(f"{origin} has no column {column!r}; its columns are {present}. Pass {argument}= with these.")
     return list(names).index(column)
 
 

@@ -8,31 +8,38 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.sources.arrow import TILE_ROWS, layout_of
-from sfumato.sources.base import Block, Source, readable
-from sfumato.sources.selection import Columns
+from sfumato.sources.base import Source, readable
+from sfumato.sources.keys import canonical, check_key_dtype
+from sfumato.sources.selection import Selection
 
 
-def open_pandas(frame: Any, columns: Columns | None) -> Source:
+def open_pandas(frame: Any, selection: Selection) -> Source:
     """Source over a pandas data frame, converted one piece at a time."""
     origin = "the data frame"
     names = [str(name) for name in frame.columns]
     schema = pa.schema([(name, _pandas_type(frame.iloc[:0, position])) for position, name in enumerate(names)])
-    layout = layout_of(schema, columns, origin)
-    positions = [schema.get_field_index(name) for name in layout.columns]
+    layout = layout_of(schema, selection, origin)
+    if layout.key is not None:
+        check_key_dtype(frame.dtypes.iloc[schema.get_field_index(layout.key)], f"{origin}: column {layout.key!r}")
 
     def record_batches() -> Iterator[pa.RecordBatch]:
         for start in range(0, len(frame), TILE_ROWS):
             piece = frame.iloc[start : start + TILE_ROWS]
-            used = [pa.array(piece.iloc[:, position], from_pandas=True) for position in positions]
+            columns = {name: piece.iloc[:, schema.get_field_index(name)] for name in layout.used}
+            used = [ids_of(column) if name == layout.key else _numbers(column) for name, column in columns.items()]
             # A column backed by Arrow may come in several chunks, which a table aligns.
-            yield from pa.Table.from_arrays(used, names=list(layout.columns)).to_batches()
+            yield from pa.Table.from_arrays(used, names=layout.used).to_batches()
 
-    return Source(
-        dimension=layout.dimension,
-        column_names=layout.names,
-        read=lambda rows: layout.blocks(record_batches(), rows),
-        expected_rows=len(frame),
-    )
+    return layout.source(record_batches, expected_rows=len(frame))
+
+
+def _numbers(column: Any) -> pa.Array | pa.ChunkedArray:
+    return pa.array(column, from_pandas=True)
+
+
+def ids_of(column: Any) -> pa.Array | pa.ChunkedArray:
+    """Take ids of any kind from a pandas column; objects one by one, for Arrow refuses a mix of numbers and text."""
+    return pa.array(map(canonical, column), pa.large_binary()) if column.dtype.kind == "O" else _numbers(column)
 
 
 def _pandas_type(no_rows: Any) -> pa.DataType:
@@ -43,44 +50,38 @@ def _pandas_type(no_rows: Any) -> pa.DataType:
         return pa.null()
 
 
-def open_stream(data: Any, columns: Columns | None) -> Source:
+def open_stream(data: Any, selection: Selection) -> Source:
     """Source over an Arrow table, record batch or reader, or any frame with `__arrow_c_stream__`."""
     origin = "the table"
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     with readable(origin):
         reader = _reader(data)
-    layout = layout_of(reader.schema, columns, origin)
+    layout = layout_of(reader.schema, selection, origin)
     # A table knows its length and can be streamed again; a reader does not, and is used up.
     repeatable = hasattr(data, "__len__")
 
-    def read(rows: int) -> Iterator[Block]:
+    def record_batches() -> Iterator[pa.RecordBatch]:
         with readable(origin):
-            yield from layout.blocks(_reader(data) if repeatable else reader, rows)
+            yield from _reader(data) if repeatable else reader
 
-    return Source(
-        dimension=layout.dimension,
-        column_names=layout.names,
-        read=read,
-        repeatable=repeatable,
-        expected_rows=len(data) if repeatable else None,
-    )
+    return layout.source(record_batches, repeatable=repeatable, expected_rows=len(data) if repeatable else None)
 
 
 def _reader(data: Any) -> pa.RecordBatchReader:
     return data if isinstance(data, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(data)
 
 
-def open_dataset(dataset: Any, columns: Columns | None) -> Source:
+def open_dataset(dataset: Any, selection: Selection) -> Source:
     """Source over a pyarrow data set, with the least reading ahead, so that memory stays bounded."""
     origin = "the data set"
-    layout = layout_of(dataset.schema, columns, origin)
+    layout = layout_of(dataset.schema, selection, origin)
 
-    def read(rows: int) -> Iterator[Block]:
+    def record_batches() -> Iterator[pa.RecordBatch]:
         with readable(origin):
             scanner = dataset.scanner(
-                columns=list(layout.columns), batch_size=TILE_ROWS, batch_readahead=1, fragment_readahead=1
+                columns=layout.used, batch_size=TILE_ROWS, batch_readahead=1, fragment_readahead=1
             )
-            yield from layout.blocks(scanner.to_batches(), rows)
+            yield from scanner.to_batches()
 
-    return Source(dimension=layout.dimension, column_names=layout.names, read=read)
+    return layout.source(record_batches)

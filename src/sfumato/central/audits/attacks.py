@@ -48,7 +48,7 @@ def run(mechanism: Mechanism, rows: Floats, runs: int, bits: SecureBits) -> Outp
 
 
 def noisy_counts(mechanism: Mechanism, rows: Floats, runs: int, bits: SecureBits) -> Integers | None:
-    """Counts of many runs, not raised to 1 as for publication: the attacker sees more than a release shows."""
+    """Draw the counts of many runs, not raised to 1 as for publication: the attacker sees more than a release shows."""
     law = mechanism.count_law
     return None if law is None else len(rows) + law.sample(bits, runs)
 
@@ -190,3 +190,10 @@ def scan(quantizer: Quantizer) -> Floats:
     """Rows that cover a box of one column."""
     (low,), (high,) = quantizer.box.lower, quantizer.box.upper
     return np.linspace(low, high, 20_001)[:, None]
+
+
+def sizes(mechanism: Mechanism) -> str:
+    """Say how many features a mechanism has, for names of cases."""
+    quantizer = mechanism.quantizer
+    groups = f" in {quantizer.groups} groups" if isinstance(quantizer, ShardedFourier) and quantizer.groups > 1 else ""
+    return f"{quantizer.terms} feature{'s' if quantizer.terms > 1 else ''}{groups}"

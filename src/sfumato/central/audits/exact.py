@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 from scipy.special import logsumexp
 
-from sfumato.central.audits.attacks import features, possible_sums, scan
+from sfumato.central.audits.attacks import features, possible_sums, scan, sizes
 from sfumato.central.fourier_gaussian import calibrate
 from sfumato.central.mechanism import Mechanism
 from sfumato.errors import InputError
@@ -58,9 +58,7 @@ def exact_case(mechanism: Mechanism, reach: int) -> ExactCase:
     care where the other records' sums are.
     """
     guarantee = mechanism.guarantee
-    quantizer = mechanism.quantizer
-    groups = f" in {quantizer.groups} groups" if isinstance(quantizer, ShardedFourier) and quantizer.groups > 1 else ""
-    name = f"exact, radius {quantizer.bound.largest}, {quantizer.terms} features{groups}, {guarantee.neighbours}"
+    name = f"exact, radius {mechanism.quantizer.bound.largest}, {sizes(mechanism)}, {guarantee.neighbours}"
     claim = EpsilonClaim(float(guarantee.epsilon), guarantee.delta)
     return ExactCase(name, claim, lambda: _log_laws(mechanism, reach))
 

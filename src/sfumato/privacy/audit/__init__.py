@@ -18,6 +18,7 @@ from sfumato.privacy.audit.cases import (
     ExactCase,
     MuClaim,
     audit,
+    load_library,
     register_audit,
     registered,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "epsilon_lower_bound",
     "exact_delta",
     "exact_epsilon",
+    "load_library",
     "log_weights",
     "mu_lower_bound",
     "register_audit",

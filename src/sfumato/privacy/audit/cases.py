@@ -7,9 +7,11 @@ names in `AUDITS`; a mechanism without an entry fails the tests.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from importlib import import_module
 from typing import Any
 
 from numpy.typing import NDArray
@@ -171,6 +173,18 @@ class AuditResult:
         """The result in one word."""
         return "holds" if self.holds else "BROKEN"
 
+    def to_document(self) -> dict[str, Any]:
+        """Return the result as JSON values; an infinite loss is None."""
+        return {
+            "case": self.name,
+            "claim": asdict(self.claim),
+            "lower_bound": self.lower_bound if math.isfinite(self.lower_bound) else None,
+            "samples": self.samples,
+            "seconds": self.seconds,
+            "exact": self.exact,
+            "verdict": self.verdict,
+        }
+
 
 def audit(
     case: Case, trials: int = TRIALS, *, bits: SecureBits | None = None, confidence: float = CONFIDENCE
@@ -202,6 +216,8 @@ def audit(
 
 
 AUDITS: dict[str, Callable[[], Sequence[Case]]] = {}
+# Where the library's own mechanisms register their cases.
+LIBRARY = ("sfumato.central.audits", "sfumato.bandwidth.audits")
 
 
 def register_audit(name: str, cases: Callable[[], Sequence[Case]]) -> None:
@@ -217,6 +233,19 @@ def register_audit(name: str, cases: Callable[[], Sequence[Case]]) -> None:
     if name in AUDITS:
         raise InputError(f"{name!r} has an audit already; a mechanism's cases are registered once")
     AUDITS[name] = cases
+
+
+def load_library() -> None:
+    """Register the cases of all mechanisms of the library, which needs the whole of it in memory.
+
+    Examples
+    --------
+    >>> load_library()
+    >>> "count" in AUDITS
+    True
+    """
+    for module in LIBRARY:
+        import_module(module)
 
 
 def registered(names: Iterable[str] = ()) -> Iterator[tuple[str, Case]]:

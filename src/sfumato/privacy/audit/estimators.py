@@ -215,9 +215,9 @@ def _thresholds(values: Floats) -> Floats:
     last = distinct.size - 1
     if last < MOST_THRESHOLDS:
         return distinct
-    tail = np.geomspace(1, last, MOST_THRESHOLDS // 4).astype(np.int64)
-    middle = np.linspace(0, last, MOST_THRESHOLDS // 2).astype(np.int64)
-    return np.asarray(distinct[np.unique(np.concatenate([tail - 1, middle, last - tail + 1]))])
+    tail = np.geomspace(1, last, MOST_THRESHOLDS // 4).astype(np.int64) - 1
+    ranks = np.concatenate([tail, np.linspace(0, last, MOST_THRESHOLDS // 4).astype(np.int64)])
+    return np.asarray(distinct[np.unique([ranks, last - ranks])])
 
 
 def _count(values: Floats, thresholds: Floats, direction: int) -> _Counts:

@@ -6,9 +6,9 @@ question round, and `draw` shows predicted error against epsilon. docs/plan.md e
 
 from __future__ import annotations
 
-from sfumato.plan.comparison import CONSTANT, Row
-from sfumato.plan.drawing import draw
-from sfumato.plan.inverse import epsilon_for, n_for
-from sfumato.plan.planning import Plan, plan
+from sfumato.planning.choosing import Plan, plan
+from sfumato.planning.comparison import CONSTANT, Row
+from sfumato.planning.drawing import draw
+from sfumato.planning.inverse import epsilon_for, n_for
 
 __all__ = ["CONSTANT", "Plan", "Row", "draw", "epsilon_for", "n_for", "plan"]

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
 from sfumato.errors import InputError
-from sfumato.plan.planning import Plan, plan, planned
+from sfumato.planning.choosing import Plan, plan
 from sfumato.privacy.rational import LARGEST_EPSILON
 
 SMALLEST_EPSILON = 1e-9
 EPSILON_DIGITS = 4
-MOST_RECORDS = 10**13
-PRECISION = 1e-5
+MOST_RECORDS = 1e13
+STEP, PRECISION = 1.25, 1e-5
 
 
 def epsilon_for(error: float, *, n_hint: int, **facts: Any) -> Fraction:
@@ -46,15 +45,13 @@ def epsilon_for(error: float, *, n_hint: int, **facts: Any) -> Fraction:
     Fraction(8827, 100000)
     """
     _check(error)
-    request = plan(n_hint=n_hint, epsilon=LARGEST_EPSILON, **facts).request
 
     def at(epsilon: float) -> Plan:
-        return planned(replace(request, epsilon=_rounded_up(epsilon)))
+        return plan(n_hint=n_hint, epsilon=_rounded_up(epsilon), **facts)
 
-    found = _least(at, error, SMALLEST_EPSILON, float(LARGEST_EPSILON), f"with {n_hint} records; pass more n_hint")
-    step = 1 + 10.0**-EPSILON_DIGITS
-    while at(found).error > error:  # whole numbers of features make the prediction a little uneven
-        found *= step
+    found = _least(at, error, SMALLEST_EPSILON, float(LARGEST_EPSILON), f"with {n_hint} records; pass a larger n_hint=")
+    while _error(at, found) > error:  # whole numbers of features make the prediction a little uneven
+        found *= 1 + 10.0**-EPSILON_DIGITS
     return _rounded_up(found)
 
 
@@ -85,30 +82,44 @@ def n_for(error: float, *, epsilon: Any, **facts: Any) -> int:
     88383
     """
     _check(error)
-    request = plan(n_hint=MOST_RECORDS, epsilon=epsilon, **facts).request
 
     def at(n: float) -> Plan:
-        return planned(replace(request, n=math.ceil(n)))
+        return plan(n_hint=math.ceil(n), epsilon=epsilon, **facts)
 
-    found = math.ceil(_least(at, error, 1.0, float(MOST_RECORDS), "at this epsilon; pass a larger epsilon"))
-    while at(found).error > error:
+    found = math.ceil(_least(at, error, 1.0, MOST_RECORDS, "at this epsilon; pass a larger epsilon="))
+    while _error(at, found) > error:
         found += max(1, math.floor(found * PRECISION))
     return found
 
 
 def _least(at: Callable[[float], Plan], error: float, low: float, high: float, remedy: str) -> float:
-    """Bisect, on a logarithmic scale, for the least value whose plan reaches the error."""
-    reached = at(high)
-    if reached.error > error:
-        sizes = ", ".join(f"{name} {value}" for name, value in reached.chosen.sizes.items())
-        raise InputError(
-            f"an error of {error:g} cannot be reached {remedy}, or options= with more features: with {sizes} it is "
-            f"{reached.error:.2g} at best"
-        )
-    while high > low * (1 + PRECISION):
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if at(middle).error <= error else (middle, high)
-    return high
+    """Raise a value step by step until its plan reaches the error, then bisect on a logarithmic scale.
+
+    Steps are small because more is not always better: under a budget for work, more records have fewer features.
+    """
+    value, best = low, math.inf
+    while (reached := _error(at, value)) > error:
+        best = min(best, reached)
+        if value == high:
+            if best == math.inf:
+                at(high)  # raises what stands against any plan
+            raise InputError(
+                f"an error of {error:g} cannot be reached {remedy} or options= with more features; it is {best:.2g} "
+                "at best"
+            )
+        low, value = value, min(STEP * value, high)
+    while value > low * (1 + PRECISION):
+        middle = math.sqrt(low * value)
+        low, value = (low, middle) if _error(at, middle) <= error else (middle, value)
+    return value
+
+
+def _error(at: Callable[[float], Plan], value: float) -> float:
+    """Predicted error, infinite where nothing can be planned."""
+    try:
+        return at(value).error
+    except InputError:
+        return math.inf
 
 
 def _rounded_up(epsilon: float) -> Fraction:

@@ -11,8 +11,8 @@ import numpy as np
 
 from sfumato.central.registry import METHODS
 from sfumato.errors import InputError
-from sfumato.plan.comparison import Row, compare
-from sfumato.plan.planning import Plan
+from sfumato.planning.choosing import Plan
+from sfumato.planning.comparison import Row, compare
 from sfumato.privacy.rational import LARGEST_EPSILON
 from sfumato.storage import AtomicFile
 

@@ -6,6 +6,7 @@ import io
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 from rich.console import Console, Group
@@ -17,7 +18,7 @@ from sfumato.central.request import Request
 from sfumato.errors import InputError
 from sfumato.kde import PrivateKDE
 from sfumato.kernels import Kernel
-from sfumato.plan.comparison import Row, compare, constant_row
+from sfumato.planning.comparison import Row, compare, constant_row
 from sfumato.privacy.guarantee import amount_text
 from sfumato.quantizers.box import Box
 
@@ -80,6 +81,7 @@ class Plan:
             "bounds": request.bounds,
             "neighbours": request.neighbours,
             "n_hint": request.n,
+            "unit": request.unit,
             "options": dict(self.chosen.options),
         }
         return PrivateKDE(request.kernel, **planned | arguments)
@@ -94,6 +96,7 @@ class Plan:
             "epsilon": str(request.epsilon),
             "delta": request.delta,
             "neighbours": request.neighbours,
+            "unit": request.unit,
             "density": request.options.get("density"),
             "chosen": self.method,
             "useful": self.useful,
@@ -102,13 +105,13 @@ class Plan:
         }
 
     def table(self) -> Table:
-        """Return the comparison for a terminal."""
-        table = Table("method", box=None, pad_edge=False)
+        """Return the methods that apply, and the constant answer, for a terminal."""
+        table = Table(box=None, pad_edge=False)
+        table.add_column("method", no_wrap=True)
         for heading in ("error", "between", "file", "work", "a query"):
             table.add_column(heading, justify="right", no_wrap=True)
-        table.add_column("sizes, or why not", overflow="fold")
-        applicable = [row for row in self.rows if row.applies]
-        for row in (*applicable, self.constant, *(row for row in self.rows if not row.applies)):
+        table.add_column("sizes")
+        for row in (*(row for row in self.rows if row.applies), self.constant):
             table.add_row(*_cells(row), style="bold" if row is self.chosen else "")
         return table
 
@@ -117,7 +120,8 @@ class Plan:
         request, options = self.request, self.request.options
         known = "density" in options
         between = "" if known else "; between: its limits over every P"
-        lines = [
+        lines = [f"{row.method} does not apply: {row.reason}" for row in self.rows if not row.applies]
+        lines += [
             f"P = {request.density:g} ({'given' if known else 'typical; pass the density where it is public'})",
             f"error: root mean square of one answer{between}; file: bytes at most; work, a query: multiplications.",
         ]
@@ -139,7 +143,7 @@ class Plan:
         """Say what was planned for, in one line."""
         request = self.request
         delta = f", delta = {request.delta:g}" if request.delta else ""
-        budget = f"epsilon = {amount_text(request.epsilon)}{delta}, {request.neighbours}"
+        budget = f"epsilon = {amount_text(request.epsilon)}{delta}, {request.neighbours} one {request.unit}"
         return f"n = {request.n}, {request.dimension} columns, {request.kernel!r}, {budget}"
 
     def __rich__(self) -> Group:
@@ -152,13 +156,11 @@ class Plan:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    if row.error is None or row.interval is None:
-        return (row.method, *5 * ("-",), row.reason or "")
-    low, high = row.interval
+    low, high = row.interval or (0.0, 0.0)
     between = "-" if low == high else f"{low:.2g} to {high:.2g}"
     sizes = ", ".join(f"{name} {value}" for name, value in row.sizes.items())
     costs = f"{row.file_size or 0:,}", f"{row.work or 0.0:.2g}", f"{row.query_work or 0.0:.2g}"
-    return row.method, f"{row.error:.3g}", between, *costs, sizes or row.summary
+    return row.method, f"{row.error or 0.0:.3g}", between, *costs, sizes
 
 
 def plan(
@@ -171,6 +173,7 @@ def plan(
     delta: float = 0.0,
     neighbours: str = "add-remove",
     bounds: Any = None,
+    unit: str = "record",
     options: Mapping[str, Any] | None = None,
     density: float | None = None,
     work: float | None = None,
@@ -186,7 +189,7 @@ def plan(
     ----------
     n_hint, dimension : int
         Public guess of the number of records, and the number of columns.
-    epsilon, kernel, bandwidth, delta, neighbours, bounds, options
+    epsilon, kernel, bandwidth, delta, neighbours, bounds, unit, options
         As in `PrivateKDE`. An option that only some methods know leaves the others out.
     density : float, optional
         P, the mean kernel value between two records, if it is public: sizes are chosen for it, and the prediction is a
@@ -228,6 +231,7 @@ def plan(
         bounds=bounds,
         neighbours=neighbours,
         n_hint=n_hint,
+        unit=unit,
         options={**(options or {}), **given, **promise},
         feature_seed=0,
     )
@@ -239,19 +243,15 @@ def plan(
         work_per_query=_budget("query_work", query_work),
         file_size=_budget("file_size", file_size),
     )
-    return planned(replace(request, limits=limits))
-
-
-def planned(request: Request) -> Plan:
-    """Make the plan of a request."""
+    request = replace(request, limits=limits)
     return Plan(request, compare(request), constant_row(request))
 
 
 def checked_dimension(dimension: Any) -> int:
     """Return the number of columns, which must be a positive whole number."""
-    if isinstance(dimension, bool) or not isinstance(dimension, int) or dimension < 1:
+    if isinstance(dimension, bool) or not isinstance(dimension, Integral) or dimension < 1:
         raise InputError(f"dimension must be a positive whole number, got {dimension!r}")
-    return dimension
+    return int(dimension)
 
 
 def _budget(name: str, value: float | None) -> float:

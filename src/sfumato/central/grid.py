@@ -1,0 +1,290 @@
+"""`grid`: tensor B-splines on a grid over public bounds with Laplace noise, the default in few dimensions.
+
+A histogram whose cells overlap smoothly (`quantizers.grid`, where integers, weights and buckets are explained).
+
+Guarantee. One record's integers are non-negative and sum to exactly s, at any degree, in nodes and in buckets alike;
+f records differ between neighbours (add/remove 1, replace 2, times the records of a user), so l1 <= f s. Discrete
+Laplace noise of rate e_f / (f s) on every sum multiplies the probability of any output by at most exp(e_f); the count
+at e_c composes to epsilon. Nodes that no record touches get the same noise as all others.
+
+Error of one answer, P the mean kernel value: MSE = 2 G (f / (e_f n))^2 + (BIAS_SHARE rho P)^2 + (P sd(count) / n)^2
+with G the product over the columns of the mean of |g_j(y)|^2 for y in the bounds, and rho the misfit of f(x).g(y)
+relative to the kernel. A finer spacing means more noise (G grows like 1/h for each column) and less misfit (it falls
+like h^4 for cubic splines); the spacing is the one of a short list with the least predicted error, which needs public
+facts only. B buckets add G C / B, with C the sum over nodes of the squared shares of records, taken as P over the sum
+of g, which is the number of nodes in reach of the kernel (records spread evenly over them).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from sfumato.central.limits import INTEGER_BYTES, header_size
+from sfumato.central.mechanism import Mechanism
+from sfumato.central.method import Method, Prediction
+from sfumato.central.request import Request
+from sfumato.errors import InputError
+from sfumato.kernels import ShiftInvariantKernel
+from sfumato.privacy.noise import DiscreteLaplace
+from sfumato.quantizers import Box, GridQuantizer
+from sfumato.quantizers.grid import MOST_BUCKETS, MOST_WIDE, NARROW, SPACINGS, unit_of
+from sfumato.quantizers.splines import DEGREES, Axis, DualSolver, table_error
+
+NAME = "grid"
+OPTIONS = ("spacing", "degree", "buckets")
+SPACING_LIST = (0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8)
+DEGREE = 3
+# One node for a column is cheap in noise but coarse: both the usual limit and a strict one are tried.
+NARROW_LIST = (NARROW, 0.1)
+MOST_SUMS = 1 << 22
+FEWEST_BUCKETS = 1 << 8
+MOST_QUERY_WORK = 1 << 22
+WORK_PER_NODE = 80  # multiplications for the dual weight of one node of one axis
+# Part of the misfit that remains in an answer: near 0 for smooth densities, up to 1 for records that share few values.
+BIAS_SHARE = 0.2
+# The spacing is chosen as if the misfit remained twice over: unlike noise it cannot be seen in a release, so it should
+# stay below the noise even for records that share few values and are twice as dense as expected.
+CAUTION = 2.0
+SAMPLED_NODES = 1 << 16
+GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a plan needs to know of one axis: typical values of `splines.Dual` over the bounds, and window nodes."""
+
+    squares: float
+    sum: float
+    residual: float
+    steepness: float
+    window_nodes: int
+
+
+@lru_cache(maxsize=4096)
+def figures(kernel: ShiftInvariantKernel, axis: Axis, extent: float) -> Figures:
+    """Measure the dual weights at places spread evenly, over the range and in the cells: 0 to `extent` bandwidths."""
+    solver = DualSolver(kernel.column_profile, axis)
+    queries = min(max(SAMPLED_NODES // solver.window, 8), 96)
+    dual = solver.at(extent * np.modf(GOLDEN_RATIO * np.arange(queries))[0])
+    return Figures(
+        squares=float(dual.squares.mean()),
+        sum=float(dual.weights.sum(axis=1).mean()),
+        residual=float(np.sqrt(np.square(dual.residual).mean())),
+        steepness=float(dual.steepness.mean()),
+        window_nodes=dual.weights.shape[1],
+    )
+
+
+@dataclass(frozen=True)
+class Design:
+    """One way to lay out the grid, with what it costs and how far it errs.
+
+    Attributes
+    ----------
+    spacing, degree, narrow, buckets
+        As in `GridQuantizer`.
+    sums : int
+        Integers of the release.
+    work_per_record, work_per_query : int
+        Multiplications.
+    squares, misfit, share : float
+        G, rho, and C / P of the module's text.
+    """
+
+    spacing: float
+    degree: int
+    narrow: float
+    buckets: int | None
+    sums: int
+    work_per_record: int
+    work_per_query: int
+    squares: float
+    misfit: float
+    share: float
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options that ask for this design."""
+        sizes: dict[str, Any] = {"spacing": self.spacing, "degree": self.degree}
+        return sizes if self.buckets is None else {**sizes, "buckets": self.buckets}
+
+    def mean_square_error(self, request: Request, density: float, bias_share: float = BIAS_SHARE) -> float:
+        """Predicted error of one answer."""
+        noise = 2 * self.squares * (request.factor / (float(request.feature_epsilon) * request.n)) ** 2
+        collisions = 0.0 if self.buckets is None else self.squares * self.share * density / self.buckets
+        return noise + (bias_share * self.misfit * density) ** 2 + collisions + request.count_error(density)
+
+
+def refuse(request: Request) -> str | None:
+    """Why this method does not apply."""
+    kernel = request.kernel
+    if request.delta:
+        return "it is a pure mechanism: pass delta=0"
+    if not isinstance(kernel, ShiftInvariantKernel) or not kernel.separable:
+        return (
+            "it needs a kernel that is a product over the columns: gaussian, laplacian, cauchy or stable-exponential, "
+            "with one bandwidth or one for each column"
+        )
+    if request.bounds is None:
+        return "it needs public bounds: pass bounds=, one (lower, upper) pair for each column"
+    try:
+        _design(request)
+    except _TooLargeError as reason:
+        return str(reason)
+    return None
+
+
+class _TooLargeError(InputError):
+    """No grid over the bounds fits the budgets."""
+
+
+def _design(request: Request) -> Design:
+    """Choose the design with the least predicted error; a function of public facts only."""
+    known = list(_designs(request))
+    fitting = [design for design in known if _fits(design, request)]
+    if not known:
+        raise _TooLargeError(
+            f"more than {MOST_WIDE} columns are wider than {NARROW} bandwidths, and a grid takes {MOST_WIDE}: pass "
+            "tighter bounds or larger bandwidths"
+        )
+    if not fitting:
+        work = min(design.work_per_query for design in known)
+        size = min(_file_size(design.sums, request) for design in known)
+        raise _TooLargeError(
+            f"a query on the smallest grid over these bounds takes {work:.2g} multiplications and its file {size} "
+            "bytes, which the budgets do not allow: pass tighter bounds or larger bandwidths"
+        )
+    return min(fitting, key=lambda design: design.mean_square_error(request, request.density, CAUTION))
+
+
+def _fits(design: Design, request: Request) -> bool:
+    limits = request.limits
+    return (
+        design.work_per_record <= limits.work_per_record
+        and design.work_per_query <= min(limits.work_per_query, MOST_QUERY_WORK)
+        and _file_size(design.sums, request) <= limits.file_size
+    )
+
+
+def _file_size(sums: int, request: Request) -> int:
+    return header_size(request.kernel, request.dimension) + INTEGER_BYTES * sums
+
+
+def _designs(request: Request) -> Iterator[Design]:
+    """All designs that the options allow."""
+    box = Box.from_bounds(request.bounds, request.dimension, request.outside)
+    spacings, degree, most = _spacings(request), _degree(request), _most_sums(request)
+    for narrow in NARROW_LIST:
+        for spacing in spacings:
+            try:
+                design = _lay_out(request, box, most, spacing, degree, narrow)
+            except InputError as error:  # a column too long for this spacing
+                if spacing == max(spacings) and narrow == NARROW:
+                    raise _TooLargeError(str(error)) from None
+                continue
+            if design is not None:
+                yield design
+
+
+def _lay_out(request: Request, box: Box, most: int, spacing: float, degree: int, narrow: float) -> Design | None:
+    """Lay out one grid of `most` sums or fewer; None if too many columns are wide."""
+    kernel = request.kernel
+    assert isinstance(kernel, ShiftInvariantKernel)
+    extents = 2 * box.half_widths / kernel.column_scales(request.dimension)
+    axes = [Axis.over(0.0, extent, 1.0, spacing, degree, narrow) for extent in extents.tolist()]
+    wide = sum(not axis.single for axis in axes)
+    if wide > MOST_WIDE:
+        return None
+    parts = [figures(kernel, axis, extent) for axis, extent in zip(axes, extents.tolist(), strict=True)]
+    rounding = table_error(degree, unit_of(wide)) if wide else 0.0
+    nodes = math.prod(axis.nodes for axis in axes)
+    buckets = None if nodes <= most else most
+    return Design(
+        spacing=spacing,
+        degree=degree,
+        narrow=narrow,
+        buckets=buckets,
+        sums=nodes if buckets is None else buckets,
+        work_per_record=(degree + 1) ** wide,
+        work_per_query=math.prod(part.window_nodes for part in parts)
+        + WORK_PER_NODE * sum(part.window_nodes for part in parts),
+        squares=math.prod(part.squares for part in parts),
+        misfit=sum(part.residual + rounding * part.steepness for part in parts),
+        share=1 / math.prod(part.sum for axis, part in zip(axes, parts, strict=True) if not axis.single),
+    )
+
+
+def _most_sums(request: Request) -> int:
+    """Most sums that are kept, a power of two: grids of more nodes are hashed into so many buckets."""
+    if "buckets" in request.options:
+        value = request.positive_option("buckets", 1)
+        if value.bit_count() != 1 or not 1 < value <= MOST_BUCKETS:
+            raise InputError(f"option buckets must be a power of two from 2 to {MOST_BUCKETS}, got {value}")
+        return value
+    room = (request.limits.file_size - header_size(request.kernel, request.dimension)) / INTEGER_BYTES
+    whole = int(min(max(room, FEWEST_BUCKETS), MOST_SUMS))
+    return 1 << (whole.bit_length() - 1)
+
+
+def _spacings(request: Request) -> tuple[float, ...]:
+    value = request.options.get("spacing")
+    if value is None:
+        return SPACING_LIST
+    if isinstance(value, bool) or not isinstance(value, int | float) or not SPACINGS[0] <= value <= SPACINGS[1]:
+        raise InputError(f"option spacing must be a number from {SPACINGS[0]} to {SPACINGS[1]}, got {value!r}")
+    return (float(value),)
+
+
+def _degree(request: Request) -> int:
+    value = request.options.get("degree", DEGREE)
+    if isinstance(value, bool) or value not in DEGREES:
+        raise InputError(f"option degree must be 0, 1, 2 or 3, got {value!r}")
+    return int(value)
+
+
+def predict(request: Request, density: float) -> Prediction:
+    """Predict error and cost."""
+    request.check_options(*OPTIONS)
+    design = _design(request)
+    return Prediction(
+        rmse=math.sqrt(design.mean_square_error(request, density)),
+        integers=design.sums,
+        file_size=_file_size(design.sums, request),
+        work_per_record=float(design.work_per_record),
+        work_per_query=float(design.work_per_query),
+        parameters=design.options,
+    )
+
+
+def build(request: Request) -> Mechanism:
+    """Choose spacing and buckets from the request."""
+    request.check_options(*OPTIONS)
+    design = _design(request)
+    assert isinstance(request.kernel, ShiftInvariantKernel)
+    quantizer = GridQuantizer(
+        kernel=request.kernel,
+        domain=Box.from_bounds(request.bounds, request.dimension, request.outside),
+        spacing=design.spacing,
+        degree=design.degree,
+        narrow=design.narrow,
+        buckets=design.buckets,
+        seed=request.feature_seed,
+    )
+    return Mechanism(
+        method=NAME,
+        kernel=request.kernel,
+        quantizer=quantizer,
+        noise=DiscreteLaplace(request.feature_epsilon / (request.factor * quantizer.bound.l1)),
+        count_law=request.count_law,
+        guarantee=request.guarantee(quantizer.box.condition()),
+        parameters={**design.options, "narrow": design.narrow, "n_hint": request.n},
+    )
+
+
+METHOD = Method(NAME, "B-splines on a grid over public bounds, Laplace noise", OPTIONS, refuse, predict, build)

@@ -1,0 +1,163 @@
+"""`pmw`: private multiplicative weights on a discretised box; releases synthetic records.
+
+Source: M. Hardt and G. Rothblum, FOCS 2010, and A. Gupta, A. Roth and J. Ullman, TCC 2012, in the offline form with the
+update of M. Hardt, K. Ligett and F. McSherry, NIPS 2012; appendix C.1 of 000_373b91ba792b499d.txt for densities as a
+function release: the query class is the kernel at every node of the grid, so that the answer to any query follows from
+the synthetic records. Corrected: the number of records is paid for, and every random step is exact.
+
+Algorithm. Synthetic records start as the published count spread evenly over the nodes. In each of T rounds the
+exponential mechanism chooses a query on which they err most, its true answer is measured with noise, and the weights
+at the nodes are multiplied by exp(k(node, query) (measured - estimated) / (2 n)). The mean over the rounds is released.
+One more round measures, in the same way, the largest error of what is released: it becomes the error bar.
+
+Guarantee. The weights are a function of what was published before, so a round is private if its two steps are. A
+record changes every answer, and so every score |answer - estimate|, by at most D = s (k s for k records of a user),
+also when it is replaced. Pure: with e_0 = e_f / (2 (T + 1)) for each of the 2 (T + 1) steps, choosing at rate e_0 /
+(2 D) and measuring with Laplace noise of rate e_0 / D are e_0-DP each (`steps`), and e_f-DP together. With delta: each
+step is r = rho / (2 (T + 1))-zCDP, by choosing at rate sqrt(8 r) / (2 D) and measuring with Gaussian noise of sigma = D
+/ sqrt(2 r); rho-zCDP in all, and rho = (sqrt(e_f + log(1 / delta)) - sqrt(log(1 / delta)))^2 gives (e_f, delta)-DP (M.
+Bun and T. Steinke, 2016). The count at e_c composes to epsilon. The weights are floating-point numbers, which only
+reuse what is public.
+
+Error: at most 2 sqrt(log N / T) + 10 T log N / (e_f n) for all queries of the class with high probability (pure; the
+source's bound), which is far above what is seen. T by default balances the two terms.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from sfumato.central.mechanism import Mechanism
+from sfumato.central.method import Method, Prediction
+from sfumato.central.published.common import dense_prediction, rounded_down
+from sfumato.central.published.gridded import NodeQueries, grid_of, published, refuse_grid, spacing_option
+from sfumato.central.published.steps import SecretSteps, Steps
+from sfumato.central.request import Request
+from sfumato.errors import InputError
+from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.noise import LARGEST_SIGMA, DiscreteGaussian, DiscreteLaplace
+from sfumato.quantizers.base import Floats, Integers
+from sfumato.release import Count
+
+NAME = "pmw"
+OPTIONS = ("rounds", "spacing")
+MOST_NODES = 2**14
+MOST_ROUNDS = 200
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What every step may use: the rate of a choice, and the law of a measurement."""
+
+    rate: Fraction
+    law: DiscreteLaplace | DiscreteGaussian
+
+
+def budget(request: Request, steps: int, sensitivity: int) -> Budget:
+    """Share the features' budget among `steps` choices and as many measurements, see the module's text."""
+    if not request.delta:
+        each = request.feature_epsilon / (2 * steps)
+        return Budget(rounded_down(each / (2 * sensitivity)), DiscreteLaplace(rounded_down(each / sensitivity)))
+    nats = -math.log(request.delta)
+    rho = (math.sqrt(float(request.feature_epsilon) + nats) - math.sqrt(nats)) ** 2 * (1 - 1e-9)
+    each_rho = rho / (2 * steps)
+    rate = Fraction(math.sqrt(8 * each_rho) / 2 * (1 - 1e-9)) / sensitivity
+    sigma = math.ceil(sensitivity / math.sqrt(2 * each_rho) * (1 + 1e-9))
+    if sigma > LARGEST_SIGMA:
+        raise InputError("so little budget for so many rounds does not fit 64-bit noise; pass fewer rounds")
+    return Budget(rounded_down(rate), DiscreteGaussian(sigma))
+
+
+@dataclass(frozen=True, eq=False)
+class MultiplicativeWeights:
+    """The algorithm, ready to run on a histogram.
+
+    Attributes
+    ----------
+    queries : NodeQueries
+        The query class.
+    rounds : int
+        T.
+    budget : Budget
+        What every step may use.
+    """
+
+    queries: NodeQueries
+    rounds: int
+    budget: Budget
+
+    def __call__(self, sums: Integers, count: Count, bits: SecureBits) -> Integers:
+        """Make the synthetic records of a histogram."""
+        answers = self.queries.answers(self.queries.histogram(sums))
+        records, error = self.learn(answers, count.value, SecretSteps(bits))
+        return published(self.queries.grid, records, error)
+
+    def learn(self, answers: Integers, count: int, steps: Steps) -> tuple[Floats, float]:
+        """Learn weights from exact answers; return their mean over the rounds and its largest measured error."""
+        weights = np.full(self.queries.grid.cells, count / self.queries.grid.cells)
+        total = np.zeros_like(weights)
+        for _ in range(self.rounds):
+            query, missed = self._look(answers, weights, steps)
+            # A step of more than all records is noise, and would only overflow.
+            weights = weights * np.exp(self.queries.values(query) * np.clip(missed / (2 * count), -1.0, 1.0))
+            weights *= count / weights.sum()
+            total += weights
+        mean = total / self.rounds
+        return mean, abs(self._look(answers, mean, steps)[1])
+
+    def _look(self, answers: Integers, weights: Floats, steps: Steps) -> tuple[int, float]:
+        """Choose a query on which the weights err, and measure by how many records' similarity."""
+        estimates = np.rint(self.queries.estimates(weights)).astype(np.int64)
+        query = steps.choose(np.abs(answers - estimates), self.budget.rate)
+        measured = steps.measure(int(answers[query]), self.budget.law)
+        return query, (measured - int(estimates[query])) / self.queries.scale
+
+
+def refuse(request: Request) -> str | None:
+    """Why this method does not apply."""
+    return refuse_grid(request)
+
+
+def _sizes(request: Request) -> tuple[NodeQueries, int, float]:
+    request.check_options(*OPTIONS)
+    spacing = spacing_option(request)
+    queries = NodeQueries(grid_of(request, spacing, MOST_NODES))
+    nats = math.log(max(2, queries.grid.cells))
+    best = (float(request.feature_epsilon) * request.n / (10 * math.sqrt(nats))) ** (2 / 3)
+    rounds = request.positive_option("rounds", min(MOST_ROUNDS, max(1, round(best))))
+    return queries, rounds, spacing
+
+
+def predict(request: Request, density: float) -> Prediction:
+    """Say the source's bound and the cost."""
+    queries, rounds, spacing = _sizes(request)
+    nodes = queries.grid.cells
+    nats = math.log(max(2, nodes))
+    error = 2 * math.sqrt(nats / rounds) + 10 * rounds * nats / (float(request.feature_epsilon) * request.n)
+    # A round looks at every node once for each column; that is shared among the records.
+    work = 1 + rounds * nodes * sum(queries.grid.nodes) / request.n
+    parameters = {"rounds": rounds, "spacing": spacing}
+    return dense_prediction(request, min(error, 1.0) ** 2, nodes + 1, work, parameters, density, query_work=nodes)
+
+
+def build(request: Request) -> Mechanism:
+    """Lay out the grid and share the budget."""
+    queries, rounds, spacing = _sizes(request)
+    share = budget(request, rounds + 1, request.records_per_user * queries.scale)
+    return Mechanism(
+        method=NAME,
+        kernel=request.kernel,
+        quantizer=queries.grid,
+        noise=share.law,
+        count_law=request.count_law,
+        guarantee=request.guarantee(queries.grid.box.condition()),
+        parameters={"rounds": rounds, "spacing": spacing, "n_hint": request.n},
+        algorithm=MultiplicativeWeights(queries, rounds, share),
+    )
+
+
+METHOD = Method(NAME, "synthetic records by multiplicative weights", OPTIONS, refuse, predict, build, baseline=True)

@@ -1,0 +1,247 @@
+"""`sfumato map`: a release as a picture, an interactive page, or a table of its cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfumato.cli.arguments import JsonOption, ReleaseArgument, parse_columns, parse_numbers
+from sfumato.cli.console import complain, facts, print_json, size_text, warn
+from sfumato.errors import InputError
+from sfumato.storage import AtomicFile
+
+if TYPE_CHECKING:
+    from sfumato.maps import Dots, Field
+    from sfumato.release import Release
+
+EXAMPLES = (
+    "[bold]Examples[/]:\n\n"
+    "sfumato map trips.sfm -o trips.html --longitude-latitude --title 'Trips in May'\n\n"
+    "sfumato map survey.sfm -o ages.svg --columns age,income --at height=170\n\n"
+    "sfumato map may.sfm --minus april.sfm -o change.png\n\n"
+    "sfumato map words.sfm -o words.html --projection tsne --public vocabulary.npy"
+)
+KINDS = (".png", ".svg", ".html", ".csv", ".geojson")
+WHAT, VIEW, OUTPUT = "What to show", "Which part", "Output"
+LAYERS = ("Exact", "Private", "Private minus exact")
+
+
+class Projection(StrEnum):
+    """Projections of public points, as flags' values."""
+
+    PCA = "pca"
+    TSNE = "tsne"
+
+
+def map_release(
+    release: ReleaseArgument,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help=f"{', '.join(KINDS)}: the ending decides.", rich_help_panel=OUTPUT
+        ),
+    ],
+    minus: Annotated[
+        Path | None,
+        typer.Option(metavar="RELEASE", help="Show the difference from this release.", rich_help_panel=WHAT),
+    ] = None,
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            metavar="POINTS",
+            help="NOT PRIVATE: exact density of these points, private density and difference side by side.",
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
+    not_private: Annotated[
+        bool,
+        typer.Option("--not-private", help="Allow --compare in a page, which travels easily.", rich_help_panel=WHAT),
+    ] = False,
+    projection: Annotated[
+        Projection | None,
+        typer.Option(help="Lay out the points of --public and colour each by its answer.", rich_help_panel=WHAT),
+    ] = None,
+    public: Annotated[
+        str | None,
+        typer.Option(metavar="POINTS", help="PUBLIC points for --projection; they are drawn.", rich_help_panel=WHAT),
+    ] = None,
+    extent: Annotated[
+        str | None,
+        typer.Option(
+            metavar="'LO,HI;LO,HI'",
+            help="The part to show, a pair for each drawn column; the release's box by default.",
+            rich_help_panel=VIEW,
+        ),
+    ] = None,
+    size: Annotated[int, typer.Option(metavar="N", help="Cells along each axis.", rich_help_panel=VIEW)] = 256,
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="One or two columns to draw, the horizontal one first.", rich_help_panel=VIEW),
+    ] = None,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Where a column that is not drawn stands.", rich_help_panel=VIEW),
+    ] = None,
+    longitude_latitude: Annotated[
+        bool,
+        typer.Option(
+            "--longitude-latitude", help="The axes are degrees: true proportions, scale bar.", rich_help_panel=VIEW
+        ),
+    ] = False,
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Title.", rich_help_panel=OUTPUT)] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.", rich_help_panel=OUTPUT)] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Draw a release: a heat map or curve with its noise shown, an interactive page, or the cells as a table.
+
+    Hatched parts may be noise alone. The guarantee stands on every picture. Maps cost no privacy: they only ask the
+    release. A page (.html) is one file that needs no network; .csv and .geojson hold value, std, lower and upper
+    (95 %) of every cell.
+    """
+    from sfumato.release import load
+
+    kind = _kind(output)
+    _check_flags(kind, minus, compare, not_private, projection, public)
+    made = load(release)
+    layers: Sequence[Field | Dots]
+    if projection is not None:
+        layers = [_projected(made, projection, str(public), title)]
+    else:
+        layers = [_field(made, minus, compare, extent, size, columns, at, title)]
+        if compare is not None:
+            layers = _compared(layers[0], made, compare)
+    content = _content(kind, layers, longitude_latitude)
+    with AtomicFile(output, overwrite=force) as file:
+        file.write(content)
+    _report(output, len(content), layers[0], as_json)
+
+
+def _kind(output: Path) -> str:
+    kind = output.suffix.lower()
+    if kind not in KINDS:
+        raise InputError(f"{str(output)!r}: a map is written as {', '.join(KINDS)}; choose one of these endings")
+    return kind
+
+
+def _check_flags(
+    kind: str,
+    minus: Path | None,
+    compare: str | None,
+    not_private: bool,
+    projection: Projection | None,
+    public: str | None,
+) -> None:
+    """Refuse what does not go together, before anything is read."""
+    if sum(flag is not None for flag in (minus, compare, projection)) > 1:
+        raise InputError("--minus, --compare and --projection exclude each other: pass one of them")
+    if (projection is None) != (public is None):
+        raise InputError("--projection and --public belong together: a projection is fitted on public points")
+    if projection is not None and kind == ".geojson":
+        raise InputError("a projection has no places on the earth: write it as .png, .svg, .html or .csv")
+    if compare is not None and kind in (".csv", ".geojson"):
+        raise InputError("--compare draws private points and is not exported; write it as .png or .svg")
+    if compare is not None and kind == ".html" and not not_private:
+        raise InputError(
+            "--compare would put the exact density of private points into a page: write a .png or .svg for your own "
+            "eyes, or pass --not-private to make a page that says so"
+        )
+
+
+def _field(
+    made: Release,
+    minus: Path | None,
+    compare: str | None,
+    extent: str | None,
+    size: int,
+    columns: str | None,
+    at: list[str] | None,
+    title: str | None,
+) -> Field:
+    from sfumato.maps import evaluate
+    from sfumato.release import load
+
+    return evaluate(
+        made,
+        minus=None if minus is None else load(minus),
+        columns=parse_columns(columns, "" if made.columns else ".npy"),
+        at=_values(at),
+        extent=None if extent is None else [parse_numbers(part, "--extent") for part in extent.split(";")],
+        size=size,
+        title=title or (None if compare is None else "Exact and private density"),
+    )
+
+
+def _values(texts: list[str] | None) -> dict[str, float]:
+    values: dict[str, float] = {}
+    for text in texts or ():
+        name, equals, number = text.rpartition("=")
+        if not name or not equals:
+            raise InputError(f"--at must be NAME=VALUE, such as age=40; got {text!r}")
+        values[name] = parse_numbers(number, f"--at {name}")[0]
+    return values
+
+
+def _projected(made: Release, projection: Projection, public: str, title: str | None) -> Dots:
+    import numpy as np
+
+    from sfumato.maps import project
+
+    batches = list(_open(public, made).batches())
+    return project(made, np.concatenate(batches or [np.empty((0, made.dimension))]), projection.value, title)
+
+
+def _compared(field: Any, made: Release, compare: str) -> Sequence[Field]:
+    from sfumato.maps import compare as compare_fields
+
+    return compare_fields(field, made, _open(compare, made))
+
+
+def _open(path: str, made: Release) -> Any:
+    """Open a file of points with the release's columns."""
+    from sfumato.sources import open_source
+
+    named = made.columns is not None and not path.lower().endswith(".npy") and ".npz" not in path
+    return open_source(path, list(made.columns or ()) if named else None)
+
+
+def _content(kind: str, layers: Sequence[Any], geographic: bool) -> bytes:
+    from sfumato.maps.export import to_csv, to_geojson
+    from sfumato.maps.figure import draw_comparison, draw_figure, encode
+    from sfumato.maps.page import page
+
+    if kind == ".csv":
+        return to_csv(layers[0])
+    if kind == ".geojson":
+        if not geographic:
+            raise InputError("GeoJSON is in degrees: pass --longitude-latitude if the columns are longitude, latitude")
+        return to_geojson(layers[0])
+    if kind == ".html":
+        return page(layers, LAYERS if len(layers) > 1 else ("",), geographic=geographic)
+    if len(layers) > 1:
+        return encode(draw_comparison(layers, LAYERS, geographic=geographic), kind)
+    return encode(draw_figure(layers[0], geographic=geographic), kind)
+
+
+def _report(output: Path, size: int, drawn: Field | Dots, as_json: bool) -> None:
+    caption = drawn.caption
+    if caption.warning:
+        warn(f"NOT PRIVATE: {caption.warning}. Do not publish this map.")
+    noise = float(drawn.below_noise.mean())
+    if as_json:
+        print_json(
+            {
+                "map": str(output),
+                "bytes": size,
+                "guarantees": list(caption.guarantees),
+                "private": not caption.warning,
+                "noise_share": noise,
+            }
+        )
+        return
+    for guarantee in caption.guarantees:
+        complain(f"guarantee: {guarantee}")
+    facts([("map", f"{output} ({size_text(size)})"), ("noise", f"{noise:.0%} of the map may be noise alone")])

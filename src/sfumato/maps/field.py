@@ -1,0 +1,204 @@
+"""A release's answers on a regular grid: what every map, page and export is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import InputError
+from sfumato.kernels import ShiftInvariantKernel
+from sfumato.maps.band import Band, simultaneous_band
+from sfumato.maps.caption import Caption
+from sfumato.maps.interval import LEVEL, deviations
+from sfumato.maps.views import Section, section
+from sfumato.quantizers.base import Floats
+from sfumato.release import Release
+
+SIZE = 256
+LARGEST_SIZE = 2048
+COARSEST = 4.0  # bandwidths per cell beyond which a map would show nothing of the density
+
+Extent = Sequence[float] | Sequence[Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One side of a grid: a named interval in data units, cut into cells.
+
+    Examples
+    --------
+    >>> Axis("age", 0.0, 100.0, 4).centres
+    array([12.5, 37.5, 62.5, 87.5])
+    """
+
+    name: str
+    lower: float
+    upper: float
+    cells: int
+
+    @property
+    def edges(self) -> Floats:
+        """Edges of the cells."""
+        return np.linspace(self.lower, self.upper, self.cells + 1)
+
+    @property
+    def centres(self) -> Floats:
+        """Middles of the cells."""
+        edges = self.edges
+        return np.asarray((edges[1:] + edges[:-1]) / 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """Answers at the centres of a grid's cells.
+
+    Attributes
+    ----------
+    axes : tuple of Axis
+        The horizontal axis, and the vertical one if there is one.
+    values, errors : ndarray
+        Answers (not clipped) and their standard errors, shape (x cells,) or (y cells, x cells).
+    section : Section
+        Which columns the axes are.
+    caption : Caption
+        What is printed beside them.
+    signed : bool
+        Whether the values are differences, which may be negative.
+    band : Band or None
+        The simultaneous band of a curve.
+    """
+
+    axes: tuple[Axis, ...]
+    values: Floats
+    errors: Floats
+    section: Section
+    caption: Caption
+    signed: bool = False
+    band: Band | None = None
+
+    @property
+    def below_noise(self) -> NDArray[np.bool_]:
+        """Where the value may be noise alone: less than two standard errors above zero (away from zero, if signed)."""
+        return np.asarray((np.abs(self.values) if self.signed else self.values) < 2 * self.errors)
+
+    def interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
+        """Lower and upper ends that hold the truth of one cell with probability `level`."""
+        reach = deviations(level) * self.errors
+        return self.values - reach, self.values + reach
+
+    @property
+    def queries(self) -> Floats:
+        """Full query points of all cells, in the order of ``values.ravel()``."""
+        return self.section.points(grid(self.axes))
+
+
+def grid(axes: Sequence[Axis]) -> Floats:
+    """Centres of the cells of any number of axes, the first axis running fastest, shape (cells, axes)."""
+    mesh = np.meshgrid(*(axis.centres for axis in reversed(axes)), indexing="ij")
+    return np.column_stack([coordinates.ravel() for coordinates in reversed(mesh)])
+
+
+def evaluate(
+    release: Release,
+    *,
+    minus: Release | None = None,
+    columns: Sequence[str | int] | None = None,
+    at: Mapping[str, float] | None = None,
+    extent: Extent | None = None,
+    size: int = SIZE,
+    title: str | None = None,
+) -> Field:
+    """Query a release on a grid.
+
+    Parameters
+    ----------
+    release : Release
+        What is drawn.
+    minus : Release, optional
+        A second release of the same columns and kernel to subtract; the noises are independent, so the variances add.
+    columns, at
+        Which columns to draw and where the others stand, see `views.section`.
+    extent : (lower, upper) or one pair per drawn column, optional
+        What to show, in data units; the release's declared box by default.
+    size : int
+        Cells along each axis.
+    title : str, optional
+        The picture's title.
+
+    Examples
+    --------
+    >>> from sfumato import PrivateKDE
+    >>> points = np.random.default_rng(0).normal(size=(2000, 2))
+    >>> release = PrivateKDE(bandwidth=1.0, epsilon=1, n_hint=2000, bounds=(-3, 3)).fit(points).release_
+    >>> evaluate(release, size=8).values.shape
+    (8, 8)
+    """
+    view = section(release, columns, at)
+    axes = resolve_axes(release, view, extent, size)
+    releases = (release,) if minus is None else (release, _comparable(release, minus))
+    points = view.points(grid(axes))
+    values, errors = release.query(points, return_std=True)
+    if minus is not None:
+        others, their_errors = minus.query(points, return_std=True)
+        values, errors = values - others, np.hypot(errors, their_errors)
+    shape = tuple(axis.cells for axis in reversed(axes))
+    return Field(
+        axes=axes,
+        values=values.reshape(shape),
+        errors=errors.reshape(shape),
+        section=view,
+        caption=Caption.of(releases, title, str(view)),
+        signed=minus is not None,
+        band=simultaneous_band(releases, points, errors) if len(axes) == 1 else None,
+    )
+
+
+def resolve_axes(release: Release, view: Section, extent: Extent | None, size: int) -> tuple[Axis, ...]:
+    """Find what to show: the given extent, or the declared box where that is not far too wide to see anything."""
+    if isinstance(size, bool) or not isinstance(size, int) or not 2 <= size <= LARGEST_SIZE:
+        raise InputError(
+            f"size, the cells along an axis, must be a whole number from 2 to {LARGEST_SIZE}; got {size!r}"
+        )
+    pairs = _declared(release, view, size) if extent is None else _given(extent, len(view.shown))
+    return tuple(Axis(view.names[index], low, high, size) for index, (low, high) in zip(view.shown, pairs, strict=True))
+
+
+def _declared(release: Release, view: Section, size: int) -> list[tuple[float, float]]:
+    box = release.quantizer.box
+    pairs = [(box.lower[index], box.upper[index]) for index in view.shown]
+    if isinstance(release.kernel, ShiftInvariantKernel):
+        lengths = release.kernel.column_scales(release.dimension)
+        for index, (low, high) in zip(view.shown, pairs, strict=True):
+            if high - low > COARSEST * size * lengths[index]:
+                raise InputError(
+                    f"the release's box is {(high - low) / lengths[index]:.3g} bandwidths wide in the column "
+                    f"{view.names[index]!r}, too wide for a map of {size} cells (it was probably made without bounds): "
+                    "pass extent=, the part to show, as one (lower, upper) pair per column"
+                )
+    return pairs
+
+
+def _given(extent: Extent, count: int) -> list[tuple[float, float]]:
+    try:
+        table = np.asarray(extent, dtype=np.float64)
+    except (TypeError, ValueError):
+        table = np.empty(0)
+    if table.shape == (2,):
+        table = np.tile(table, (count, 1))
+    if table.shape != (count, 2):
+        raise InputError(f"extent must be one (lower, upper) pair, or one for each of the {count} drawn columns")
+    if not (np.isfinite(table).all() and (table[:, 0] < table[:, 1]).all()):
+        raise InputError(f"extent must be finite with lower < upper, got {table.tolist()}")
+    return [(float(low), float(high)) for low, high in table]
+
+
+def _comparable(release: Release, other: Release) -> Release:
+    """Refuse a difference that means nothing."""
+    if other.dimension != release.dimension or dict(other.kernel_document) != dict(release.kernel_document):
+        raise InputError("a difference needs two releases of the same columns, kernel and bandwidth")
+    if None not in (release.columns, other.columns) and release.columns != other.columns:
+        raise InputError(f"a difference needs the same columns, got {release.columns} and {other.columns}")
+    return other

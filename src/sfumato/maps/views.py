@@ -1,0 +1,198 @@
+"""Views of many-dimensional releases: a section along chosen columns, or public points laid out by a projection.
+
+A section shows one or two columns while the others stand at given values. A projection lays public points out in the
+plane by PCA or t-SNE, fitted on those points alone, and colours each by the release's answer there. Both are queries
+of a release: they cost no privacy, and the private points are not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import InputError
+from sfumato.maps.caption import Caption
+from sfumato.maps.interval import LEVEL, deviations
+from sfumato.quantizers.base import Floats
+from sfumato.release import Release
+
+PROJECTIONS = ("pca", "tsne")
+MOST_TSNE_POINTS = 10_000
+TSNE_SEED = 0
+
+
+def column_names(release: Release) -> tuple[str, ...]:
+    """Names of a release's columns; x0, x1, ... where it has none."""
+    return release.columns or tuple(f"x{index}" for index in range(release.dimension))
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """Which columns are drawn, and where the others stand.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of all columns.
+    shown : tuple of int
+        Positions of the drawn columns.
+    fixed : ndarray
+        A value for every column; those of the drawn ones are not used.
+    """
+
+    names: tuple[str, ...]
+    shown: tuple[int, ...]
+    fixed: Floats
+
+    def points(self, drawn: Floats) -> Floats:
+        """Return queries whose drawn columns are `drawn`, shape (points, len(shown))."""
+        queries = np.tile(self.fixed, (len(drawn), 1))
+        queries[:, self.shown] = drawn
+        return queries
+
+    def __str__(self) -> str:
+        rest = [index for index in range(len(self.names)) if index not in self.shown]
+        values = ", ".join(f"{self.names[index]} = {self.fixed[index]:g}" for index in rest)
+        return f"at {values}" if values else ""
+
+
+def section(
+    release: Release, columns: Sequence[str | int] | None = None, at: Mapping[str, float] | None = None
+) -> Section:
+    """Choose the columns to draw.
+
+    Parameters
+    ----------
+    release : Release
+        What is drawn.
+    columns : one or two names or positions, optional
+        The drawn columns, horizontal first; all columns of a release of one or two.
+    at : mapping, optional
+        A value for every other column.
+    """
+    names, at = column_names(release), dict(at or {})
+    if columns is None and release.dimension > 2:
+        raise InputError(
+            f"a map has one or two columns and the release has {release.dimension} ({', '.join(names)}): pass columns= "
+            "with the two to draw, and at= with a value for each of the others"
+        )
+    shown = tuple(range(release.dimension)) if columns is None else tuple(_position(name, names) for name in columns)
+    if not 1 <= len(shown) <= 2 or len(set(shown)) < len(shown):
+        raise InputError(f"a map draws one or two different columns; columns= names {len(shown)}")
+    fixed = np.zeros(release.dimension)
+    for index, name in enumerate(names):
+        if index in shown:
+            continue
+        if name not in at:
+            raise InputError(
+                f"the column {name!r} is not drawn and has no value: pass at= with one, such as {name} = 0"
+            )
+        fixed[index] = _finite(name, at.pop(name))
+    if at:
+        raise InputError(f"at= gives values to columns that are not drawn; {next(iter(at))!r} is not one of them")
+    return Section(names, shown, fixed)
+
+
+def _position(column: str | int, names: tuple[str, ...]) -> int:
+    if isinstance(column, int) and 0 <= column < len(names):
+        return column
+    if column in names:
+        return names.index(str(column))
+    raise InputError(f"the release has no column {column!r}; it has {', '.join(names)}")
+
+
+def _finite(name: str, value: Any) -> float:
+    number = float(value)
+    if not np.isfinite(number):
+        raise InputError(f"the value of {name!r} must be a finite number, got {value!r}")
+    return number
+
+
+@dataclass(frozen=True, eq=False)
+class Dots:
+    """Public points in the plane, each with the release's answer there.
+
+    Attributes
+    ----------
+    axes : tuple of str
+        What the two directions are.
+    places : ndarray, shape (points, 2)
+        Where each point is drawn.
+    values, errors : ndarray
+        Answers and their standard errors.
+    caption : Caption
+        What is printed beside the picture.
+    """
+
+    axes: tuple[str, str]
+    places: Floats
+    values: Floats
+    errors: Floats
+    caption: Caption
+
+    @property
+    def below_noise(self) -> NDArray[np.bool_]:
+        """Which answers may be noise alone: less than two standard errors above zero."""
+        return np.asarray(self.values < 2 * self.errors)
+
+    def interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
+        """Lower and upper ends that hold the truth of one point with probability `level`."""
+        reach = deviations(level) * self.errors
+        return self.values - reach, self.values + reach
+
+
+def project(release: Release, points: Any, projection: str = "pca", title: str | None = None) -> Dots:
+    """Lay out PUBLIC points by PCA or t-SNE and query the release at each.
+
+    Parameters
+    ----------
+    release : Release
+        What is drawn.
+    points : array-like, shape (points, dimension)
+        Public points: they are drawn, and the projection is fitted on them.
+    projection : {"pca", "tsne"}
+        A linear projection, or an embedding that keeps neighbours together (distances in it mean little).
+    title : str, optional
+        The picture's title.
+
+    Examples
+    --------
+    >>> from sfumato import PrivateKDE
+    >>> points = np.random.default_rng(0).normal(size=(500, 5))
+    >>> release = PrivateKDE(bandwidth=2.0, epsilon=1, n_hint=500).fit(points).release_
+    >>> project(release, np.random.default_rng(1).normal(size=(100, 5))).places.shape
+    (100, 2)
+    """
+    table = np.asarray(points, dtype=np.float64)
+    if table.ndim != 2 or table.shape[1] != release.dimension:
+        raise InputError(f"public points must have the release's {release.dimension} columns, got shape {table.shape}")
+    if release.dimension < 2 or len(table) < 3:
+        raise InputError("a projection needs at least two columns and three public points")
+    if not np.isfinite(table).all():
+        raise InputError("public points must be finite numbers; leave out the rows that are not")
+    values, errors = release.query(table, return_std=True)
+    places, axes = _layout(table, projection)
+    caption = Caption.of((release,), title, f"{len(table):,} public points laid out by {axes[0].split()[0]}")
+    return Dots(axes, places, values, errors, caption)
+
+
+def _layout(table: Floats, projection: str) -> tuple[Floats, tuple[str, str]]:
+    if projection == "pca":
+        from sklearn.decomposition import PCA
+
+        fitted = PCA(n_components=2, svd_solver="full").fit(table)
+        shares = 100 * fitted.explained_variance_ratio_
+        return fitted.transform(table), (f"PCA 1 ({shares[0]:.0f} % of variance)", f"PCA 2 ({shares[1]:.0f} %)")
+    if projection == "tsne":
+        from sklearn.manifold import TSNE
+
+        if len(table) > MOST_TSNE_POINTS:
+            raise InputError(f"t-SNE of {len(table):,} points takes too long; pass at most {MOST_TSNE_POINTS:,}")
+        perplexity = min(30.0, (len(table) - 1) / 3)
+        places = TSNE(perplexity=perplexity, init="pca", random_state=TSNE_SEED).fit_transform(table)
+        return np.asarray(places, dtype=np.float64), ("t-SNE 1", "t-SNE 2")
+    raise InputError(f"projection must be one of {', '.join(map(repr, PROJECTIONS))}, got {projection!r}")

@@ -1,0 +1,229 @@
+"""What charges on the same data cost together, by four rules of composition.
+
+- "basic": epsilons and deltas add up.
+- "gdp": every part becomes Gaussian differential privacy; the squares of mu add up. Exact for Gaussian noise.
+- "zcdp": every part becomes zero-concentrated differential privacy; the rhos add up. Better for many pure charges.
+- "pld": the privacy loss distributions are convolved; the smallest of all, but it holds under a condition.
+
+Guarantee. The first three hold however each charge is chosen, even from the answers of earlier releases: what a curator
+may still spend is one number that only falls (a privacy filter). "pld" holds if the list of amounts was fixed before
+the first release (`CONDITIONS`). Under "gdp" and "zcdp" a thousandth of delta is set aside for what is neither pure nor
+Gaussian: distances and probabilities of failure. docs/accounting.md proves this.
+
+Numbers err on the safe side: distributions are rounded pessimistically, and results are rounded up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from sfumato.privacy.events import RULES, Charge
+from sfumato.privacy.guarantee import check_choice
+from sfumato.privacy.loss import Loss, decimal_fraction, gaussian_delta
+
+CONDITIONS = {
+    "pld": "the epsilon, delta and mechanism of every release were fixed before the first release was made; "
+    "stopping early is allowed",
+}
+RESERVED_SHARE = 1e-3  # of delta under "gdp" and "zcdp"; the calibration of Gaussian noise sets the same share aside
+_MARGIN = 1 + 1e-9  # covers the rounding of the functions used here
+_FOURIER_ERROR = 1e-12  # in delta; measured errors of the convolutions stay below 1e-14
+_GRID_POINTS = 2**17
+_LARGEST_PURE = 700  # beyond, the convolution overflows
+_SIGNIFICANT_DIGITS = 6
+
+
+def basic_composition(charges: Iterable[Charge]) -> tuple[Fraction, float]:
+    """Return what charges on the same data cost together: the sums of epsilon and of delta.
+
+    Examples
+    --------
+    >>> one = Charge(dataset="d", mechanism="m", epsilon=0.1, delta=1e-5, neighbours="add-remove", unit="record")
+    >>> basic_composition([one, one, one])
+    (Fraction(3, 10), 3e-05)
+    """
+    charges = list(charges)
+    epsilon = sum((charge.epsilon for charge in charges), Fraction(0))
+    return epsilon, float(sum((decimal_fraction(charge.delta) for charge in charges), Fraction(0)))
+
+
+def compose(charges: Iterable[Charge], rule: str = "basic", delta: float = 0.0) -> Fraction | None:
+    """Return the epsilon that charges on the same data cost together at a given delta.
+
+    Parameters
+    ----------
+    charges : iterable of Charge
+        Under one neighbouring relation and unit.
+    rule : {"basic", "gdp", "zcdp", "pld"}
+        The rule of composition.
+    delta : float
+        The delta for all of them together.
+
+    Returns
+    -------
+    Fraction or None
+        Rounded up to six digits unless the epsilons were just added; None if the rule gives no epsilon at this delta.
+
+    Examples
+    --------
+    >>> one = Charge(dataset="d", mechanism="m", epsilon=1, delta=1e-6, neighbours="replace", unit="record",
+    ...              loss=Loss(mu_squared=Fraction(1, 18)))
+    >>> compose([one, one], "basic", 2e-6), float(compose([one, one], "gdp", 2e-6))
+    (Fraction(2, 1), 1.39686)
+    """
+    charges = tuple(charges)
+    check_choice("rule", rule, RULES)
+    if not charges:
+        return Fraction(0)
+    costs = [basic_composition(charges)[0]] if _may_add(charges, rule, delta) else []
+    costs += [cost for bound in _bounds(charges, rule, delta) if (cost := bound.cost()) is not None]
+    return min(costs, default=None)
+
+
+def covers(charges: Iterable[Charge], rule: str, epsilon: Fraction, delta: float) -> bool:
+    """Whether charges on the same data keep within a budget.
+
+    Parameters
+    ----------
+    charges, rule
+        As in `compose`.
+    epsilon, delta : number
+        The budget. Accepting a charge whenever this holds afterwards is what the rules allow.
+
+    Examples
+    --------
+    >>> one = Charge(dataset="d", mechanism="m", epsilon=0.5, neighbours="replace", unit="record")
+    >>> covers([one, one], "basic", Fraction(1), 0.0), covers([one, one], "basic", Fraction(9, 10), 0.0)
+    (True, False)
+    """
+    charges = tuple(charges)
+    check_choice("rule", rule, RULES)
+    if not charges or (_may_add(charges, rule, delta) and basic_composition(charges)[0] <= epsilon):
+        return True
+    return any(bound.fits(float(epsilon)) for bound in _bounds(charges, rule, delta))
+
+
+def _may_add(charges: tuple[Charge, ...], rule: str, delta: float) -> bool:
+    """Whether the sum of the epsilons is a cost under the rule.
+
+    If later charges are chosen from earlier answers, some answers may lead to charges that fit by addition and others
+    to charges that fit by "gdp" or "zcdp"; both would use delta. Addition of pure charges uses none.
+    """
+    added = basic_composition(charges)[1]
+    return added <= delta and (rule in ("basic", "pld") or added == 0)
+
+
+def _bounds(charges: tuple[Charge, ...], rule: str, delta: float) -> list[_Bound]:
+    """Bounds that the rule may use besides addition."""
+    if rule == "basic" or not delta:
+        return []
+    loss = sum((charge.known_loss for charge in charges), Loss())
+    names = ("gdp", "zcdp", "pld") if rule == "pld" else (rule,)
+    return [_Bound(name, loss, delta) for name in names]
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """The (epsilon, delta)s of a loss by one of the three ways to compose its parts."""
+
+    name: str
+    loss: Loss
+    delta: float
+
+    def fits(self, epsilon: float) -> bool:
+        """Whether the loss is (epsilon, delta)."""
+        return self._needed(epsilon) <= epsilon
+
+    def cost(self) -> Fraction | None:
+        """Least epsilon that fits, rounded up; None if none was found."""
+        epsilon = 0.0
+        for _ in range(50):  # a larger epsilon may need more slack, hence more epsilon
+            needed = self._needed(epsilon)
+            if needed <= epsilon:
+                return Fraction(repr(epsilon))
+            if math.isinf(needed):
+                return None
+            digits = Context(prec=_SIGNIFICANT_DIGITS, rounding=ROUND_CEILING)
+            epsilon = float(digits.create_decimal_from_float(needed))
+        return None
+
+    def _needed(self, epsilon: float) -> float:
+        """Epsilon that the pure and Gaussian parts need if the slack is what it is at `epsilon`."""
+        slack, reserved = self.loss.slack_at(epsilon), RESERVED_SHARE * self.delta
+        if self.name == "pld":
+            rest = self.delta - slack - _FOURIER_ERROR
+        else:
+            rest = self.delta - reserved if slack <= reserved else 0.0
+        return _LEAST[self.name](self.loss, rest / _MARGIN) if rest > 0 else math.inf
+
+
+@lru_cache(maxsize=64)
+def _gdp_epsilon(loss: Loss, delta: float) -> float:
+    """Least epsilon at `delta` of the Gaussian mechanism that reveals at least as much as the parts of `loss`.
+
+    An epsilon-DP mechanism is mu-GDP with Phi(mu / 2) = exp(epsilon) / (1 + exp(epsilon)): the trade-off curve of
+    randomised response, the worst of them, is two chords of the Gaussian's, which is convex.
+    """
+    from scipy.optimize import brentq
+    from scipy.special import log_expit, ndtri_exp
+
+    pure = math.fsum(4 * float(ndtri_exp(log_expit(-float(epsilon)))) ** 2 for epsilon in loss.pure)
+    mu = math.sqrt(pure + float(loss.mu_squared))
+
+    def excess(epsilon: float) -> float:
+        return gaussian_delta(1 / mu, epsilon) - delta
+
+    return float(brentq(excess, 0.0, mu**2 / 2 + 40 * mu, xtol=1e-15)) if excess(0.0) > 0 else 0.0
+
+
+@lru_cache(maxsize=64)
+def _zcdp_epsilon(loss: Loss, delta: float) -> float:
+    """Least epsilon at `delta` of rho-zCDP; epsilon-DP is epsilon^2 / 2 of it, Gaussian noise mu^2 / 2."""
+    import numpy as np
+    from dp_accounting import ZCDpEvent
+    from dp_accounting.rdp import RdpAccountant
+
+    rho = (float(loss.mu_squared) + math.fsum(float(epsilon) ** 2 for epsilon in loss.pure)) / 2
+    # Every order gives a bound. The same orders for every rho, so that the least of the bounds grows with rho.
+    accountant = RdpAccountant(1 + np.geomspace(0.02, 1e6, 4000))
+    accountant.compose(ZCDpEvent(rho))
+    return float(accountant.get_epsilon(delta))
+
+
+@lru_cache(maxsize=64)
+def _pld_epsilon(loss: Loss, delta: float) -> float:
+    """Least epsilon at `delta` of the convolved privacy loss distributions."""
+    if any(epsilon > _LARGEST_PURE for epsilon in loss.pure):
+        return math.inf
+    return float(_convolution(loss.pure, loss.mu_squared).get_epsilon_for_delta(delta))
+
+
+@lru_cache(maxsize=16)
+def _convolution(pure: tuple[Fraction, ...], mu_squared: Fraction) -> Any:
+    """Privacy loss distribution of pure and Gaussian parts together, rounded pessimistically to a grid."""
+    from dp_accounting.pld import common, privacy_loss_distribution
+
+    scale = math.sqrt(float(mu_squared) + math.fsum(float(epsilon) ** 2 for epsilon in pure))
+    # A power of two, so that multiples are exact and a finer grid contains every coarser one.
+    step = 2.0 ** math.ceil(math.log2((20 * scale + scale**2) / _GRID_POINTS))
+    total: Any = privacy_loss_distribution.identity(step)
+    if mu_squared:
+        total = privacy_loss_distribution.from_gaussian_mechanism(
+            1 / math.sqrt(mu_squared), value_discretization_interval=step
+        )
+    # Rounding an epsilon up once costs less than rounding both of its losses up, as the library would do.
+    for steps, times in sorted(Counter(math.ceil(epsilon / Fraction(step)) for epsilon in pure).items()):
+        parameters = common.DifferentialPrivacyParameters(steps * step, 0.0)
+        part = privacy_loss_distribution.from_privacy_parameters(parameters, step).self_compose(times)
+        total = total.compose(part, tail_mass_truncation=1e-15)
+    return total
+
+
+_LEAST: dict[str, Callable[[Loss, float], float]] = {"gdp": _gdp_epsilon, "zcdp": _zcdp_epsilon, "pld": _pld_epsilon}

@@ -1,0 +1,302 @@
+"""The spline grid: records add tensor B-spline weights to the nodes of a grid over public bounds, in few dimensions.
+
+A separable kernel is a product over the columns of k_j(x_j - y_j), and so are both maps: f(x) is the product of the
+columns' B-spline values (`splines`), g(y) the product of their least-squares dual weights. A column whose public
+range is below `narrow` bandwidths has one node: its factor is a constant for every record.
+
+Bound of one record. Each wide axis' integers are non-negative and sum to u exactly, with u the largest integer such
+that u^d <= 2^30 for d wide axes; multiplied out they sum to exactly s = u^d. So l1 = s whatever the degree.
+
+Buckets. Where the nodes are too many to keep, node c goes to bucket h(c) of B = 2^b, h a public hash: the exclusive or
+of one random word per axis and node (simple tabulation), of which the first b bits count. Any two nodes' buckets are
+independent and exactly uniform. A record's integers are still non-negative with sum s. The answer reads
+(sum_c g_c S_h(c) - sum_c g_c mean(S)) B / (B - 1): for a node c, E S_h(c) = T_c + (T - T_c) / B with T the sum over all
+nodes, which is the sum of all buckets, so it is unbiased over the draw of h. Its variance is |g|^2 (|T|_2^2 / B +
+noise), up to terms 1/B smaller, and the variance of the buckets' values around their mean estimates that bracket
+without bias.
+
+Bias. f(x).g(y) misses k(x, y) by about the axes' relative residuals (`splines.Dual`) and rounding errors times the
+kernel. Records that share few values may all miss by the same amount in every column, records that are spread smoothly
+hardly miss at all; the stated bias is the former, the sum over the columns of residual and rounding times the answer.
+Records beyond a query's window add at most its
+`truncation`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import InputError, ReleaseFileError
+from sfumato.kernels import ShiftInvariantKernel
+from sfumato.privacy.bits import SecureBits
+from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
+from sfumato.quantizers.box import Box
+from sfumato.quantizers.nodes import Nodes, scatter, scatter_each
+from sfumato.quantizers.splines import (
+    DEGREES,
+    POSITIONS,
+    Axis,
+    Dual,
+    DualSolver,
+    integer_table,
+    table_error,
+)
+
+LARGEST_SUM = 1 << 30
+MOST_WIDE = 9  # beyond, a record's integers along one axis would be too coarse
+MOST_BUCKETS = 1 << 26
+NARROW = 0.6
+SPACINGS = (0.05, 2.0)
+
+
+def unit_of(wide: int) -> int:
+    """Largest integer whose power `wide` is at most 2^30: what one axis' integers sum to; 1 without wide axes."""
+    root: int = round(LARGEST_SUM ** (1 / wide)) if wide else 1
+    return root - 1 if root**wide > LARGEST_SUM else root
+
+
+@dataclass(frozen=True, eq=False)
+class GridQuantizer(LinearQuantizer):
+    """Tensor B-splines on a grid over a public box; see the module's text.
+
+    Attributes
+    ----------
+    kernel : ShiftInvariantKernel
+        A separable kernel.
+    domain : Box
+        The public bounds.
+    spacing : float
+        Length of a cell in bandwidths.
+    degree : int
+        Degree of the splines, 0 to 3.
+    narrow : float
+        Columns with a range below this many bandwidths have one node.
+    buckets : int or None
+        A power of two: hash the nodes into so many buckets.
+    seed : int
+        Public seed of the hash.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato.kernels import Gaussian
+    >>> grid = GridQuantizer(Gaussian(1.0), Box((0.0, 0.0), (6.0, 0.5)), spacing=0.5)
+    >>> grid.shape, int(grid.encode(np.array([[2.0, 0.1]])).sum()) == grid.bound.l1
+    ((15, 1), True)
+    """
+
+    kernel: ShiftInvariantKernel
+    domain: Box
+    spacing: float
+    degree: int = 3
+    narrow: float = NARROW
+    buckets: int | None = None
+    seed: int = 0
+
+    name: ClassVar[str] = "grid"
+
+    def __post_init__(self) -> None:
+        if not self.kernel.separable:
+            raise InputError(f"a grid needs a kernel that is a product over the columns, not {self.kernel!r}")
+        if self.degree not in DEGREES:
+            raise InputError(f"degree must be 0, 1, 2 or 3, got {self.degree!r}")
+        if not SPACINGS[0] <= self.spacing <= SPACINGS[1]:
+            raise InputError(
+                f"spacing must lie between {SPACINGS[0]} and {SPACINGS[1]} bandwidths, got {self.spacing!r}"
+            )
+        if self.buckets is not None and not (self.buckets.bit_count() == 1 and 1 < self.buckets <= MOST_BUCKETS):
+            raise InputError(f"buckets must be a power of two from 2 to {MOST_BUCKETS}, got {self.buckets!r}")
+        if len(self.wide) > MOST_WIDE:
+            raise InputError(
+                f"{len(self.wide)} columns are {self.narrow:g} bandwidths wide or more, and a grid takes {MOST_WIDE}; "
+                "pass tighter bounds or larger bandwidths"
+            )
+
+    @property
+    def box(self) -> Box:
+        """The declared box."""
+        return self.domain
+
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        """Every column's cells."""
+        bandwidths = self.kernel.column_scales(self.domain.dimension)
+        edges = zip(self.domain.lower, self.domain.upper, bandwidths.tolist(), strict=True)
+        return tuple(Axis.over(*edge, self.spacing, self.degree, self.narrow) for edge in edges)
+
+    @cached_property
+    def wide(self) -> tuple[int, ...]:
+        """Columns with more than one node."""
+        return tuple(column for column, axis in enumerate(self.axes) if not axis.single)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Nodes of every column."""
+        return tuple(axis.nodes for axis in self.axes)
+
+    @property
+    def size(self) -> int:
+        """Nodes of the grid, or buckets."""
+        return self.buckets if self.buckets is not None else math.prod(self.shape)
+
+    @property
+    def width(self) -> int:
+        """All sums belong to the one draw."""
+        return self.size
+
+    @property
+    def sparsity(self) -> int:
+        """Nodes that one record touches."""
+        return math.prod(self.axes[column].degree + 1 for column in self.wide)
+
+    @cached_property
+    def unit(self) -> int:
+        """u: what a record's integers along one wide axis sum to."""
+        return unit_of(len(self.wide))
+
+    @cached_property
+    def scale(self) -> int:
+        """s: what a record's integers sum to."""
+        return math.prod([self.unit] * len(self.wide))
+
+    @cached_property
+    def _table(self) -> Integers:
+        return integer_table(self.degree if self.wide else 0, self.unit)
+
+    @property
+    def bound(self) -> Bound:
+        """Bounds of one record; in one bucket all of its integers may meet."""
+        if self.buckets is not None:
+            return Bound(l1=self.scale, l2_squared=self.scale**2, largest=self.scale)
+        squares, wide = int(np.square(self._table).sum(axis=1).max()), len(self.wide)
+        return Bound(l1=self.scale, l2_squared=squares**wide, largest=int(self._table.max()) ** wide)
+
+    @cached_property
+    def nodes(self) -> Nodes:
+        """Places of the wide axes' nodes among the sums."""
+        lengths = [self.axes[column].nodes for column in self.wide]
+        return Nodes.kept(lengths) if self.buckets is None else Nodes.hashed(lengths, self.buckets, self.seed)
+
+    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
+        """Integers of the kept rows."""
+        encoded = np.zeros((len(rows), self.size), dtype=np.int64)
+        return encoded[: scatter_each(rows, *self._parts, encoded)]
+
+    def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
+        """Add the rows' integers to `sums`."""
+        return int(scatter(rows, *self._parts, sums))
+
+    @property
+    def _parts(self) -> tuple[Any, ...]:
+        """What `nodes.scatter` needs: edges, cells, the integers at every position, and the nodes' places."""
+        edges = np.array(self.domain.lower), np.array(self.domain.upper), self.domain.outside == "drop"
+        return edges, self._cells, self._table, self.nodes.keys, self.nodes.starts, self.nodes.shift
+
+    @cached_property
+    def _cells(self) -> tuple[Integers, Floats, Floats, Integers]:
+        """Columns, origins, positions per unit of length and last positions of the wide axes."""
+        axes = [self.axes[column] for column in self.wide]
+        return (
+            np.array(self.wide, dtype=np.int64),
+            np.array([axis.origin for axis in axes]),
+            np.array([POSITIONS / (axis.spacing * axis.bandwidth) for axis in axes]),
+            np.array([axis.cells * POSITIONS - 1 for axis in axes], dtype=np.int64),
+        )
+
+    def _duals(self, Y: Floats) -> list[Dual]:
+        """Every column's weights; equal coordinates, as on a map, are solved once."""
+        duals = []
+        for column, solver in enumerate(self._solvers):
+            places, back = np.unique(Y[:, column], return_inverse=True)
+            dual = solver.at(places)
+            duals.append(Dual(dual.first[back], dual.weights[back], dual.residual[back]))
+        return duals
+
+    @cached_property
+    def _solvers(self) -> tuple[DualSolver, ...]:
+        return tuple(DualSolver(self.kernel.column_profile, axis) for axis in self.axes)
+
+    @cached_property
+    def rounding(self) -> float:
+        """Length of a wide axis' rounding error, see `table_error`."""
+        return table_error(self.degree, self.unit) if self.wide else 0.0
+
+    def read(self, Y: Floats, sums: Floats) -> Reading:
+        """Contract the sums with the columns' weights, each query over its own window of the grid."""
+        duals = self._duals(Y)
+        total, spread = self.nodes.gather([duals[column] for column in self.wide], sums, len(Y)), 0.0
+        if self.buckets is not None:
+            weight = np.prod([duals[column].weights.sum(axis=1) for column in self.wide], axis=0)
+            total = (total - weight * sums.mean()) * (self.buckets / (self.buckets - 1))
+            spread = float(sums.var())
+        total *= self._constant(duals) / self.scale
+        squares = np.prod([dual.squares for dual in duals], axis=0) / self.scale**2
+        records = max(float(sums.sum()) / self.scale, 1.0)
+        bias = self._misfit(duals) * np.minimum(np.abs(total) / records, 1.0)
+        return Reading(total, squares, bias + sum(solver.truncation for solver in self._solvers), spread)
+
+    def weights(self, Y: Floats) -> Floats:
+        """Weights of all sums, shape (queries, size); `read` is the way to answer many queries."""
+        duals = self._duals(Y)
+        wide = [duals[column] for column in self.wide]
+        result = np.stack([self.nodes.layout(wide, query) for query in range(len(Y))])
+        if self.buckets is not None:
+            result -= result.mean(axis=1, keepdims=True)
+            result *= self.buckets / (self.buckets - 1)
+        return np.asarray(result * (self._constant(duals) / self.scale)[:, None])
+
+    def _constant(self, duals: list[Dual]) -> Floats:
+        """Product of the single nodes' weights."""
+        single = [dual.weights[:, 0] for column, dual in enumerate(duals) if column not in self.wide]
+        return np.asarray(np.prod([np.ones(len(duals[0].first)), *single], axis=0))
+
+    def _misfit(self, duals: list[Dual]) -> Floats:
+        """Error of f(x).g(y) relative to the kernel, see the module's text."""
+        return np.asarray(sum(dual.residual + self._rounding * dual.steepness for dual in duals))
+
+    @cached_property
+    def _rounding(self) -> float:
+        return table_error(self.degree, self.unit) if self.wide else 0.0
+
+    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the public description."""
+        document = {
+            "quantizer": self.name,
+            "box": self.domain.to_document(),
+            "spacing": self.spacing,
+            "degree": self.degree,
+            "narrow": self.narrow,
+            "buckets": self.buckets,
+            "seed": self.seed,
+            "nodes": list(self.shape),
+            "unit": self.unit,
+        }
+        return document, {}
+
+    @classmethod
+    def from_document(
+        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
+    ) -> GridQuantizer:
+        """Rebuild from a release."""
+        if not isinstance(kernel, ShiftInvariantKernel):
+            raise ReleaseFileError("a grid needs its kernel, and the release's header has none that can be rebuilt")
+        box = Box.from_document(document["box"])
+        buckets = None if document["buckets"] is None else int(document["buckets"])
+        quantizer = cls(
+            kernel,
+            box,
+            float(document["spacing"]),
+            int(document["degree"]),
+            float(document["narrow"]),
+            buckets,
+            int(document["seed"]),
+        )
+        if quantizer.size != size or quantizer.to_document()[0] != document:
+            raise ReleaseFileError(f"the header describes a grid that its {size} sums do not fit")
+        return quantizer

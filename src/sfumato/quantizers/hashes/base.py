@@ -1,0 +1,129 @@
+"""The contract of a hash family: public random functions under which similar points fall into the same bucket.
+
+A family draws `rows` independent hash functions for a kernel. A bucket is a tuple of `length` integers, and
+
+    Pr[cells(x) == cells(y)] = k(x, y)
+
+over the draw of one function. Everything secret is exact: points arrive as integers on the family's lattice (rounded
+and clipped row by row), parameters are integers drawn from the public stream, and `cells` must be a function of each
+row alone, bit for bit. Sums of integer products below 2**53 in float64 have that property in any order.
+
+To add a family of your own: subclass `HashFamily`, decorate it with `register_family`, and let `check_family` compare
+it with the kernel that it claims. A release that uses it can be read wherever the module that registers it is imported.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.kernels import Kernel
+from sfumato.public_randomness import PublicStream
+from sfumato.quantizers.base import Floats, Integers
+from sfumato.quantizers.box import Lattice
+
+# The rehash needs integers below this in magnitude to be exactly universal.
+LARGEST_CELL = 2**40
+# Lattice coordinates of queries, which may lie anywhere, are cut here.
+FARTHEST_QUERY = 2.0**40
+
+
+class HashFamily(ABC):
+    """`rows` public hash functions of one kernel; see the module's text.
+
+    Attributes
+    ----------
+    name : str
+        The family's name in documents.
+    kernels : tuple of type
+        The kernels that it hashes.
+    """
+
+    name: ClassVar[str]
+    kernels: ClassVar[tuple[type[Kernel], ...]]
+
+    @classmethod
+    @abstractmethod
+    def draw(
+        cls, kernel: Any, rows: int, dimension: int, stream: PublicStream, bounds: Any = None, outside: str = "clip"
+    ) -> Self:
+        """Draw hash functions; the same arguments give the same integers on every machine.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            One of `kernels`.
+        rows, dimension : int
+            How many functions, of how many columns.
+        stream : PublicStream
+            Where the randomness comes from.
+        bounds, outside
+            Public bounds of the points, see `Box`.
+        """
+
+    @classmethod
+    def refuse(cls, kernel: Any, dimension: int, bounds: Any) -> str | None:
+        """Say why the family cannot hash this kernel here, or return None."""
+        return None
+
+    @classmethod
+    def work(cls, kernel: Any, dimension: int, bounds: Any) -> float:
+        """Multiplications of one hash function at one point."""
+        return float(dimension)
+
+    @property
+    @abstractmethod
+    def lattice(self) -> Lattice:
+        """The grid on which points become integers."""
+
+    @property
+    @abstractmethod
+    def rows(self) -> int:
+        """Number of hash functions."""
+
+    @property
+    def length(self) -> int:
+        """Integers of one bucket."""
+        return 1
+
+    @property
+    def distinct(self) -> int | None:
+        """Number of buckets when they are the integers from 0 on (length 1); None when there are too many to tell."""
+        return None
+
+    @abstractmethod
+    def cells(self, coordinates: Floats) -> Integers:
+        """Buckets of points, shape (points, rows, length), of magnitude below 2**40.
+
+        Parameters
+        ----------
+        coordinates : ndarray of float64, shape (points, columns)
+            Integers relative to the lattice's centre.
+        """
+
+    @abstractmethod
+    def parameters(self) -> tuple[NDArray[Any], ...]:
+        """Public integers that decide the buckets; releases carry their fingerprint."""
+
+    def query_cells(self, Y: Floats) -> Integers:
+        """Buckets of queries, which are public: rounded to the lattice, and neither clipped nor dropped."""
+        return self.cells(np.clip(np.rint(self.lattice.centred(Y)), -FARTHEST_QUERY, FARTHEST_QUERY))
+
+
+_FAMILIES: dict[str, type[HashFamily]] = {}
+_Family = TypeVar("_Family", bound=type[HashFamily])
+
+
+def register_family(family: _Family) -> _Family:
+    """Class decorator: make a family known by its name, and its kernels hashable."""
+    _FAMILIES[family.name] = family
+    return family
+
+
+def family_for(kernel: Kernel | None) -> type[HashFamily] | None:
+    """Return the family that hashes a kernel, or None."""
+    found = (family for family in _FAMILIES.values() if type(kernel) in family.kernels)
+    return next(found, None)

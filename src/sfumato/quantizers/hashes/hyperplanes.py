@@ -1,0 +1,133 @@
+r"""Random tessellations: the bucket is on which side of every one of many random hyperplanes a point lies.
+
+Source: the embedding of l2 into l1 behind the exponential kernel (000_373b91ba792b499d.txt, C.4), made exact. Give the
+hyperplanes {z : a . z = t}, a standard normal and t real, the measure P(da) dt. Those that separate x from y have
+measure E |a . (x - y)| = sqrt(2 / pi) |x - y|_2. So a Poisson process of hyperplanes with sqrt(pi / 2) / s times that
+measure separates x and y by none with probability exp(-|x - y|_2 / s): the kernel `Exponential` with p = 2, with no
+approximation.
+
+Only hyperplanes that meet the box of the points matter. Given a, the box of widths l_j meets those with t in an interval
+of length sum_j l_j |a_j|, so their number is Poisson with mean sum_j l_j / s (in the coordinates A^-1 x), and their law
+is that of a, weighted by the interval's length: choose a column j with probability proportional to l_j, let a_j have
+density proportional to |a_j| exp(-a_j^2 / 2) (a Rayleigh number with a random sign), the other coordinates be normal,
+and t uniform in the interval. Queries outside the bounds are told apart by these hyperplanes alone, so they look closer
+than they are: declare bounds that hold the queries too. A hash function costs as many projections as the largest number
+drawn; the others are filled up with hyperplanes that nothing can meet.
+
+The same measure with p-stable a gives exp(-|x - y|_p) for 1 < p < 2, but there weighting by |a_j| leaves a law without a
+short exact sampler. The Fourier route (`kernels.Exponential`) is exact for those p, and is what the library uses.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato import portable
+from sfumato.kernels import Exponential
+from sfumato.public_randomness import PublicStream
+from sfumato.quantizers.base import Floats, Integers
+from sfumato.quantizers.box import Box, Lattice
+from sfumato.quantizers.hashes.base import HashFamily, register_family
+from sfumato.quantizers.hashes.projections import Projections
+
+MOST_HYPERPLANES = 2000.0
+
+
+@register_family
+@dataclass(frozen=True, eq=False)
+class Hyperplanes(HashFamily):
+    """`length` hyperplanes a hash function; a bucket's integers are 0 or 1, one for each."""
+
+    projections: Projections
+    planes: int
+
+    name = "hyperplanes"
+    kernels = (Exponential,)
+
+    @classmethod
+    def refuse(cls, kernel: Exponential, dimension: int, bounds: Any) -> str | None:
+        """Without bounds there are infinitely many hyperplanes; for p below 2 there is no sampler."""
+        if kernel.p != 2.0:
+            return f"hashing {kernel.name} needs p = 2; the Fourier methods take every p"
+        if len(kernel.scale.shape) == 2:
+            return f"hashing {kernel.name} needs one bandwidth, or one for each column, not a matrix"
+        if bounds is None:
+            return f"hashing {kernel.name} needs bounds=, which the points and the queries keep"
+        mean = cls._mean(kernel, dimension, bounds)
+        if mean > MOST_HYPERPLANES:
+            return f"the bounds are {mean:.0f} bandwidths wide, all columns together; hashing takes {MOST_HYPERPLANES:g}"
+        return None
+
+    @classmethod
+    def work(cls, kernel: Exponential, dimension: int, bounds: Any) -> float:
+        """About twice the mean number of hyperplanes, because of the filling up."""
+        return dimension * (2 * cls._mean(kernel, dimension, bounds) + 10)
+
+    @staticmethod
+    def _mean(kernel: Exponential, dimension: int, bounds: Any) -> float:
+        box = Box.from_bounds(bounds, dimension)
+        return math.fsum(2 * box.half_widths / kernel.scale.column_lengths(dimension))
+
+    @classmethod
+    def draw(
+        cls,
+        kernel: Exponential,
+        rows: int,
+        dimension: int,
+        stream: PublicStream,
+        bounds: Any = None,
+        outside: str = "clip",
+    ) -> Hyperplanes:
+        """Draw the numbers of hyperplanes, then for all of them columns, signs, radii, normals and offsets."""
+        scales = kernel.scale.column_lengths(dimension)
+        box = Box.from_bounds(bounds, dimension, outside)
+        widths = 2 * box.half_widths / scales
+        numbers = _poissons(stream, rows, math.fsum(widths))
+        planes = max(1, int(numbers.max()))
+        count = rows * planes
+        chosen = np.searchsorted(np.cumsum(widths)[:-1] / math.fsum(widths), stream.uniforms(count))
+        signs = np.where(stream.uniforms(count) < 0.5, -1.0, 1.0)
+        radii = np.sqrt(-2.0 * portable.log(stream.uniforms(count)))
+        directions = stream.normals(count * dimension).reshape(count, dimension)
+        directions[np.arange(count), chosen] = signs * radii
+        offsets = (stream.uniforms(count) - 0.5) * portable.product(np.abs(directions), widths[:, None])[:, 0]
+        idle = np.arange(planes) >= numbers[:, None]
+        directions[idle.ravel()], offsets[idle.ravel()] = 0.0, 0.0
+        directions = np.ascontiguousarray(directions.T) / scales[:, None]
+        return cls(Projections.fit(directions, scales, offsets, bounds, outside), planes)
+
+    @property
+    def lattice(self) -> Lattice:
+        """The projections' lattice."""
+        return self.projections.lattice
+
+    @property
+    def rows(self) -> int:
+        """`planes` projections each."""
+        return self.projections.count // self.planes
+
+    @property
+    def length(self) -> int:
+        """One integer for each hyperplane."""
+        return self.planes
+
+    def cells(self, coordinates: Floats) -> Integers:
+        """1 on the positive side of a hyperplane, 0 on the other."""
+        sides = self.projections.floors(coordinates) >= 0
+        return sides.reshape(len(coordinates), self.rows, self.planes).astype(np.int64)
+
+    def parameters(self) -> tuple[NDArray[Any], ...]:
+        """Directions and offsets."""
+        return self.projections.parameters()
+
+
+def _poissons(stream: PublicStream, count: int, mean: float) -> Integers:
+    """Poisson numbers: how many exponential steps fit into `mean`, one after another."""
+    steps = int(mean + 12 * np.sqrt(mean) + 40)  # more fit with a probability below 1e-30
+    waits = -portable.log(stream.uniforms(count * steps)).reshape(count, steps)
+    return np.asarray((np.cumsum(waits, axis=1) <= mean).sum(axis=1), dtype=np.int64)

@@ -1,0 +1,118 @@
+"""Exact integer projections ``floor(a . x + b)``, which several families share.
+
+Points are integers X on a dyadic lattice and directions integers W in units of 2**-B buckets per lattice step, so that
+``X . W`` plus the offset is an integer below 2**51: a float64 matrix product is exact in any order, scaling by 2**-B is
+exact, and so is the floor. Points are displaced by at most half a step, at most 2**-9 bandwidths; directions are
+rounded before use, by at most 2**-11 of a unit direction, which only blurs the law they are drawn from.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from sfumato.errors import InputError
+from sfumato.quantizers.base import Floats, Integers
+from sfumato.quantizers.box import Box, Lattice
+
+SUM_BITS = 50
+MOST_POINT_BITS, FEWEST_POINT_BITS, DIRECTION_BITS = 20, 8, 10
+DEFAULT_REACH = 2.0**10
+
+
+@dataclass(frozen=True, eq=False)
+class Projections:
+    """Public directions and offsets on integer grids.
+
+    Attributes
+    ----------
+    lattice : Lattice
+        The grid on which points become integers.
+    bits : int
+        B: projections are integers in units of 2**-B buckets.
+    directions : ndarray of int64, shape (columns, projections)
+        Buckets per lattice step, in units of 2**-B.
+    offsets : ndarray of int64, shape (projections,)
+        In units of 2**-B buckets.
+    """
+
+    lattice: Lattice
+    bits: int
+    directions: Integers
+    offsets: Integers
+
+    @classmethod
+    def fit(
+        cls, directions: Floats, scales: Floats, offsets: Floats, bounds: Any, outside: str, centred: bool = True
+    ) -> Projections:
+        """Choose the finest grids on which the projections are exact.
+
+        Parameters
+        ----------
+        directions : ndarray, shape (columns, projections)
+            In buckets per data unit.
+        scales : ndarray
+            Characteristic length of each column, which sets the lattice.
+        offsets : ndarray, shape (projections,)
+            In buckets.
+        bounds, outside
+            See `Box`; without bounds, 2**10 characteristic lengths each way.
+        centred : bool
+            Whether points are measured from the middle of the box (an offset more or less does not matter), or from
+            the origin.
+        """
+        box = Box.centred(scales * DEFAULT_REACH, outside)
+        if bounds is not None:
+            box = Box.from_bounds(bounds, len(scales), outside)
+        far = np.maximum(np.abs(box.lower), np.abs(box.upper)) + box.half_widths
+        reached = float(((box.half_widths if centred else far) @ np.abs(directions) + np.abs(offsets)).max()) + 2
+        bits = SUM_BITS - math.ceil(math.log2(reached))
+        point_bits = min(MOST_POINT_BITS, bits - DIRECTION_BITS)
+        if point_bits < FEWEST_POINT_BITS:
+            raise InputError(
+                f"the bounds span {float((2 * box.half_widths / scales).max()):.3g} bandwidths, too many for exact "
+                f"hashing in {box.dimension} dimensions; pass tighter bounds or a larger bandwidth"
+            )
+        lattice = Lattice(box, tuple(math.floor(math.log2(scale)) - point_bits for scale in scales))
+        integers = np.rint(np.ldexp(directions * lattice.steps[:, None], bits))
+        whole = np.rint(np.ldexp(offsets, bits)) + (0 if centred else lattice.centre @ integers)
+        return cls(lattice, bits, integers.astype(np.int64), whole.astype(np.int64))
+
+    def __post_init__(self) -> None:
+        reached = self.lattice.reach @ np.abs(self.directions.astype(np.float64)) + np.abs(self.offsets)
+        if not (reached < 2.0**52).all():
+            raise InputError("the bounds are too wide for exact hashing; pass tighter bounds or a larger bandwidth")
+
+    @property
+    def count(self) -> int:
+        """Number of projections."""
+        return int(self.directions.shape[1])
+
+    @cached_property
+    def _constants(self) -> tuple[Floats, Floats]:
+        return self.directions.astype(np.float64), self.offsets.astype(np.float64)
+
+    def floors(self, coordinates: Floats) -> Integers:
+        """``floor(a . x + b)`` for points on the lattice, shape (points, projections)."""
+        directions, offsets = self._constants
+        products = coordinates @ directions
+        floors = np.empty(products.shape, dtype=np.int64)
+        _floor(products, offsets, 2.0**-self.bits, floors)
+        return floors
+
+    def parameters(self) -> tuple[NDArray[Any], ...]:
+        """Directions and offsets."""
+        return self.directions, self.offsets
+
+
+@njit(nogil=True, cache=True)
+def _floor(products, offsets, unit, floors):  # type: ignore[no-untyped-def]
+    for i in range(products.shape[0]):
+        for j in range(products.shape[1]):
+            floors[i, j] = np.int64(np.floor((products[i, j] + offsets[j]) * unit))

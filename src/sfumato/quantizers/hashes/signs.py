@@ -1,0 +1,76 @@
+"""Signed projections: the bucket is on which side of `power` random hyperplanes through the origin a point lies.
+
+Two points lie on the same side of one with probability 1 - theta / pi, of all with its power: the kernel `Angular`. The
+signs are the bits of one integer. Lengths do not matter, but the lattice does: without bounds it covers [-1, 1] in every
+column, which holds unit vectors; rounding turns a vector of length l by at most 2**-20 sqrt(columns) / l.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.kernels import Angular
+from sfumato.public_randomness import PublicStream
+from sfumato.quantizers.base import Floats, Integers
+from sfumato.quantizers.box import Box, Lattice
+from sfumato.quantizers.hashes.base import HashFamily, register_family
+from sfumato.quantizers.hashes.projections import Projections
+
+UNIT_BOUNDS = (-1.0, 1.0)
+
+
+@register_family
+@dataclass(frozen=True, eq=False)
+class SignedProjections(HashFamily):
+    """`power` hyperplanes a hash function; the bucket is their signs as one integer."""
+
+    projections: Projections
+    power: int
+
+    name = "signed-projections"
+    kernels = (Angular,)
+
+    @classmethod
+    def draw(
+        cls, kernel: Angular, rows: int, dimension: int, stream: PublicStream, bounds: Any = None, outside: str = "clip"
+    ) -> SignedProjections:
+        """Draw normal directions, `power` for one hash function after another."""
+        bounds = UNIT_BOUNDS if bounds is None else bounds
+        count = rows * kernel.power
+        directions = np.ascontiguousarray(stream.normals(count * dimension).reshape(count, dimension).T)
+        scales = Box.from_bounds(bounds, dimension, outside).half_widths
+        projections = Projections.fit(directions, scales, np.zeros(count), bounds, outside, centred=False)
+        return cls(projections, kernel.power)
+
+    @classmethod
+    def work(cls, kernel: Angular, dimension: int, bounds: Any) -> float:
+        """One projection for each hyperplane."""
+        return float(kernel.power * dimension)
+
+    @property
+    def lattice(self) -> Lattice:
+        """The projections' lattice."""
+        return self.projections.lattice
+
+    @property
+    def rows(self) -> int:
+        """`power` projections each."""
+        return self.projections.count // self.power
+
+    @property
+    def distinct(self) -> int:
+        """Every combination of signs."""
+        return 1 << self.power
+
+    def cells(self, coordinates: Floats) -> Integers:
+        """Signs, the first hyperplane's in the lowest bit; a point on a hyperplane lies on its positive side."""
+        positive = self.projections.floors(coordinates).reshape(len(coordinates), self.rows, self.power) >= 0
+        return np.asarray(positive @ (1 << np.arange(self.power)), dtype=np.int64)[:, :, None]
+
+    def parameters(self) -> tuple[NDArray[Any], ...]:
+        """Directions; the offsets follow from them."""
+        return self.projections.parameters()

@@ -1,0 +1,187 @@
+"""Where the products of per-axis weights go: the nodes of a tensor grid, each its own sum or hashed into buckets.
+
+Every axis gives each of its nodes a key. A grid node's place is the sum of its keys (strides), or the leading bits of
+their exclusive or (simple tabulation: random words, of which any two nodes' are independent and uniform).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from sfumato.public_randomness import PublicStream
+from sfumato.quantizers.base import Floats, Integers
+from sfumato.quantizers.splines import POSITION_BITS, POSITIONS, Dual
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """Places of a tensor grid's nodes.
+
+    Attributes
+    ----------
+    keys : ndarray of uint64
+        Keys of all axes' nodes, axis after axis.
+    starts : ndarray of int
+        Where each axis' keys begin.
+    shift : int
+        Bits of the hash that do not choose the bucket; 0 for a grid that is kept whole.
+    size : int
+        Number of sums.
+    """
+
+    keys: NDArray[np.uint64]
+    starts: Integers
+    shift: int
+    size: int
+
+    @classmethod
+    def kept(cls, lengths: Sequence[int]) -> Nodes:
+        """Keep every node of a grid, the last axis running fastest."""
+        strides = [math.prod(lengths[axis + 1 :]) for axis in range(len(lengths))]
+        keys = [np.arange(nodes) * stride for nodes, stride in zip(lengths, strides, strict=True)]
+        return cls(_joined(keys), np.cumsum([0, *lengths]), 0, math.prod(lengths))
+
+    @classmethod
+    def hashed(cls, lengths: Sequence[int], buckets: int, seed: int) -> Nodes:
+        """Hash the nodes into a power of two of buckets by a public seed."""
+        keys = [PublicStream(seed, f"grid-{axis}").words(nodes) for axis, nodes in enumerate(lengths)]
+        return cls(_joined(keys), np.cumsum([0, *lengths]), 65 - buckets.bit_length(), buckets)
+
+    def gather(self, duals: Sequence[Dual], sums: Floats, queries: int) -> Floats:
+        """For each query, the sum over the nodes of its windows of the product of its weights times the node's sum."""
+        lengths = np.array([dual.weights.shape[1] for dual in duals], dtype=np.int64)
+        weights = np.zeros((len(duals), queries, int(lengths.max(initial=1))))
+        first = np.zeros((len(duals), queries), dtype=np.int64)
+        for axis, dual in enumerate(duals):
+            weights[axis, :, : lengths[axis]] = dual.weights
+            first[axis] = dual.first
+        total = np.empty(queries)
+        _gather(sums, weights, first, lengths, self.keys, self.starts, self.shift, total)
+        return total
+
+    def layout(self, duals: Sequence[Dual], query: int) -> Floats:
+        """Weights of one query, laid out like the sums."""
+        place, weight = np.zeros(1, dtype=np.uint64), np.ones(1)
+        for start, dual in zip(self.starts, duals, strict=False):
+            begin = start + dual.first[query]
+            own = self.keys[begin : begin + dual.weights.shape[1]]
+            place = (place[:, None] ^ own if self.shift else place[:, None] + own).ravel()
+            weight = (weight[:, None] * dual.weights[query]).ravel()
+        index = (place >> np.uint64(self.shift)).astype(np.int64)
+        return np.asarray(np.bincount(index, weights=weight, minlength=self.size), dtype=np.float64)
+
+
+def _joined(keys: Sequence[NDArray[np.generic]]) -> NDArray[np.uint64]:
+    return np.concatenate([np.zeros(0, dtype=np.uint64), *(own.astype(np.uint64) for own in keys)])
+
+
+@njit(nogil=True, cache=True)
+def scatter(rows, edges, cells, table, keys, starts, shift, sums):  # type: ignore[no-untyped-def]
+    """Add the integers of the rows that the box keeps to `sums`, and return how many those were.
+
+    `edges` are the box' lower and upper ones and whether it drops; `cells` the columns of the axes, their origins,
+    their positions per unit of length and their last positions; `table` the integers at every position in a cell.
+    """
+    lower, upper, drop = edges
+    columns, origin, inverse, last = cells
+    axes, touched = len(columns), table.shape[1]
+    place = np.empty(touched ** max(axes - 1, 0), np.uint64)
+    weight = np.empty(len(place), np.int64)
+    spot = np.empty(axes, np.float64)
+    kept = 0
+    for i in range(rows.shape[0]):
+        if not _keep(rows[i], lower, upper, drop, columns, spot):
+            continue
+        kept += 1
+        if axes == 0:
+            sums[0] += 1
+            continue
+        count = 1
+        place[0] = 0
+        weight[0] = 1
+        for axis in range(axes):
+            # One subtraction and one product, each rounded once: the same position on every machine.
+            position = min(max(np.int64((spot[axis] - origin[axis]) * inverse[axis]), 0), last[axis])
+            own = table[position & (POSITIONS - 1)]
+            begin = starts[axis] + (position >> POSITION_BITS)
+            if axis == axes - 1:
+                for k in range(count):
+                    for m in range(touched):
+                        key = keys[begin + m]
+                        spread = (place[k] ^ key) >> np.uint64(shift) if shift else place[k] + key
+                        sums[np.int64(spread)] += weight[k] * own[m]
+            else:
+                for k in range(count - 1, -1, -1):  # backwards, because the products take the place of their factors
+                    before, factor = place[k], weight[k]
+                    for m in range(touched):
+                        key = keys[begin + m]
+                        place[k * touched + m] = before ^ key if shift else before + key
+                        weight[k * touched + m] = factor * own[m]
+                count *= touched
+    return kept
+
+
+@njit(nogil=True, cache=True)
+def scatter_each(rows, edges, cells, table, keys, starts, shift, encoded):  # type: ignore[no-untyped-def]
+    """Write the integers of each kept row to a row of its own of `encoded`, and return how many those were."""
+    kept = 0
+    for i in range(rows.shape[0]):
+        kept += scatter(rows[i : i + 1], edges, cells, table, keys, starts, shift, encoded[kept])
+    return kept
+
+
+@njit(nogil=True, cache=True)
+def _keep(row, lower, upper, drop, columns, spot):  # type: ignore[no-untyped-def]
+    """Whether the box keeps the row; its clipped values in the axes' columns go to `spot`."""
+    axis = 0
+    for j in range(len(row)):
+        value = np.float64(row[j])
+        if not np.isfinite(value):
+            return False
+        if value < lower[j] or value > upper[j]:
+            if drop:
+                return False
+            value = lower[j] if value < lower[j] else upper[j]
+        if axis < len(columns) and columns[axis] == j:
+            spot[axis] = value
+            axis += 1
+    return True
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def _gather(sums, weights, first, lengths, keys, starts, shift, total):  # type: ignore[no-untyped-def]
+    axes = len(lengths)
+    outer = 1
+    for axis in range(axes - 1):
+        outer *= lengths[axis]
+    for query in range(len(total)):
+        if axes == 0:
+            total[query] = sums[0]
+            continue
+        begin = starts[axes - 1] + first[axes - 1, query]
+        answer = 0.0
+        for combination in range(outer):
+            rest, factor, place = combination, 1.0, np.uint64(0)
+            for axis in range(axes - 2, -1, -1):
+                step = rest % lengths[axis]
+                rest //= lengths[axis]
+                factor *= weights[axis, query, step]
+                key = keys[starts[axis] + first[axis, query] + step]
+                place = place ^ key if shift else place + key
+            inner = 0.0
+            if shift:
+                for m in range(lengths[axes - 1]):
+                    bucket = np.int64((place ^ keys[begin + m]) >> np.uint64(shift))
+                    inner += weights[axes - 1, query, m] * sums[bucket]
+            else:
+                offset = np.int64(place + keys[begin])
+                for m in range(lengths[axes - 1]):
+                    inner += weights[axes - 1, query, m] * sums[offset + m]
+            answer += factor * inner
+        total[query] = answer

@@ -1,0 +1,185 @@
+"""Dense products over columns: f_p(x) = prod_j f_{p_j}(x_j) with factors in [-1, 1], read by products of weights.
+
+A record touches all `prod(widths)` coordinates, each with an absolute value of at most `scale`: the product of the
+factors is rounded once, `rint(scale * product)`, and the product of numbers in [-1, 1] stays there under correct
+rounding. So l1 <= scale * size and l2^2 <= scale^2 * size, whatever the record.
+
+Error of an answer: noise of variance `noise_variance * prod_j |g_j(y_j)|^2 / scale^2`, and the kernel's misfit, given
+as `density` times |k(., y) - f.g(y)| / |k(., y)| in the norm of L2 over the box: what a density of that size typically
+misses.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import InputError, ReleaseFileError
+from sfumato.privacy.bits import SecureBits
+from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
+from sfumato.quantizers.box import Box
+from sfumato.quantizers.columns import kept_rows, midpoints, relative_misfit
+from sfumato.quantizers.portable_kernels import PortableKernel, refuse_columns
+
+# Rows whose products are formed at once: with a few hundred coordinates they fit the cache.
+BLOCK_VALUES = 1 << 17
+MISFIT_POINTS = 256
+
+
+@dataclass(frozen=True, eq=False)
+class SeparableQuantizer(LinearQuantizer):
+    """Products over columns; a family says what its factors and weights are.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        Separable, with one bandwidth or one a column.
+    bounds : Box
+        The public box.
+    degree : int
+        Size of the family.
+    scale : int
+        Integer that stands for 1.
+    density : float
+        Public guess of the density, for the bias.
+    """
+
+    kernel: Any
+    bounds: Box
+    degree: int
+    scale: int
+    density: float
+
+    size_name: ClassVar[str] = "degree"
+
+    def __post_init__(self) -> None:
+        reason = refuse_columns(self.kernel)
+        if reason is not None:
+            raise InputError(f"{self.name} does not apply: {reason}")
+        if self.degree < 1 or self.scale < 1:
+            raise InputError(f"degree and scale must be positive, got {self.degree} and {self.scale}")
+        self.kernel.scale.check(self.bounds.dimension)
+
+    @property
+    @abstractmethod
+    def axis_width(self) -> int:
+        """Factors of one column."""
+
+    @abstractmethod
+    def factors(self, column: int, x: Floats) -> Floats:
+        """Factors of one column for records, portable, within [-1, 1]; shape (len(x), axis_width)."""
+
+    @abstractmethod
+    def axis_weights(self, column: int, y: Floats) -> Floats:
+        """Weights of one column for queries; shape (len(y), axis_width)."""
+
+    @property
+    def box(self) -> Box:
+        """The declared box."""
+        return self.bounds
+
+    @property
+    def width(self) -> int:
+        """All products of one factor a column."""
+        return int(self.axis_width**self.dimension)
+
+    @property
+    def sparsity(self) -> int:
+        """A record touches every coordinate."""
+        return self.width
+
+    @property
+    def bound(self) -> Bound:
+        """Every coordinate is at most the scale."""
+        return Bound(l1=self.scale * self.width, l2_squared=self.scale**2 * self.width, largest=self.scale)
+
+    @property
+    def portable(self) -> PortableKernel:
+        """The kernel's values as features."""
+        return PortableKernel(self.kernel)
+
+    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
+        """Integers of the kept rows, columns of a point from the slowest index to the fastest."""
+        kept = kept_rows(self.bounds, rows)
+        encoded = np.empty((len(kept), self.size), dtype=np.int64)
+        for part in self._blocks(len(kept)):
+            encoded[part] = self._integers(kept[part])
+        return encoded
+
+    def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
+        """Add the rows' integers block by block."""
+        kept = kept_rows(self.bounds, rows)
+        for part in self._blocks(len(kept)):
+            sums += self._integers(kept[part]).sum(axis=0)
+        return len(kept)
+
+    def _blocks(self, count: int) -> list[slice]:
+        step = max(1, BLOCK_VALUES // self.size)
+        return [slice(start, start + step) for start in range(0, count, step)]
+
+    def _integers(self, rows: Floats) -> Integers:
+        product = np.ones((len(rows), 1))
+        for column in range(self.dimension):
+            factors = self.factors(column, np.ascontiguousarray(rows[:, column]))
+            product = (product[:, :, None] * factors[:, None, :]).reshape(len(rows), -1)
+        return np.rint(product * self.scale).astype(np.int64)
+
+    def weights(self, Y: Floats) -> Floats:
+        """Products of the columns' weights, over the scale."""
+        product = np.full((len(Y), 1), 1 / self.scale)
+        for column in range(self.dimension):
+            product = (product[:, :, None] * self.axis_weights(column, Y[:, column])[:, None, :]).reshape(len(Y), -1)
+        return product
+
+    def read(self, Y: Floats, sums: Floats) -> Reading:
+        """Contract the sums one column after the other."""
+        squares, first = np.full(len(Y), 1 / self.scale**2), True
+        partial: Floats = sums / self.scale
+        for column in range(self.dimension):
+            weights = self.axis_weights(column, Y[:, column])
+            squares *= np.square(weights).sum(axis=1)
+            if first:
+                partial, first = weights @ partial.reshape(self.axis_width, -1), False
+            else:
+                partial = np.einsum("qw,qwr->qr", weights, partial.reshape(len(Y), self.axis_width, -1))
+        return Reading(partial[:, 0], squares, self.density * self.misfit(Y))
+
+    def misfit(self, Y: Floats) -> Floats:
+        """Relative error of the kernel at each query, see the module's text."""
+        parts = np.ones((3, len(Y)))
+        for column, (x, factors) in enumerate(self._probes):
+            kernel = self.portable.axis(column, self.dimension, x, Y[:, column])
+            fitted = factors @ self.axis_weights(column, Y[:, column]).T
+            parts *= [np.square(kernel).mean(axis=0), (kernel * fitted).mean(axis=0), np.square(fitted).mean(axis=0)]
+        return relative_misfit(*parts)
+
+    @cached_property
+    def _probes(self) -> list[tuple[Floats, Floats]]:
+        places = [midpoints(low, high, MISFIT_POINTS) for low, high in zip(self.box.lower, self.box.upper, strict=True)]
+        return [(x, self.factors(column, x)) for column, x in enumerate(places)]
+
+    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the public description."""
+        document = {
+            "quantizer": self.name,
+            "box": self.bounds.to_document(),
+            self.size_name: self.degree,
+            "scale": self.scale,
+            "density": self.density,
+        }
+        return document, {}
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int) -> Self:
+        """Rebuild from a release."""
+        degree = int(document[cls.size_name])
+        if not 1 <= degree <= size:
+            raise ReleaseFileError(f"the release claims a {cls.size_name} of {degree}, which its values do not hold")
+        return cls(
+            kernel, Box.from_document(document["box"]), degree, int(document["scale"]), float(document["density"])
+        )

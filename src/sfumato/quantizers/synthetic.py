@@ -1,0 +1,255 @@
+"""Records on a public grid: an exact histogram to be read by a mechanism, and synthetic records in its place.
+
+`GridRecords` moves a record to the nearest node of a grid over the box and adds `scale` there, so l1 = l2 = scale. A
+mechanism that publishes synthetic records keeps the layout: `scale` times the number of records at each node, and in
+the last place `scale` times its own measure of the largest error of a sum, which a query's error bar shows. Such
+a release is read as what it stands for, a set of records: the sum of k(node, y) times the number there.
+
+`Constant` is the reading of a release that says the same for every query.
+
+Moving records costs accuracy: up to half a spacing, which changes a smooth density by about spacing^2 / 24 of its
+second derivative (in bandwidths). It is part of the query, not of the privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import InputError, ReleaseFileError
+from sfumato.privacy.bits import SecureBits
+from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
+from sfumato.quantizers.box import Box
+from sfumato.quantizers.columns import kept_rows, midpoints
+from sfumato.quantizers.portable_kernels import PortableKernel, refuse_columns
+
+
+@dataclass(frozen=True, eq=False)
+class GridRecords(LinearQuantizer):
+    """Numbers of records at the nodes of a grid.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        A product over the columns, with portable values.
+    bounds : Box
+        The public box.
+    nodes : tuple of int
+        Nodes of each column, in the middles of equal parts.
+    scale : int
+        What stands for one record.
+
+    Examples
+    --------
+    >>> from sfumato.kernels import Gaussian
+    >>> grid = GridRecords(Gaussian(1.0), Box((0.0,), (3.0,)), (3,), scale=10)
+    >>> grid.encode(np.array([[0.2], [2.9]]))
+    array([[10,  0,  0,  0],
+           [ 0,  0, 10,  0]])
+    """
+
+    kernel: Any
+    bounds: Box
+    nodes: tuple[int, ...]
+    scale: int = 1
+
+    name: ClassVar[str] = "grid-records"
+
+    def __post_init__(self) -> None:
+        reason = refuse_columns(self.kernel)
+        if reason is not None:
+            raise InputError(f"a grid of records does not apply: {reason}")
+        if len(self.nodes) != self.bounds.dimension or min(self.nodes) < 1 or self.scale < 1:
+            raise InputError(f"a box of {self.bounds.dimension} columns has no grid of {self.nodes} nodes")
+        self.kernel.scale.check(self.bounds.dimension)
+
+    @property
+    def box(self) -> Box:
+        """The declared box."""
+        return self.bounds
+
+    @property
+    def cells(self) -> int:
+        """Nodes of the grid."""
+        return math.prod(self.nodes)
+
+    @property
+    def width(self) -> int:
+        """One number a node, and the error."""
+        return self.cells + 1
+
+    @property
+    def sparsity(self) -> int:
+        """One node."""
+        return 1
+
+    @property
+    def bound(self) -> Bound:
+        """One node, once."""
+        return Bound(l1=self.scale, l2_squared=self.scale**2, largest=self.scale)
+
+    @cached_property
+    def columns(self) -> list[Floats]:
+        """Places of the nodes in each column."""
+        edges = zip(self.bounds.lower, self.bounds.upper, self.nodes, strict=True)
+        return [midpoints(low, high, count) for low, high, count in edges]
+
+    def axis_values(self, column: int, y: Floats) -> Floats:
+        """Kernel factor of one column between its nodes and places, shape (nodes, len(y))."""
+        return PortableKernel(self.kernel).axis(column, len(self.nodes), self.columns[column], y)
+
+    def places(self, rows: NDArray[Any]) -> Integers:
+        """Node of each kept row."""
+        kept = kept_rows(self.bounds, rows)
+        place = np.zeros(len(kept), dtype=np.int64)
+        for column, count in enumerate(self.nodes):
+            low, high = self.bounds.lower[column], self.bounds.upper[column]
+            part = np.floor((kept[:, column] - low) / (high - low) * count)
+            place = place * count + np.clip(part, 0, count - 1).astype(np.int64)
+        return place
+
+    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
+        """Integers of the kept rows."""
+        place = self.places(rows)
+        encoded = np.zeros((len(place), self.size), dtype=np.int64)
+        encoded[np.arange(len(place)), place] = self.scale
+        return encoded
+
+    def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
+        """Count the rows at each node."""
+        place = self.places(rows)
+        sums += self.scale * np.bincount(place, minlength=self.size)
+        return len(place)
+
+    def weights(self, Y: Floats) -> Floats:
+        """Kernel values at the nodes, over the scale."""
+        product = np.full((len(Y), 1), 1 / self.scale)
+        for column in range(self.dimension):
+            factor = self.axis_values(column, Y[:, column]).T
+            product = (product[:, :, None] * factor[:, None, :]).reshape(len(Y), -1)
+        return np.hstack([product, np.zeros((len(Y), 1))])
+
+    def read(self, Y: Floats, sums: Floats) -> Reading:
+        """Sum the kernel over the synthetic records; their measured error is the bias."""
+        partial = sums[:-1] / self.scale
+        for column in range(self.dimension):
+            factor = self.axis_values(column, Y[:, column])
+            if column == 0:
+                partial = factor.T @ partial.reshape(self.nodes[0], -1)
+            else:
+                partial = np.einsum("nq,qnr->qr", factor, partial.reshape(len(Y), self.nodes[column], -1))
+        records = max(float(sums[:-1].sum()), float(self.scale))
+        bias = np.full(len(Y), max(float(sums[-1]), 0.0) / records)
+        return Reading(partial[:, 0], np.zeros(len(Y)), bias)
+
+    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the public description."""
+        document = {
+            "quantizer": self.name,
+            "box": self.bounds.to_document(),
+            "nodes": list(self.nodes),
+            "scale": self.scale,
+        }
+        return document, {}
+
+    @classmethod
+    def from_document(
+        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
+    ) -> GridRecords:
+        """Rebuild from a release."""
+        nodes = tuple(map(int, document["nodes"]))
+        if math.prod(nodes) + 1 != size:
+            raise ReleaseFileError(f"the release claims a grid of {nodes} nodes and holds {size} numbers")
+        return cls(kernel, Box.from_document(document["box"]), nodes, int(document["scale"]))
+
+
+@dataclass(frozen=True, eq=False)
+class Constant(LinearQuantizer):
+    """One published number, the same answer to every query; records are not encoded by it.
+
+    Attributes
+    ----------
+    bounds : Box
+        Where the records lived.
+    scale : int
+        What stands for one record's similarity.
+    noise_weight : float
+        Weight of the mechanism's noise in the published sum.
+    spread : float
+        How far densities typically lie from their mean, as a fraction of it.
+    records : int
+        Public guess of the number of records.
+    """
+
+    bounds: Box
+    scale: int
+    noise_weight: float
+    spread: float
+    records: int
+
+    name: ClassVar[str] = "constant"
+
+    @property
+    def box(self) -> Box:
+        """Where the records lived."""
+        return self.bounds
+
+    @property
+    def width(self) -> int:
+        """One number."""
+        return 1
+
+    @property
+    def sparsity(self) -> int:
+        """One number."""
+        return 1
+
+    @property
+    def bound(self) -> Bound:
+        """A record's similarity to all others is at most one each."""
+        return Bound(l1=self.scale, l2_squared=self.scale**2, largest=self.scale)
+
+    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
+        """Refuse: the number is not a sum over records."""
+        raise InputError("a constant answer is not a sum over records; its mechanism reads a grid of them")
+
+    def weights(self, Y: Floats) -> Floats:
+        """Read the number, over its scale."""
+        return np.full((len(Y), 1), 1 / self.scale)
+
+    def read(self, Y: Floats, sums: Floats) -> Reading:
+        """Say the same to everyone; the bias is how far densities typically lie from their mean."""
+        total = float(sums[0]) / self.scale
+        size = len(Y)
+        bias = self.spread * max(total, 0.0) / self.records
+        return Reading(np.full(size, total), np.full(size, self.noise_weight**2), np.full(size, bias))
+
+    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the public description."""
+        document = {
+            "quantizer": self.name,
+            "box": self.bounds.to_document(),
+            "scale": self.scale,
+            "noise_weight": self.noise_weight,
+            "spread": self.spread,
+            "records": self.records,
+        }
+        return document, {}
+
+    @classmethod
+    def from_document(
+        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
+    ) -> Constant:
+        """Rebuild from a release."""
+        return cls(
+            Box.from_document(document["box"]),
+            int(document["scale"]),
+            float(document["noise_weight"]),
+            float(document["spread"]),
+            int(document["records"]),
+        )
