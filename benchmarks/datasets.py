@@ -19,9 +19,13 @@ from numpy.typing import NDArray
 from benchmarks.kinds import Skipped
 
 SPLIT_SEED = 0
+# Ages are brackets of ten years from 0 to 100, here in decades; stays last from 1 to 14 days.
+DIABETES_BOUNDS = ((0.0, 10.0), (1.0, 14.0))
+NEW_YORK_BOUNDS = ((-74.1, -73.15), (40.5, 40.9))
 CODRNA_BOUNDS = np.array([(-1868, 0), (67, 133), *[(0, 0.5)] * 6], dtype=np.float64)
 
 Points = NDArray[np.float32]
+Bounds = tuple[float, float] | tuple[tuple[float, float], ...] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +35,7 @@ class Split:
     name: str
     points: Points
     held_out: NDArray[np.float64]
-    bounds: tuple[float, float] | None
+    bounds: Bounds
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -69,9 +73,14 @@ def _array(file: str, name: str) -> NDArray[Any]:
         return np.asarray(archive[name])
 
 
-def diabetes2d() -> tuple[Points, None]:
+def diabetes2d() -> tuple[Points, Bounds]:
     """Age bracket and days in hospital of 101,766 hospital stays (UCI Diabetes 130-US)."""
-    return _array("diabetes2d.npz", "X").astype(np.float32), None
+    return _array("diabetes2d.npz", "X").astype(np.float32), DIABETES_BOUNDS
+
+
+def nyc_uber2d() -> tuple[Points, Bounds]:
+    """Longitude and latitude of 418,511 pickups in New York, April to September 2014."""
+    return _array("nyc_uber2d.npz", "X").astype(np.float32), NEW_YORK_BOUNDS
 
 
 def codrna() -> tuple[Points, tuple[float, float]]:
@@ -92,6 +101,6 @@ def mixture(n: int, d: int, centres: int = 20) -> tuple[Points, None]:
     return middles[random.integers(centres, size=n)] + random.standard_normal((n, d), dtype=np.float32), None
 
 
-LOADERS: dict[str, Callable[..., tuple[Points, tuple[float, float] | None]]] = {
-    loader.__name__: loader for loader in (diabetes2d, codrna, glove100d, mixture)
+LOADERS: dict[str, Callable[..., tuple[Points, Bounds]]] = {
+    loader.__name__: loader for loader in (diabetes2d, nyc_uber2d, codrna, glove100d, mixture)
 }

@@ -15,11 +15,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks import published_twins
 from sfumato.central import audits, fourier, fourier_gaussian, grid, lsq_rff
 from sfumato.central.audits.attacks import CentralCase, Outputs, encoded_sums, noisy_counts, run
 from sfumato.central.audits.exact import SMALL_RADIUS, at_small_scale, exact_case
 from sfumato.central.mechanism import Mechanism
-from sfumato.privacy.audit import Case, EpsilonClaim, ExactCase
+from sfumato.privacy.audit import Case, EpsilonClaim, ExactCase, load_library
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.privacy.body import DiscNoise
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
@@ -185,6 +186,7 @@ _FLOAT = "floating-point noise"
 _WIDE = "sensitivity off by one: table leaves the disc"
 _LESS = "sensitivity off by one: bound one less"
 
+load_library()
 TWINS: tuple[Twin, ...] = (
     *(Twin(name, _LOW, _broken(cases, "one more", _low_noise)) for name, cases in audits.CENTRAL_CASES.items()),
     Twin(lsq_rff.NAME, f"{_LOW}, n public", _broken(audits.lsq_rff_cases, "opposites", _low_noise)),
@@ -214,4 +216,5 @@ TWINS: tuple[Twin, ...] = (
         lambda: exact_case(with_wide_table(_small(fourier_gaussian.NAME, "replace", 0.05)), reach=60),
     ),
     Twin(audits.COUNT, "count not paid", _broken(audits.count_cases, "one more", _unpaid_count)),
+    *(Twin(*each) for each in published_twins.TWINS),
 )

@@ -165,7 +165,7 @@ def test_the_data_are_read_once_then_charged_then_noised(monkeypatch: pytest.Mon
         ({"outside": "wrap"}, "'clip' or 'drop'"),
         ({"X": iter([NORMAL]), "rule": "scott", "target_density": 0.02}, "reads the data twice"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else ",".join(value),
 )
 def test_bad_private_input_is_named_and_costs_nothing(arguments: dict[str, Any], message: str) -> None:
     account = Ledger().account("people")

@@ -14,7 +14,8 @@ import struct
 import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator
-from functools import cache
+from fractions import Fraction
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +27,19 @@ from typer.testing import CliRunner
 
 from sfumato import PrivateKDE
 from sfumato import format as container
+from sfumato.central.registry import METHODS
+from sfumato.central.request import Request
 from sfumato.cli import app, arguments
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Gaussian, Laplacian, ShiftInvariant, StableExponential
 from sfumato.release import Release, from_content
 from sfumato.sources import open_source
 
-EXAMPLES = int(os.environ.get("SFUMATO_FUZZ_EXAMPLES", "150"))
+EXAMPLES = int(os.environ.get("SFUMATO_FUZZ_EXAMPLES", "100"))
 MOST_BYTES = 30_000_000
 
 fuzz = settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
-rarely = settings(fuzz, max_examples=max(1, EXAMPLES // 3))
+rarely = settings(fuzz, max_examples=max(1, EXAMPLES // 5))
 
 POINTS = np.random.default_rng(1).normal(size=(40, 2))
 OWN_KERNEL = ShiftInvariant(
@@ -44,14 +47,6 @@ OWN_KERNEL = ShiftInvariant(
     lambda stream, count, dimension: 2**0.5 * stream.normals(count * dimension).reshape(dimension, count),
     bandwidth=1.0,
 )
-
-MODELS: dict[str, Callable[[], PrivateKDE]] = {
-    "lsq-rff": lambda: _model(Gaussian(1.0), "lsq-rff", n_features=6, groups=2),
-    "fourier": lambda: _model(Laplacian([1.0, 2.0]), "fourier", n_features=6, per_group=3),
-    "fourier-gaussian": lambda: _model(StableExponential(1.0, 1.5), "fourier-gaussian", delta=1e-3, n_features=4),
-    "grid": lambda: _model(Gaussian(1.0), "grid", spacing=0.8),
-    "own kernel": lambda: _model(OWN_KERNEL, "fourier", n_features=6, per_group=3),
-}
 
 
 def _model(kernel: Any, method: str, delta: float = 0.0, **options: Any) -> PrivateKDE:
@@ -65,12 +60,32 @@ def _model(kernel: Any, method: str, delta: float = 0.0, **options: Any) -> Priv
         options=options,
         feature_seed=3,
         random_state=1,
-    )
+    ).fit(POINTS)
+
+
+def _applies(method: str, delta: float) -> bool:
+    request = Request(Gaussian(1.0), 2, Fraction(1), 40, 3, delta, bounds=(-3, 3))
+    return METHODS[method].refuse(request) is None
+
+
+MODELS: dict[str, Callable[[], PrivateKDE]] = {
+    **{
+        method: partial(_model, Gaussian(1.0), method, delta)
+        for method in METHODS
+        for delta in (1e-3, 0.0)
+        if _applies(method, delta)
+    },
+    "lsq-rff": lambda: _model(Gaussian(1.0), "lsq-rff", n_features=6, groups=2),
+    "fourier": lambda: _model(Laplacian([1.0, 2.0]), "fourier", n_features=6, per_group=3),
+    "fourier-gaussian": lambda: _model(StableExponential(1.0, 1.5), "fourier-gaussian", delta=1e-3, n_features=4),
+    "grid": lambda: _model(Gaussian(1.0), "grid", spacing=0.8),
+    "own kernel": lambda: _model(OWN_KERNEL, "fourier", n_features=6, per_group=3),
+}
 
 
 @cache
 def content(name: str) -> bytes:
-    return bytes(MODELS[name]().fit(POINTS).release_.to_bytes())
+    return bytes(MODELS[name]().release_.to_bytes())
 
 
 def parts(name: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -99,10 +114,10 @@ def refused_or_sound(header: Any, arrays: Any) -> bool:
         return False
 
 
-@pytest.fixture(autouse=True)
-def memory_is_bounded() -> Iterator[None]:
+@pytest.fixture
+def bounded_memory() -> Iterator[None]:
     for name in MODELS:
-        content(name)
+        assert not refused_or_sound(*parts(name))  # what is compiled and kept on first use does not count
     tracemalloc.start()
     try:
         yield
@@ -111,6 +126,7 @@ def memory_is_bounded() -> Iterator[None]:
         tracemalloc.stop()
 
 
+in_bounded_memory = pytest.mark.usefixtures("bounded_memory")
 names = st.sampled_from(list(MODELS))
 
 evil = st.one_of(
@@ -120,7 +136,9 @@ evil = st.one_of(
     st.sampled_from([2**31, 2**53, 2**62, 2**63, 2**64, 10**12, 10**30, -(10**12), -(2**63), 10**4000]),
     st.floats(allow_nan=False, allow_infinity=False),
     st.sampled_from([0.5, 1e308, -1e308, 5e-324, 1e-200, 44.0]),
-    st.sampled_from(["", "NaN", "nan", "inf", "1e999", "-1", "0", "1/0", "1/3", "9" * 5000, "clip", "\u0663", "7_0", " 7"]),
+    st.sampled_from(
+        ["", "NaN", "nan", "inf", "1e999", "-1", "0", "1/0", "1/3", "9" * 5000, "clip", "\u0663", "7_0", " 7"]
+    ),
     st.sampled_from(["phase", "pair", "gaussian", "custom", "disc", "cube", "discrete-laplace", "grid", "fourier"]),
     st.text(max_size=6),
     st.just([]),
@@ -159,6 +177,7 @@ def altered(document: Any, path: tuple[Any, ...], change: str, value: Any) -> No
         return
 
 
+@in_bounded_memory
 @fuzz
 @given(names, st.data())
 def test_altered_headers(name: str, data: st.DataObject) -> None:
@@ -175,15 +194,18 @@ def test_altered_headers(name: str, data: st.DataObject) -> None:
     refused_or_sound(*container.decode(file))
 
 
-@fuzz
-@given(names, st.data())
-def test_every_single_place_of_a_header(name: str, data: st.DataObject) -> None:
-    header, arrays = parts(name)
-    path = data.draw(st.sampled_from(list(places(header))))
-    altered(header, path, "remove", None)
-    assert refused_or_sound(header, arrays)
+@pytest.mark.parametrize("name", MODELS)
+def test_no_entry_may_be_missing(name: str) -> None:
+    for path in places(parts(name)[0]):
+        # Parameters are for the record, lists may be shorter, and of an author's own kernel only the name is known.
+        if len(path) > 1 and (path[0] in ("parameters", "kernel") or isinstance(path[-1], int)):
+            continue
+        header, arrays = parts(name)
+        altered(header, path, "remove", None)
+        assert refused_or_sound(header, arrays), path
 
 
+@in_bounded_memory
 @fuzz
 @given(
     names,
@@ -214,6 +236,7 @@ arrays_of_any_kind = st.one_of(
 )
 
 
+@in_bounded_memory
 @fuzz
 @given(names, st.sampled_from(["values", "frequencies", "offsets", "more"]), arrays_of_any_kind, st.booleans())
 def test_altered_arrays(name: str, which: str, array: np.ndarray, fingerprint: bool) -> None:
@@ -231,6 +254,7 @@ def test_what_is_not_altered_is_accepted(name: str) -> None:
     assert not refused_or_sound(*parts(name))
 
 
+@in_bounded_memory
 def test_sizes_that_a_header_only_claims_are_refused_before_anything_is_made() -> None:
     for size in (10**7, 10**12, 2**70):
         for name, place in [
@@ -246,6 +270,7 @@ def test_sizes_that_a_header_only_claims_are_refused_before_anything_is_made() -
             assert refused_or_sound(header, arrays), (name, place)
 
 
+@in_bounded_memory
 def test_columns_times_features_are_limited() -> None:
     # The frequencies of a file are drawn from its seed: many columns times many features would fill the memory.
     header, _ = parts("lsq-rff")
@@ -261,65 +286,55 @@ text = st.text(string.digits + "+-.,;=eEinfa_ \t\n\r\"'\0/\\[]{}:\u0663\u00b2" +
 SOURCE = open_source(POINTS)
 
 
+def parsed(parse: Callable[..., Any], *typed: Any) -> Any:
+    """Result of a parser, None if it refuses; any other exception fails the test."""
+    try:
+        return parse(*typed)
+    except InputError:
+        return None
+
+
 @fuzz
 @given(text, st.sampled_from(["trips.csv", "trips.npy", "a.npz:b"]))
 @example("9" * 5000, "trips.npy")
 @example("\0", "trips.csv")
 @example("a\rb", "trips.csv")
-@example("x" * 200_000, "trips.csv")
+@example("x" * 140_000, "trips.csv")
 @example('"', "trips.csv")
-def test_columns(argument: str, data: str) -> None:
-    with pytest.raises(InputError) if _fails(arguments.parse_columns, argument, data) else _nothing():
-        columns = arguments.parse_columns(argument, data)
-        assert columns and all(isinstance(column, str | int) and column != "" for column in columns)
+def test_columns(typed: str, data: str) -> None:
+    columns = parsed(arguments.parse_columns, typed, data)
+    assert columns is None or (columns and all(isinstance(name, str | int) and name != "" for name in columns))
 
 
 @fuzz
 @given(text)
 @example("1,,2")
 @example("1_0,\u0663")
-def test_numbers(argument: str) -> None:
-    for parse in (lambda: arguments.parse_numbers(argument, "--at"), lambda: arguments.parse_bandwidth(argument)):
-        with pytest.raises(InputError) if _fails(parse) else _nothing():
-            assert np.asarray(parse(), dtype=np.float64).ndim <= 1
+def test_numbers(typed: str) -> None:
+    numbers = parsed(arguments.parse_numbers, typed, "--at")
+    assert numbers is None or all(isinstance(number, float) for number in numbers)
+    assert (parsed(arguments.parse_bandwidth, typed) is None) == (numbers is None)
 
 
 @fuzz
 @given(st.lists(text | st.sampled_from(["0,1", "0=0,1", "1=0,1", "0,1;2,3", "nan,inf", "=", ";"]), max_size=3))
-def test_bounds(texts: list[str]) -> None:
-    with pytest.raises(InputError) if _fails(arguments.parse_bounds, texts, SOURCE) else _nothing():
-        bounds = arguments.parse_bounds(texts, SOURCE)
-        assert bounds is None or np.asarray(bounds, dtype=np.float64).shape[-1] == 2
+def test_bounds(typed: list[str]) -> None:
+    bounds = parsed(arguments.parse_bounds, typed, SOURCE)
+    assert bounds is None or np.asarray(bounds, dtype=np.float64).shape[-1] == 2
 
 
 @fuzz
 @given(st.lists(text | st.just("a=1"), max_size=3))
-@example(["a=" + "[" * 100_000])
+@example(["a=" + "[" * 3000])
 @example(["a=" + "9" * 5000])
 @example(["a=NaN"])
-def test_options(texts: list[str]) -> None:
-    with pytest.raises(InputError) if _fails(arguments.parse_options, texts) else _nothing():
-        assert all(isinstance(name, str) and name for name in arguments.parse_options(texts))
+def test_options(typed: list[str]) -> None:
+    options = parsed(arguments.parse_options, typed)
+    assert options is None or all(isinstance(name, str) and name for name in options)
 
 
-def _fails(function: Callable[..., Any], *given: Any) -> bool:
-    try:
-        function(*given)
-    except InputError:
-        return True
-    return False
-
-
-def _nothing() -> Any:
-    from contextlib import nullcontext
-
-    return nullcontext()
-
-
-flags = st.sampled_from(
-    ["--bandwidth", "--epsilon", "--n-hint", "--columns", "--bounds", "--option", "--delta", "--method", "--kernel"]
-    + ["--outside", "--neighbours", "--feature-seed", "--threads", "--nonsense"]
-)
+FLAGS = "bandwidth epsilon n-hint columns bounds option delta method kernel outside neighbours feature-seed threads no"
+flags = st.sampled_from([f"--{flag}" for flag in FLAGS.split()])
 
 
 @rarely

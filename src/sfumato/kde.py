@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sfumato.central import registry
 from sfumato.central.contributions import bounded, thinned
 from sfumato.central.curator import Curator
-from sfumato.central.request import Request
+from sfumato.central.request import COUNT_SHARE, Request
 from sfumato.engines.threads import Progress
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel, get_kernel
@@ -220,12 +220,17 @@ class PrivateKDE(DensityMixin, BaseEstimator):  # type: ignore[misc]
             neighbours=self.neighbours,
             n=self._public_n(),
             bounds=self.bounds,
-            options=dict(self.options or {}),
+            options=self._options(),
             feature_seed=secrets.randbits(63) if self.feature_seed is None else int(self.feature_seed),
             private=self.random_state is None,
             unit=self.unit,
             weighted=weighted,
         )
+
+    def _options(self) -> dict[str, Any]:
+        """Return the options; a count that is bought first has its share, even where a method could do without."""
+        bought = {"count_share": COUNT_SHARE} if self.n_hint == "paid" else {}
+        return {**bought, **(self.options or {})}
 
     def _public_n(self) -> int:
         hint = self.n_hint

@@ -6,8 +6,9 @@ the mechanism published, so queries cost no privacy, however many and however ch
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,10 +18,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato import format as container
-from sfumato.decoders import decode
+from sfumato.decoders import Answer, decode
 from sfumato.engines.threads import default_threads, one_blas_thread
 from sfumato.errors import InputError, ReleaseFileError
-from sfumato.kernels import Kernel, ShiftInvariantKernel, kernel_from_document
+from sfumato.kernels import Distance, Kernel, ShiftInvariantKernel, kernel_from_document
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.laws import NoiseLaw, law_from_document
 from sfumato.quantizers import Quantizer, quantizer_from_document
@@ -123,7 +124,7 @@ class Release:
     @overload
     def query(self, Y: ArrayLike, return_std: Literal[True]) -> tuple[Floats, Floats]: ...
     def query(self, Y: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
-        """Mean kernel value between the records and each query, not clipped.
+        """Mean kernel value (or distance) between the records and each query, not clipped.
 
         Parameters
         ----------
@@ -136,18 +137,41 @@ class Release:
         -------
         answers, or (answers, standard errors)
         """
+        answers, errors = self._answers(Y, self._mean)
+        return (answers, errors) if return_std else answers
+
+    @overload
+    def total(self, Y: ArrayLike, return_std: Literal[False] = False) -> Floats: ...
+    @overload
+    def total(self, Y: ArrayLike, return_std: Literal[True]) -> tuple[Floats, Floats]: ...
+    def total(self, Y: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
+        """Sum over the records of the kernel value, or distance, between record and query.
+
+        It does not depend on the published count. Parameters and results are those of `query`.
+        """
+        answers, errors = self._answers(Y, self._sum)
+        return (answers, errors) if return_std else answers
+
+    def _mean(self, answer: Answer) -> tuple[Floats, Floats]:
+        """Divide by the count, whose error may go together with the answer's."""
+        scale = self.count.value
+        mean = answer.total / scale
+        noise = answer.standard_error**2 + mean * (self.count.variance * mean - 2 * answer.count_covariance)
+        return mean, np.sqrt(np.maximum(noise, 0.0) / scale**2 + answer.bias**2)
+
+    def _sum(self, answer: Answer) -> tuple[Floats, Floats]:
+        return answer.total, np.hypot(answer.standard_error, answer.bias * self.count.value)
+
+    def _answers(self, Y: ArrayLike, finish: Callable[[Answer], tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
         points = self._points(Y)
         answers, errors = np.empty(len(points)), np.empty(len(points))
         block = max(1, QUERY_BLOCK_TERMS // max(self.quantizer.terms, 1024))
         sums = self.values.astype(np.float64)
-        scale = self.count.value
 
         def answer(start: int) -> None:
             part = slice(start, start + block)
             result = decode(self.quantizer, sums, points[part], noise_variance=self.noise.variance, groups=self.groups)
-            answers[part] = result.total / scale
-            count_error = self.count.variance * (answers[part] / scale) ** 2
-            errors[part] = np.sqrt((result.standard_error / scale) ** 2 + result.bias**2 + count_error)
+            answers[part], errors[part] = finish(result)
 
         starts = range(0, len(points), block)
         if len(starts) <= 1:
@@ -156,10 +180,12 @@ class Release:
         else:
             with one_blas_thread(), ThreadPoolExecutor(default_threads()) as pool:
                 list(pool.map(answer, starts))
-        return (answers, errors) if return_std else answers
+        return answers, errors
 
     def density(self, Y: ArrayLike) -> Floats:
         """Mean kernel value clipped to [0, 1], where it must lie."""
+        if isinstance(self.kernel, Distance):
+            raise InputError("a release of distances is no density: use query for the mean distance, total for the sum")
         return np.clip(self.query(Y), 0.0, 1.0)
 
     def log_density(self, Y: ArrayLike) -> Floats:
@@ -278,24 +304,46 @@ def load(path: str | Path) -> Release:
 def from_content(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Release:
     """Rebuild a release from its header and arrays; anything out of place is a `ReleaseFileError`."""
     try:
-        kernel = None if header["kernel"]["kernel"] == "custom" else kernel_from_document(header["kernel"])
-        return Release(
-            method=str(header["method"]),
-            guarantee=Guarantee.from_document(header["guarantee"]),
-            kernel=kernel,
-            kernel_document=dict(header["kernel"]),
-            quantizer=quantizer_from_document(header["quantizer"], arrays, kernel, len(arrays["values"])),
-            values=np.asarray(arrays["values"], dtype=np.int64),
-            noise=law_from_document(header["noise"]),
-            count=Count(
-                int(header["count"]["value"]), float(header["count"]["variance"]), bool(header["count"]["public"])
-            ),
-            groups=int(header["groups"]),
-            parameters=dict(header["parameters"]),
-            columns=None if header["columns"] is None else tuple(map(str, header["columns"])),
-            version=str(header["written_by"]).removeprefix("sfumato "),
-        )
+        release = _rebuild(header, arrays)
+        _check_faithful(release, header, arrays)
     except ReleaseFileError:
         raise
-    except (InputError, KeyError, TypeError, ValueError, OverflowError, AttributeError) as problem:
-        raise ReleaseFileError(f"the release's header does not describe a release: {problem}") from problem
+    except (InputError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as problem:
+        raise ReleaseFileError(f"the release's header does not describe a release: {problem!s:.300}") from problem
+    return release
+
+
+def _rebuild(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Release:
+    kernel = None if header["kernel"]["kernel"] == "custom" else kernel_from_document(header["kernel"])
+    values, columns, count = arrays["values"], header["columns"], header["count"]
+    if values.dtype.kind != "i" or values.ndim != 1:
+        raise ReleaseFileError("the values of a release must be a list of integers")
+    if not 1 <= count["value"] < 2**63 or not 0 <= count["variance"] < math.inf:
+        raise ReleaseFileError("the count of a release must be positive, and so must be its variance")
+    quantizer = quantizer_from_document(header["quantizer"], arrays, kernel, len(values))
+    if columns is not None and len(columns) != quantizer.dimension:
+        raise ReleaseFileError(f"the release names {len(columns)} columns and has {quantizer.dimension}")
+    return Release(
+        method=str(header["method"]),
+        guarantee=Guarantee.from_document(header["guarantee"]),
+        kernel=kernel,
+        kernel_document=dict(header["kernel"]),
+        quantizer=quantizer,
+        values=np.asarray(values, dtype=np.int64),
+        noise=law_from_document(header["noise"]),
+        count=Count(int(count["value"]), float(count["variance"]), bool(count["public"])),
+        groups=int(header["groups"]),
+        parameters=dict(header["parameters"]),
+        columns=None if columns is None else tuple(map(str, columns)),
+        version=str(header["written_by"]).removeprefix("sfumato "),
+    )
+
+
+def _check_faithful(release: Release, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    """Refuse what was read as something else than it says, such as a number in the place of a text."""
+    described = release.describe()
+    for name, part in header.items():
+        if name in described and json.dumps(described[name], sort_keys=True) != json.dumps(part, sort_keys=True):
+            raise ReleaseFileError(f"the entry {name!r} of the release's header is not what a release would write")
+    if unknown := set(arrays) - {"values", *release.quantizer.to_document()[1]}:
+        raise ReleaseFileError(f"the release holds an array {min(unknown)!r} that nothing reads")

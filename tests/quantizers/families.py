@@ -6,8 +6,18 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sfumato.kernels import Gaussian, Laplacian
-from sfumato.quantizers import Box, FourierQuantizer, GridQuantizer, Quantizer, ShardedFourier
+from sfumato.kernels import Cauchy, Gaussian, Laplacian
+from sfumato.quantizers import (
+    BernsteinQuantizer,
+    Box,
+    FourierQuantizer,
+    GridQuantizer,
+    GridRecords,
+    HermiteQuantizer,
+    Quantizer,
+    ShardedFourier,
+    TrigonometricQuantizer,
+)
 from sfumato.quantizers.phases import Phases
 
 
@@ -47,6 +57,23 @@ def _hashed_grid() -> Quantizer:
     return GridQuantizer(Laplacian([2.0, 20.0, 1.5, 3.0, 14.0]), Box((-4.0,) * 5, (4.0,) * 5), 0.4, 2, buckets=256)
 
 
+def _hermite() -> Quantizer:
+    box = Box((-4.0,) * 5, (4.0,) * 5)
+    return HermiteQuantizer(Gaussian([3.0, 20.0, 9.0, 7.0, 14.0]), box, rho=2, cutoff="fixed", repetitions=2)
+
+
+def _bernstein() -> Quantizer:
+    return BernsteinQuantizer(Laplacian(2.0), Box((-9.0,) * 5, (9.0,) * 5), degree=2, scale=2**15, density=0.02)
+
+
+def _even_trig() -> Quantizer:
+    return TrigonometricQuantizer(Cauchy(3.0), Box((-4.0,) * 5, (4.0,) * 5), degree=3, scale=2**15, density=0.02)
+
+
+def _grid_records() -> Quantizer:
+    return GridRecords(Gaussian(2.0), Box((-3.0,) * 5, (3.0,) * 5), (2, 3, 1, 4, 3), scale=1024)
+
+
 QUANTIZERS: dict[str, Callable[[], Quantizer]] = {
     "phase": _phase,
     "pair": _pair,
@@ -54,4 +81,8 @@ QUANTIZERS: dict[str, Callable[[], Quantizer]] = {
     "sharded": _sharded,
     "grid": _grid,
     "hashed-grid": _hashed_grid,
+    "hermite": _hermite,
+    "bernstein": _bernstein,
+    "even-trig": _even_trig,
+    "grid-records": _grid_records,
 }

@@ -130,7 +130,7 @@ def test_ten_columns_of_which_two_are_wide() -> None:
     rows = np.random.default_rng(1).uniform(0, 10, size=(500, 10))
     errors, bias = _errors(quantizer, rows, rows[:50] + 0.1)
     assert (np.abs(errors) < bias).all()
-    assert bias.max() < 0.35 * np.abs(quantizer.kernel.exact_density(rows, rows[:50] + 0.1)).max()
+    assert (bias < 0.5 * quantizer.kernel.exact_density(rows, rows[:50] + 0.1)).all()
 
 
 def test_no_wide_column_leaves_a_count() -> None:
@@ -156,9 +156,9 @@ def test_cubic_weights_of_the_gaussian(spacing: float, squares: float, residual:
 @pytest.mark.parametrize("degree", [0, 1, 2, 3])
 def test_weights_are_least_squares(kernel: ShiftInvariantKernel, degree: int) -> None:
     """Away from the edges, what is left of the kernel is orthogonal to every spline."""
-    spacing, cells = 0.5, 40
+    spacing, cells = 0.5, 28
     axis = Axis.over(0.0, cells * spacing, 1.0, spacing, degree, 0.6)
-    query = np.array([10.2])
+    query = np.array([7.2])
     weights = DualSolver(kernel.column_profile, axis).at(query).weights[0]
     fine = 4000
     splines = spline_values(degree, (np.arange(fine) + 0.5) / fine)
@@ -166,7 +166,7 @@ def test_weights_are_least_squares(kernel: ShiftInvariantKernel, degree: int) ->
     touched = np.stack([weights[m : m + cells] for m in range(degree + 1)], axis=1)
     missed = kernel.column_profile(places - query) - touched @ splines.T
     moments = missed @ splines / fine
-    by_spline = [sum(moments[c - m, m] for m in range(degree + 1)) for c in range(10, cells - 10)]
+    by_spline = [sum(moments[c - m, m] for m in range(degree + 1)) for c in range(9, cells - 9)]
     # the kinks of laplacian and stable kernels are integrated to a few thousandths of a cell
     assert np.abs(by_spline).max() < (1e-6 if kernel.name in ("gaussian", "cauchy") else 4e-3)
 
@@ -255,7 +255,8 @@ def test_buckets_are_unbiased_and_their_spread_is_stated() -> None:
     for seed in range(runs):
         quantizer = GridQuantizer(Gaussian(1.0), SQUARE, 0.5, buckets=128, seed=seed)
         reading = quantizer.read(query, _sums(quantizer, rows))
-        totals[seed], stated[seed] = reading.total[0], reading.spread * reading.weight_squares[0]
+        totals[seed] = reading.total[0]
+        stated[seed] = reading.spread * reading.weight_squares[0] + expected**2 / 128
     assert abs(totals.mean() - expected) < 5 * totals.std() / math.sqrt(runs)
     squares = (totals - expected) ** 2
     tolerance = 5 * squares.std() / math.sqrt(runs)

@@ -91,7 +91,10 @@ class Curator:
             count = Count(max(seen, 1), 0.0, public=True)
         elif count is None:
             count = self._noisy_count(kept, mechanism.count_law)
-        return Release.of(mechanism, mechanism.publish(sums, count, self.bits), count)
+        values = mechanism.publish(sums, count, self.bits)
+        if mechanism.count_reader is not None:
+            count = mechanism.count_reader(values)
+        return Release.of(mechanism, values, count)
 
     def _noisy_count(self, kept: int, law: DiscreteLaplace) -> Count:
         noisy = kept + int(law.sample(self.bits, 1)[0])

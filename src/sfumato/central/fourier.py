@@ -32,7 +32,8 @@ NAME = "fourier"
 OPTIONS = ("n_features", "per_group")
 MOST_PAIRS = 2**15
 PER_GROUP = 20
-RADIUS, SMALLEST_RADIUS = 2**9, 16
+RADIUS, SMALLEST_RADIUS, LARGEST_RADIUS = 2**9, 16, 2**15 - 1
+STEPS_PER_NOISE = 32
 
 
 def kappa(per_group: int) -> float:
@@ -87,11 +88,12 @@ def predict(request: Request, density: float) -> Prediction:
 
 
 def _radius(request: Request, per_group: int) -> int:
-    """Take the usual integer radius of a disc, or a smaller one where little budget makes the noise too wide."""
+    """Integer radius of a disc: finer for a large budget, whose noise is narrow; coarser where noise is too wide."""
     widest = LARGEST_MEAN_RADIUS * request.feature_epsilon / ((2 * per_group + 1) * request.factor)
     if widest < SMALLEST_RADIUS:
         raise InputError("so little budget does not fit 64-bit noise; pass a larger epsilon or fewer records per user")
-    return min(RADIUS, int(widest))
+    fine = math.ceil(STEPS_PER_NOISE * request.feature_epsilon / request.factor)
+    return min(max(RADIUS, fine), LARGEST_RADIUS, int(widest))
 
 
 def build(request: Request) -> Mechanism:

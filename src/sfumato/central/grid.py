@@ -8,11 +8,12 @@ Laplace noise of rate e_f / (f s) on every sum multiplies the probability of any
 at e_c composes to epsilon. Nodes that no record touches get the same noise as all others.
 
 Error of one answer, P the mean kernel value: MSE = 2 G (f / (e_f n))^2 + (BIAS_SHARE rho P)^2 + (P sd(count) / n)^2
-with G the product over the columns of the mean of |g_j(y)|^2 for y in the bounds, and rho the misfit of f(x).g(y)
-relative to the kernel. A finer spacing means more noise (G grows like 1/h for each column) and less misfit (it falls
-like h^4 for cubic splines); the spacing is the one of a short list with the least predicted error, which needs public
-facts only. B buckets add G C / B, with C the sum over nodes of the squared shares of records, taken as P over the sum
-of g, which is the number of nodes in reach of the kernel (records spread evenly over them).
+with G the product over the columns of the mean of |g_j(y)|^2 for y in the bounds, rho the misfit of f(x).g(y) relative
+to the kernel, and BIAS_SHARE the typical part of it that remains. A finer spacing means more noise (G grows like 1/h
+for each column) and less misfit (it falls like h^4 for cubic splines); the spacing is the one of a short list with the
+smallest error bar for the density asked for, which needs public facts only. B buckets add G C / B, with C the sum over
+nodes of the squared shares of records, taken as P over the sum of g, which is the number of nodes in reach of the
+kernel (records spread evenly over them).
 """
 
 from __future__ import annotations
@@ -48,9 +49,6 @@ MOST_QUERY_WORK = 1 << 22
 WORK_PER_NODE = 80  # multiplications for the dual weight of one node of one axis
 # Part of the misfit that remains in an answer: near 0 for smooth densities, up to 1 for records that share few values.
 BIAS_SHARE = 0.2
-# The spacing is chosen as if the misfit remained twice over: unlike noise it cannot be seen in a release, so it should
-# stay below the noise even for records that share few values and are twice as dense as expected.
-CAUTION = 2.0
 SAMPLED_NODES = 1 << 16
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 
@@ -160,7 +158,8 @@ def _design(request: Request) -> Design:
             f"a query on the smallest grid over these bounds takes {work:.2g} multiplications and its file {size} "
             "bytes, which the budgets do not allow: pass tighter bounds or larger bandwidths"
         )
-    return min(fitting, key=lambda design: design.mean_square_error(request, request.density, CAUTION))
+    # Unlike noise the bias cannot be seen in a release, so the choice counts all of the misfit, as the error bars do.
+    return min(fitting, key=lambda design: design.mean_square_error(request, request.density, bias_share=1.0))
 
 
 def _fits(design: Design, request: Request) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.central.contributions import CountNoise
+from sfumato.errors import InputError
 from sfumato.kernels import Kernel
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.guarantee import Guarantee
@@ -49,6 +50,8 @@ class Mechanism:
         than add noise; `count` is the published one.
     reader : Quantizer or None
         Reads the published integers where they are not the quantizer's sums.
+    count_reader : callable or None
+        Reads a private count off the published integers, where they hold one; it costs nothing.
     """
 
     method: str
@@ -62,6 +65,7 @@ class Mechanism:
     feature_loss: Loss | None = None
     algorithm: Callable[[Integers, Count, SecureBits], Integers] | None = None
     reader: Quantizer | None = None
+    count_reader: Callable[[Integers], Count] | None = None
 
     @property
     def published(self) -> Quantizer:
@@ -76,6 +80,8 @@ class Mechanism:
 
     def cost(self, count_is_bought: bool) -> tuple[Fraction, Loss]:
         """Epsilon that a run charges, and what it reveals; a count that is bought already is charged already."""
+        if count_is_bought and self.count_reader is not None:
+            raise InputError(f"{self.method} reads the count off its sums: pass count_share to buy one, or buy none")
         count = Fraction(0) if self.count_law is None else self.count_law.epsilon
         epsilon = self.guarantee.epsilon - count
         loss = self.feature_loss or Loss(pure=(epsilon,), failure=self.guarantee.delta)

@@ -2,21 +2,49 @@
 
 from __future__ import annotations
 
-from sfumato.central import fourier, fourier_gaussian, grid, lsq_rff
+from sfumato.central import fourier, fourier_gaussian, grid, lsq_rff, race, race_published
 from sfumato.central.mechanism import Mechanism
 from sfumato.central.method import Method
+from sfumato.central.published import (
+    bernstein,
+    even_trig,
+    gaussian_queries,
+    hrw,
+    laplace_queries,
+    lsq_fgt,
+    noisy_sample,
+    pmw,
+    smalldb,
+)
 from sfumato.central.request import Request
 from sfumato.errors import InputError
 
 METHODS: dict[str, Method] = {
-    method.name: method for method in (fourier.METHOD, fourier_gaussian.METHOD, grid.METHOD, lsq_rff.METHOD)
+    method.name: method
+    for method in (
+        fourier.METHOD,
+        fourier_gaussian.METHOD,
+        grid.METHOD,
+        race.METHOD,
+        lsq_rff.METHOD,
+        lsq_fgt.METHOD,
+        race_published.METHOD,
+        bernstein.METHOD,
+        even_trig.METHOD,
+        pmw.METHOD,
+        smalldb.METHOD,
+        noisy_sample.METHOD,
+        laplace_queries.METHOD,
+        gaussian_queries.METHOD,
+        hrw.METHOD,
+    )
 }
 
 
 def choose(request: Request) -> str:
-    """Name the method with the least predicted error among those that apply (a data-free choice)."""
-    known = [method for method in METHODS.values() if request.own_options <= set(method.options)]
-    candidates = known or list(METHODS.values())
+    """Name the method with the least predicted error among those that apply (a data-free choice); no baselines."""
+    choices = [method for method in METHODS.values() if not method.baseline]
+    candidates = [method for method in choices if request.own_options <= set(method.options)] or choices
     applicable = [method for method in candidates if method.refuse(request) is None]
     if not applicable:
         reasons = "; ".join(f"{method.name}: {method.refuse(request)}" for method in candidates)

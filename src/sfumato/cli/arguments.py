@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, overload
@@ -68,7 +69,10 @@ def parse_columns(text: str | None, data: str) -> list[str | int] | None:
     """
     if text is None:
         return None
-    columns = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+    try:
+        columns = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+    except csv.Error:  # a line break or a field without end
+        columns = []
     if not columns or "" in columns:
         raise InputError(f"--columns must be names separated by commas, got {text!r}")
     return [one_column(name, data) for name in columns]
@@ -89,7 +93,7 @@ def one_column(name: str | None, data: str) -> str | int | None:
     ('person', 3)
     """
     unnamed = ".npz:" in data or data.lower().endswith((".npy", ".npz"))
-    return int(name) if name is not None and unnamed and name.isdecimal() else name
+    return int(name) if name is not None and unnamed and re.fullmatch("[0-9]{1,9}", name) else name
 
 
 def parse_numbers(text: str, flag: str) -> list[float]:
@@ -173,7 +177,7 @@ def parse_options(texts: Sequence[str] | None) -> dict[str, Any]:
             raise InputError(f"--option {name} is given twice; pass it once")
         try:
             options[name] = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             options[name] = value
     return options
 

@@ -32,10 +32,10 @@ def audit(
     A bound above the claim proves a mechanism broken; one that keeps its claim is accused once in a million audits.
     A bound below the claim is no proof of privacy: that stands beside each mechanism in its documentation.
     """
-    import sfumato.bandwidth.audits
-    import sfumato.central.audits  # noqa: F401  both register their mechanisms
     from sfumato.privacy.audit import audit as run_audit
-    from sfumato.privacy.audit import registered
+    from sfumato.privacy.audit import load_library, registered
+
+    load_library()
 
     results = [(mechanism, run_audit(case, trials)) for mechanism, case in registered(methods or ())]
     if as_json:

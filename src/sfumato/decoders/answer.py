@@ -20,8 +20,11 @@ class Answer:
     bias : ndarray
         Typical size of the systematic approximation error per record (the release multiplies it by the count); zero for
         unbiased estimates.
+    count_covariance : ndarray or float
+        Covariance of `total` and the published count; 0 where they are drawn apart.
     """
 
     total: Floats
     standard_error: Floats
     bias: Floats
+    count_covariance: Floats | float = 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sfumato.kernels.angular import Angular
 from sfumato.kernels.base import Kernel, ShiftInvariantKernel
 from sfumato.kernels.cauchy import Cauchy
+from sfumato.kernels.distance import Distance
 from sfumato.kernels.erfc import Erfc
 from sfumato.kernels.exponential import Exponential
 from sfumato.kernels.gaussian import Gaussian
@@ -20,6 +21,7 @@ __all__ = [
     "L2LSH",
     "Angular",
     "Cauchy",
+    "Distance",
     "Erfc",
     "Exponential",
     "Gaussian",

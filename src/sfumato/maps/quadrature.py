@@ -1,6 +1,6 @@
 """Nodes and weights for integrals over boxes and polygons, fine enough for functions as smooth as a kernel.
 
-Boxes take a product of Gauss-Legendre rules, one panel of four nodes for each bandwidth. Polygons are cut into slabs
+Boxes take a product of Gauss-Legendre rules, six nodes for every two bandwidths. Polygons are cut into slabs
 between the heights of their corners; within a slab the edges are straight, so along every horizontal line the inside
 is a few intervals whose ends are linear in the height, and the same rule is accurate in both directions. The inside is
 what an odd number of rings surrounds, so holes and several parts need nothing more.
@@ -19,7 +19,7 @@ from sfumato.errors import InputError
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
 
-NODES_PER_PANEL = 4
+NODES_PER_PANEL, PANEL_BANDWIDTHS = 6, 2.0
 MOST_NODES = 4_000_000
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(NODES_PER_PANEL)
 
@@ -32,7 +32,7 @@ def quadrature(region: Any, lengths: Floats) -> tuple[Floats, Floats]:
     region : pairs, or GeoJSON mapping
         One (lower, upper) pair per column, or polygons over two columns.
     lengths : ndarray
-        Bandwidth of every column: the widest panel.
+        Bandwidth of every column.
 
     Examples
     --------
@@ -51,22 +51,25 @@ def quadrature(region: Any, lengths: Floats) -> tuple[Floats, Floats]:
 
 
 def _panels(low: float, high: float, length: float) -> tuple[Floats, Floats]:
-    """Gauss-Legendre nodes and weights on an interval, in panels of at most `length`."""
-    count = max(1, math.ceil((high - low) / length))
+    """Gauss-Legendre nodes and weights on an interval, in panels of at most two bandwidths."""
+    count = max(1, math.ceil((high - low) / (PANEL_BANDWIDTHS * length)))
     half = (high - low) / count / 2
     middles = low + half * (2 * np.arange(count) + 1)
     return (middles[:, None] + half * _NODES).ravel(), np.tile(half * _WEIGHTS, count)
 
 
 def _box(box: Box, lengths: Floats) -> tuple[Floats, Floats]:
-    widths = 2 * box.half_widths
-    _check(math.prod(NODES_PER_PANEL * max(1.0, width / length) for width, length in zip(widths, lengths, strict=True)))
+    _check(float(np.prod(_node_counts(2 * box.half_widths, lengths))))
     sides = [_panels(low, high, length) for low, high, length in zip(box.lower, box.upper, lengths, strict=True)]
     mesh = np.meshgrid(*(nodes for nodes, _ in sides), indexing="ij")
     weights = np.ones(1)
     for _, side in sides:
         weights = np.multiply.outer(weights, side).ravel()
     return np.column_stack([axis.ravel() for axis in mesh]), weights
+
+
+def _node_counts(widths: Floats, lengths: Floats) -> Floats:
+    return NODES_PER_PANEL * np.ceil(np.maximum(widths / (PANEL_BANDWIDTHS * lengths), 1.0))
 
 
 def _check(nodes: float) -> None:
@@ -106,9 +109,9 @@ def _ring(ring: Any) -> Floats:
 def _polygon(rings: list[Floats], lengths: Floats) -> tuple[Floats, Floats]:
     starts = np.concatenate(rings)
     ends = np.concatenate([np.roll(ring, -1, axis=0) for ring in rings])
-    widths = np.ptp(starts, axis=0)
     heights = np.unique(starts[:, 1])
-    _check(NODES_PER_PANEL**2 * max(1.0, widths[0] / lengths[0]) * (len(heights) + widths[1] / lengths[1]))
+    across, up = _node_counts(np.ptp(starts, axis=0), lengths)
+    _check(across * (up + NODES_PER_PANEL * len(heights)))
     nodes, weights = [np.empty((0, 2))], [np.empty(0)]
     for low, high in pairwise(heights.tolist()):
         crossed = (np.minimum(starts[:, 1], ends[:, 1]) <= low) & (np.maximum(starts[:, 1], ends[:, 1]) >= high)
@@ -118,7 +121,7 @@ def _polygon(rings: list[Floats], lengths: Floats) -> tuple[Floats, Floats]:
             crossings = np.sort(first[:, 0] + along * (last[:, 0] - first[:, 0]))
             for left, right in zip(crossings[::2], crossings[1::2], strict=True):
                 if right > left:
-                    across, across_weights = _panels(left, right, lengths[0])
-                    nodes.append(np.column_stack([across, np.full(len(across), height)]))
-                    weights.append(weight * across_weights)
+                    places, shares = _panels(left, right, lengths[0])
+                    nodes.append(np.column_stack([places, np.full(len(places), height)]))
+                    weights.append(weight * shares)
     return np.concatenate(nodes), np.concatenate(weights)

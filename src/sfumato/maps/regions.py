@@ -9,12 +9,13 @@ that is n times the integral of the normalised density over R. Records well insi
 count as one, those well outside as zero, and those near the edge in part. Compared with the sharp count this moves
 people across the edge both ways; the interval is for the smoothed number.
 
-How. The integral is a quadrature: sum over nodes of w_q * answer(y_q), Gauss-Legendre with four nodes for each
+How. The integral is a quadrature: sum over nodes of w_q * answer(y_q), Gauss-Legendre with three nodes for each
 bandwidth. All answers share the same noise, so variances of answers must not be added. The functional itself is
 decoded instead:
 
-- linear releases: the weights of the sum are G = sum w_q g(y_q), and its noise variance is `variance * |G|^2`; the
-  answers' biases, which may go one way together, are added up whole;
+- linear releases: the weights of the sum are G = sum w_q g(y_q), and its noise variance is `variance * |G|^2`; its
+  bias for a record at x is f(x).G minus the integral, which is computed at places in the region, likelier where people
+  are; records may all stand where it has one sign, so their biases are added up whole;
 - Monte Carlo releases: each term t_i(y) gives one number sum w_q t_i(y_q); these are uncorrelated with one mean, so
   their spread gives the variance of their mean, approximation and noise together (see `decoders.montecarlo`).
 
@@ -46,7 +47,8 @@ from sfumato.release import Release
 
 BLOCK_NUMBERS = 1 << 22
 UNSEEN_SHARE = 1.5  # half of the 3 in I terms that may be missing, see the module's text
-MOST_PRODUCTS = 4 * 10**10  # quadrature nodes times sums of the release: about a minute
+MOST_PRODUCTS = 4 * 10**9  # quadrature nodes times sums of the release: a few minutes
+PROBES, PROBE_SEED = 128, 7
 
 
 def people(release: Release, region: Any, *, level: float = LEVEL) -> Estimate:
@@ -94,15 +96,16 @@ def people(release: Release, region: Any, *, level: float = LEVEL) -> Estimate:
 
 def functional(release: Release, nodes: Floats, weights: Floats) -> tuple[float, float]:
     """Value and variance of ``sum_q weights[q] * n * answer(nodes[q])``, the errors of all answers taken together."""
-    sums = release.values.astype(np.float64)
-    quantizer = release.quantizer
+    quantizer, sums = release.quantizer, release.values.astype(np.float64)
     if isinstance(quantizer, LinearQuantizer):
-        combined = _combined_weights(quantizer, nodes, weights)
+        combined = combined_weights(quantizer, nodes, weights)
         reading = quantizer.read(nodes, sums)
-        variance = max(release.noise.variance, reading.spread)
-        # Biases of neighbouring answers may have one sign, so they are added up whole.
-        bias = release.count.value * float(weights @ reading.bias)
-        return float(combined @ sums), variance * float(combined @ combined) + bias**2
+        total = float(combined @ sums)
+        noise = max(release.noise.variance, reading.spread) * float(combined @ combined)
+        misfit = _misfit(release, combined, nodes, weights, reading.total)
+        # A quantizer that hashes has its randomness in the misfit of single records: there the stated biases are less.
+        bias = min(misfit * max(total, 0.0), release.count.value * float(weights @ reading.bias))
+        return total, noise + bias**2
     terms = np.zeros((1, quantizer.terms))
     for part in _blocks(len(nodes), quantizer.terms):
         terms[0] += weights[part] @ quantizer.term_values(nodes[part], sums)
@@ -110,7 +113,22 @@ def functional(release: Release, nodes: Floats, weights: Floats) -> tuple[float,
     return float(answer.total[0]), float(answer.standard_error[0]) ** 2
 
 
-def _combined_weights(quantizer: Quantizer, nodes: Floats, weights: Floats) -> Floats:
+def _misfit(release: Release, combined: Floats, nodes: Floats, weights: Floats, answers: Floats) -> float:
+    """Root mean square of |f(x).G - integral of k(x, y)| over places x in the region, likelier where people are."""
+    inside = release.quantizer.box.holds(nodes)
+    chances = np.where(inside, weights * np.maximum(answers, 0), 0.0)
+    if release.kernel is None or not chances.any():
+        return math.inf
+    chosen = np.random.default_rng(PROBE_SEED).choice(len(nodes), size=PROBES, p=chances / chances.sum())
+    missed = np.empty(PROBES)
+    for part in _blocks(PROBES, max(len(nodes), release.quantizer.size)):
+        probes = nodes[chosen[part]]
+        missed[part] = release.quantizer.encode(probes) @ combined - release.kernel.value(probes, nodes) @ weights
+    return math.sqrt(float(np.square(missed).mean()))
+
+
+def combined_weights(quantizer: Quantizer, nodes: Floats, weights: Floats) -> Floats:
+    """Weights ``sum_q weights[q] g(nodes[q])`` of a weighted sum of answers."""
     combined = np.zeros(quantizer.size)
     for part in _blocks(len(nodes), quantizer.size):
         combined += weights[part] @ quantizer.weights(nodes[part])

@@ -174,8 +174,8 @@ def project(release: Release, points: Any, projection: str = "pca", title: str |
         raise InputError("a projection needs at least two columns and three public points")
     if not np.isfinite(table).all():
         raise InputError("public points must be finite numbers; leave out the rows that are not")
-    values, errors = release.query(table, return_std=True)
     places, axes = _layout(table, projection)
+    values, errors = release.query(table, return_std=True)
     caption = Caption.of((release,), title, f"{len(table):,} public points laid out by {axes[0].split()[0]}")
     return Dots(axes, places, values, errors, caption)
 

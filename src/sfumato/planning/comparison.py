@@ -77,7 +77,7 @@ class Row:
 
 
 def compare(request: Request) -> tuple[Row, ...]:
-    """Predict every method for a request, the best first, then those that do not apply.
+    """Predict every method for a request: the best first, then baselines, then those that do not apply.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def compare(request: Request) -> tuple[Row, ...]:
         If no method applies.
     """
     rows = [_row(method, request) for method in METHODS.values()]
-    applicable = sorted((row for row in rows if row.applies), key=_error)
+    applicable = sorted((row for row in rows if row.applies), key=_rank)
     if not applicable:
         meant = [row for row in rows if request.own_options <= set(METHODS[row.method].options)]
         reasons = "; ".join(f"{row.method}: {row.reason}" for row in meant or rows)
@@ -98,9 +98,10 @@ def compare(request: Request) -> tuple[Row, ...]:
     return (*applicable, *(row for row in rows if not row.applies))
 
 
-def _error(row: Row) -> float:
+def _rank(row: Row) -> tuple[bool, float]:
+    """Sort by error, with baselines, which are never chosen, at the end."""
     assert row.error is not None
-    return row.error
+    return METHODS[row.method].baseline, row.error
 
 
 def _row(method: Method, request: Request) -> Row:

@@ -49,6 +49,7 @@ _OCTAGON = np.uint64(82844)
 LARGEST_RADIUS = 2**29
 LARGEST_MEAN_RADIUS = 2**22
 LARGEST_CUBE_MEAN_RADIUS = 2**55
+LARGEST_DISC_RATE = 8  # beyond, hardly any radius is above 0, and rejection takes for ever
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,8 @@ class DiscNoise:
 
     def __post_init__(self) -> None:
         _check(self.pairs, self.rate)
+        if self.rate > LARGEST_DISC_RATE:
+            raise InputError(f"disc noise of rate {self.rate} is too narrow for integers; use a larger radius")
         if (2 * self.pairs + 1) / self.rate > LARGEST_MEAN_RADIUS:
             raise InputError(
                 f"disc noise of rate {self.rate} for {self.pairs} pairs is too wide for 64-bit integers; "
@@ -176,13 +179,14 @@ def _terms(rate: Fraction) -> tuple[np.uint64, np.uint64]:
 
 
 def _whole(document: Mapping[str, Any], field: str) -> int:
-    if type(document[field]) is not int:
-        raise InputError(f"the field {field!r} of a noise law must be a whole number")
-    return int(document[field])
+    value = document.get(field)
+    if type(value) is not int:
+        raise InputError(f"the field {field!r} of a noise law must be a whole number, got {value!r}")
+    return value
 
 
 def _fraction(document: Mapping[str, Any], field: str) -> Fraction:
-    text = document[field]
+    text = document.get(field)
     if not isinstance(text, str) or not re.fullmatch(r"[1-9][0-9]{0,17}/[1-9][0-9]{0,17}", text):
         raise InputError(f"the field {field!r} of a noise law must be text such as '1/10', got {text!r}")
     return Fraction(text)

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.privacy.body import CubeNoise, DiscNoise
+from sfumato.privacy.floored import FlooredLaplace
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
 
 
@@ -33,6 +34,7 @@ _READERS: dict[str, Callable[[Mapping[str, Any]], NoiseLaw]] = {
     DiscreteGaussian.name: DiscreteGaussian.from_document,
     DiscNoise.name: DiscNoise.from_document,
     CubeNoise.name: CubeNoise.from_document,
+    FlooredLaplace.name: FlooredLaplace.from_document,
 }
 
 

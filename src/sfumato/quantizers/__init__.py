@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from sfumato.quantizers.bernstein import BernsteinQuantizer
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.fourier import FourierQuantizer
 from sfumato.quantizers.grid import GridQuantizer
+from sfumato.quantizers.hashing import HashingQuantizer
 from sfumato.quantizers.hermite import HermiteQuantizer
 from sfumato.quantizers.queries import KernelQueries, WhitenedQueries
 from sfumato.quantizers.sharded import ShardedFourier
@@ -26,6 +28,7 @@ __all__ = [
     "FourierQuantizer",
     "GridQuantizer",
     "GridRecords",
+    "HashingQuantizer",
     "HermiteQuantizer",
     "KernelQueries",
     "Quantizer",
@@ -43,6 +46,7 @@ _FAMILIES: dict[str, Any] = {
         FourierQuantizer,
         GridQuantizer,
         GridRecords,
+        HashingQuantizer,
         HermiteQuantizer,
         KernelQueries,
         ShardedFourier,
@@ -52,11 +56,27 @@ _FAMILIES: dict[str, Any] = {
 }
 
 
+# Families of other rooms, imported when a release needs them: those rooms build on this one.
+_ELSEWHERE = {
+    "hat": ("sfumato.distances.hat", "HatQuantizer"),
+    "moments": ("sfumato.distances.moments", "MomentQuantizer"),
+    "projected": ("sfumato.distances.projection", "ProjectedQuantizer"),
+    "published-moments": ("sfumato.distances.published_moments", "PublishedMoments"),
+    "interval-tree": ("sfumato.distances.tree", "IntervalTree"),
+    "consistent-tree": ("sfumato.distances.consistent", "ConsistentTree"),
+    "convex-hypothesis": ("sfumato.distances.huang_roth", "ConvexHypothesis"),
+}
+
+
 def quantizer_from_document(
     document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
 ) -> Quantizer:
     """Rebuild a release's quantizer of `size` integers; a document that claims more is refused before it is drawn."""
-    family = _FAMILIES.get(str(document.get("quantizer")))
+    name = str(document.get("quantizer"))
+    family = _FAMILIES.get(name)
+    if name in _ELSEWHERE:
+        module, class_name = _ELSEWHERE[name]
+        family = getattr(import_module(module), class_name)
     if family is None:
         raise ReleaseFileError(f"unknown quantizer {document.get('quantizer')!r}; a newer sfumato may know it")
     made: Quantizer = family.from_document(document, arrays, kernel, size)

@@ -119,15 +119,18 @@ class Reading:
         g(y).sums and |g(y)|^2.
     bias : ndarray
         Typical bias of f(x).g(y) at y, per record.
-    spread : float
-        Variance of one of the sums as the sums themselves show it, where a random map (a hash) acts like more noise;
-        0 where there is none.
+    spread : float or ndarray
+        Variance of one of the sums as the sums themselves show it (at y, for an array), where a random map (a hash,
+        an embedding) acts like more noise; 0 where there is none.
+    count_product : ndarray or float
+        g(y).c where the published count is read off the same sums as c.sums, so that their errors go together; else 0.
     """
 
     total: Floats
     weight_squares: Floats
     bias: Floats
-    spread: float = 0.0
+    spread: Floats | float = 0.0
+    count_product: Floats | float = 0.0
 
 
 class LinearQuantizer(Quantizer):

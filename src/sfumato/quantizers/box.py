@@ -151,8 +151,14 @@ class Lattice:
         )
 
     def centred(self, Y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Real (unrounded, unclipped) lattice coordinates of queries, which are public and may lie anywhere."""
-        return np.asarray(Y / self.steps - self.centre)
+        """Real (unrounded, unclipped) lattice coordinates of queries, which are public and may lie outside the box."""
+        with np.errstate(over="ignore"):
+            coordinates = np.asarray(Y / self.steps - self.centre)
+        if (np.abs(coordinates) > 2.0**52).any():
+            raise InputError(
+                "a query lies so far out that floating point cannot place it; pass queries nearer the data"
+            )
+        return coordinates
 
 
 @njit(nogil=True, cache=True)

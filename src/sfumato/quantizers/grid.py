@@ -7,19 +7,18 @@ range is below `narrow` bandwidths has one node: its factor is a constant for ev
 Bound of one record. Each wide axis' integers are non-negative and sum to u exactly, with u the largest integer such
 that u^d <= 2^30 for d wide axes; multiplied out they sum to exactly s = u^d. So l1 = s whatever the degree.
 
-Buckets. Where the nodes are too many to keep, node c goes to bucket h(c) of B = 2^b, h a public hash: the exclusive or
-of one random word per axis and node (simple tabulation), of which the first b bits count. Any two nodes' buckets are
-independent and exactly uniform. A record's integers are still non-negative with sum s. The answer reads
-(sum_c g_c S_h(c) - sum_c g_c mean(S)) B / (B - 1): for a node c, E S_h(c) = T_c + (T - T_c) / B with T the sum over all
-nodes, which is the sum of all buckets, so it is unbiased over the draw of h. Its variance is |g|^2 (|T|_2^2 / B +
-noise), up to terms 1/B smaller, and the variance of the buckets' values around their mean estimates that bracket
-without bias.
+Buckets. Where the nodes are too many to keep, node c goes to bucket h(c) of B = 2^b, h a public hash (`nodes`): any two
+nodes' buckets are independent and exactly uniform. A record's integers are still non-negative with sum s. The answer
+reads (sum_c g_c S_h(c) - sum_c g_c mean(S)) B / (B - 1): for a node c, E S_h(c) = T_c + (T - T_c) / B with T the sum
+over all nodes, which is the sum of all buckets, so it is unbiased over the draw of h. Two nodes c and c' that share a
+bucket change it by g_c T_c' + g_c' T_c, so its variance is (|g|^2 |T|^2 + (g.T)^2) / B up to terms 1/B smaller, for a
+hash whose collisions are uncorrelated, plus |g|^2 times that of the noise. The variance of the buckets' values around
+their mean estimates |T|^2 / B + noise without bias (`Reading.spread`); g.T / sqrt(B) is added to the bias.
 
 Bias. f(x).g(y) misses k(x, y) by about the axes' relative residuals (`splines.Dual`) and rounding errors times the
 kernel. Records that share few values may all miss by the same amount in every column, records that are spread smoothly
 hardly miss at all; the stated bias is the former, the sum over the columns of residual and rounding times the answer.
-Records beyond a query's window add at most its
-`truncation`.
+Records beyond a query's window add at most its `truncation`.
 """
 
 from __future__ import annotations
@@ -258,7 +257,8 @@ class GridQuantizer(LinearQuantizer):
 
     def _misfit(self, duals: list[Dual]) -> Floats:
         """Error of f(x).g(y) relative to the kernel, see the module's text."""
-        return np.asarray(sum(dual.residual + self._rounding * dual.steepness for dual in duals))
+        collisions = 0.0 if self.buckets is None else 1 / math.sqrt(self.buckets)
+        return np.asarray(collisions + sum(dual.residual + self._rounding * dual.steepness for dual in duals))
 
     @cached_property
     def _rounding(self) -> float:

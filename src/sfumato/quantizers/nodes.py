@@ -1,7 +1,9 @@
 """Where the products of per-axis weights go: the nodes of a tensor grid, each its own sum or hashed into buckets.
 
-Every axis gives each of its nodes a key. A grid node's place is the sum of its keys (strides), or the leading bits of
-their exclusive or (simple tabulation: random words, of which any two nodes' are independent and uniform).
+Every axis gives each of its nodes a key. A grid node's place is the sum of its keys (strides). Hashed, its keys are
+random words, and its bucket is the leading bits of their mixed exclusive or. Two different nodes differ in an axis, so
+their exclusive ors are independent and uniform; the mixing is a bijection of 64-bit words, which keeps both. Without
+it two rows of nodes would share either all of their buckets or none.
 """
 
 from __future__ import annotations
@@ -73,12 +75,20 @@ class Nodes:
             own = self.keys[begin : begin + dual.weights.shape[1]]
             place = (place[:, None] ^ own if self.shift else place[:, None] + own).ravel()
             weight = (weight[:, None] * dual.weights[query]).ravel()
-        index = (place >> np.uint64(self.shift)).astype(np.int64)
-        return np.asarray(np.bincount(index, weights=weight, minlength=self.size), dtype=np.float64)
+        index = _bucket.py_func(place, self.shift) if self.shift else place
+        return np.asarray(np.bincount(index.astype(np.int64), weights=weight, minlength=self.size), dtype=np.float64)
 
 
 def _joined(keys: Sequence[NDArray[np.generic]]) -> NDArray[np.uint64]:
     return np.concatenate([np.zeros(0, dtype=np.uint64), *(own.astype(np.uint64) for own in keys)])
+
+
+@njit(nogil=True, cache=True)
+def _bucket(word, shift):  # type: ignore[no-untyped-def]
+    """Mix the bits of a word by a bijection (the finaliser of SplitMix64) and take the leading ones."""
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return (word ^ (word >> np.uint64(31))) >> np.uint64(shift)
 
 
 @njit(nogil=True, cache=True)
@@ -114,8 +124,8 @@ def scatter(rows, edges, cells, table, keys, starts, shift, sums):  # type: igno
                 for k in range(count):
                     for m in range(touched):
                         key = keys[begin + m]
-                        spread = (place[k] ^ key) >> np.uint64(shift) if shift else place[k] + key
-                        sums[np.int64(spread)] += weight[k] * own[m]
+                        target = _bucket(place[k] ^ key, shift) if shift else place[k] + key
+                        sums[np.int64(target)] += weight[k] * own[m]
             else:
                 for k in range(count - 1, -1, -1):  # backwards, because the products take the place of their factors
                     before, factor = place[k], weight[k]
@@ -177,8 +187,8 @@ def _gather(sums, weights, first, lengths, keys, starts, shift, total):  # type:
             inner = 0.0
             if shift:
                 for m in range(lengths[axes - 1]):
-                    bucket = np.int64((place ^ keys[begin + m]) >> np.uint64(shift))
-                    inner += weights[axes - 1, query, m] * sums[bucket]
+                    bucket = _bucket(place ^ keys[begin + m], shift)
+                    inner += weights[axes - 1, query, m] * sums[np.int64(bucket)]
             else:
                 offset = np.int64(place + keys[begin])
                 for m in range(lengths[axes - 1]):

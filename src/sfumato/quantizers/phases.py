@@ -27,12 +27,14 @@ from sfumato.kernels import ShiftInvariantKernel
 from sfumato.public_randomness import PublicStream
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box, Lattice
+from sfumato.quantizers.cosines import TABLE_BITS
 
 MAGIC = 1.5 * 2.0**52
 PHASE_LIMIT_BITS, MOST_PHASE_BITS = 50, 44
 MOST_POINT_BITS, FEWEST_POINT_BITS, DEFAULT_POINT_BITS = 20, 8, 10
 WIDEST_DEFAULT_REACH, NARROWEST_DEFAULT_REACH = 17, 8
 COLUMN_BLOCK = 768
+MOST_NUMBERS = 2**28  # drawn for one release, 2 GB: what a small hostile file may at most make its reader do
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +81,7 @@ class Phases:
 
     def __post_init__(self) -> None:
         reached = self.lattice.reach @ np.abs(self.frequencies.astype(np.float64)) + 2.0**self.bits
-        if self.bits > PHASE_LIMIT_BITS or (reached >= 2.0**51).any():
+        if self.bits > PHASE_LIMIT_BITS or not (reached < 2.0**51).all():  # also if a bound is beyond all numbers
             raise InputError("the bounds are too wide for exact phases; pass tighter bounds or a larger bandwidth")
 
     @property
@@ -141,26 +143,45 @@ class Phases:
         cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, most_terms: int
     ) -> Phases:
         """Rebuild from a release, and check that these are the frequencies it was made with."""
-        lattice = Lattice(Box.from_document(document["box"]), tuple(int(value) for value in document["exponents"]))
-        bits, terms = int(document["bits"]), int(document["terms"])
-        seed = None if document["feature_seed"] is None else int(document["feature_seed"])
-        if not 1 <= terms <= most_terms:
-            raise ReleaseFileError(f"the release claims {terms} frequencies, which its values do not hold")
-        if seed is None:
-            frequencies, offsets = arrays["frequencies"], arrays["offsets"]
-        elif not isinstance(kernel, ShiftInvariantKernel):
-            raise ReleaseFileError("the release names no kernel from which its frequencies could be drawn")
-        else:
-            turns = _draw_turns(kernel, lattice.box.dimension, terms, seed)
-            frequencies, offsets = _round_frequencies(turns, lattice, bits), _draw_offsets(terms, seed, bits)
-        phases = cls(lattice, bits, frequencies, offsets, seed)
+        box, exponents = Box.from_document(document["box"]), document["exponents"]
+        bits, terms, seed = document["bits"], document["terms"], document["feature_seed"]
+        if type(terms) is not int or not 1 <= terms <= most_terms:
+            raise ReleaseFileError(f"the release claims {terms!r:.20} frequencies, which its values do not hold")
+        if type(bits) is not int or not TABLE_BITS <= bits <= PHASE_LIMIT_BITS:
+            raise ReleaseFileError(f"phases of {bits!r:.20} bits are not exact")
+        if len(exponents) != box.dimension or not all(type(step) is int and abs(step) < 1000 for step in exponents):
+            raise ReleaseFileError("the header must give one step of the grid for each column")
+        lattice = Lattice(box, tuple(exponents))
+        with np.errstate(over="ignore", invalid="ignore"):  # steps that do not suit the bounds are refused below
+            if seed is None:
+                frequencies, offsets = _stored(arrays, (box.dimension, terms), bits)
+            elif not isinstance(kernel, ShiftInvariantKernel):
+                raise ReleaseFileError("the release names no kernel from which its frequencies could be drawn")
+            else:
+                turns = _draw_turns(kernel, box.dimension, terms, int(seed))
+                frequencies, offsets = _round_frequencies(turns, lattice, bits), _draw_offsets(terms, int(seed), bits)
+            phases = cls(lattice, bits, frequencies, offsets, None if seed is None else int(seed))
         if phases.fingerprint() != document["fingerprint"]:
             raise ReleaseFileError("the frequencies drawn from the release's seed are not the ones it was made with")
         return phases
 
 
+def _stored(arrays: dict[str, NDArray[Any]], shape: tuple[int, int], bits: int) -> tuple[Integers, Integers]:
+    """Frequencies and offsets that a release carries because its kernel is its author's own."""
+    frequencies, offsets = arrays["frequencies"], arrays["offsets"]
+    if frequencies.dtype.kind != "i" or frequencies.shape != shape:
+        raise ReleaseFileError(f"the frequencies must be integers of shape {shape}")
+    if offsets.dtype.kind != "i" or offsets.shape != shape[1:] or not ((offsets >= 0) & (offsets >> bits == 0)).all():
+        raise ReleaseFileError(f"the offsets must be {shape[1]} integers of {bits} bits")
+    return frequencies, offsets
+
+
 def _draw_turns(kernel: ShiftInvariantKernel, dimension: int, terms: int, seed: int) -> Floats:
     """Frequencies in turns per data unit."""
+    if dimension * terms > MOST_NUMBERS:
+        raise InputError(
+            f"{terms} features of {dimension} columns need {dimension * terms} numbers, more than 2**28; pass fewer"
+        )
     return np.asarray(
         kernel.frequencies(PublicStream(seed, "fourier/frequencies"), terms, dimension) * (1 / (2 * np.pi))
     )

@@ -37,7 +37,7 @@ POSITION_BITS = 12
 POSITIONS = 1 << POSITION_BITS
 MOST_NODES = 1 << 22
 SMALLEST_TOTAL = 10
-QUADRATURE_POINTS = 8
+QUADRATURE_POINTS = 6
 # Keeps the factorisation safe; the Gram matrix has eigenvalues between 0.05 and 1 away from the edges.
 RIDGE = 1e-10
 # The edge's ridge in units of the one that would cost as much as the residual that is there anyway.
@@ -45,7 +45,7 @@ EDGE_RIDGE = 10.0
 RIDGE_QUERIES = 64
 # A window ends where the kernel is below this and, beyond that, the weights have had this many cells to fall off.
 NEGLIGIBLE = 1e-6
-MARGIN = 16
+MARGIN = 6
 BLOCK_VALUES = 1 << 20
 
 Profile = Callable[[Floats], Floats]
@@ -98,6 +98,7 @@ def integer_table(degree: int, total: int) -> Integers:
     return table
 
 
+@lru_cache(maxsize=16)
 def table_error(degree: int, total: int) -> float:
     """Give the typical effect of the table's rounding on g.B, for dual weights that differ by 1 from node to node.
 
@@ -219,7 +220,7 @@ class DualSolver:
         cells, spacing = self.axis.cells, self.axis.spacing
         reach = 1.0
         while reach < cells * spacing and self.profile(np.array([reach]))[0] > NEGLIGIBLE:
-            reach *= 1.2
+            reach *= 1.05
         return min(cells, 2 * (math.ceil(reach / spacing) + MARGIN) + 1)
 
     @property

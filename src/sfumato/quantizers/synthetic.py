@@ -8,7 +8,7 @@ a release is read as what it stands for, a set of records: the sum of k(node, y)
 `Constant` is the reading of a release that says the same for every query.
 
 Moving records costs accuracy: up to half a spacing, which changes a smooth density by about spacing^2 / 24 of its
-second derivative (in bandwidths). It is part of the query, not of the privacy.
+second derivative (in bandwidths), of which the bias takes twice the density as typical.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.columns import kept_rows, midpoints
-from sfumato.quantizers.portable_kernels import PortableKernel, refuse_columns
+from sfumato.quantizers.portable_kernels import PortableKernel, axis_lengths, refuse_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,9 +143,17 @@ class GridRecords(LinearQuantizer):
                 partial = factor.T @ partial.reshape(self.nodes[0], -1)
             else:
                 partial = np.einsum("nq,qnr->qr", factor, partial.reshape(len(Y), self.nodes[column], -1))
-        records = max(float(sums[:-1].sum()), float(self.scale))
-        bias = np.full(len(Y), max(float(sums[-1]), 0.0) / records)
-        return Reading(partial[:, 0], np.zeros(len(Y)), bias)
+        records = max(float(sums[:-1].sum()), float(self.scale)) / self.scale
+        measured = max(float(sums[-1]), 0.0) / self.scale / records
+        moved = self._displacement * np.abs(partial[:, 0]) / records
+        return Reading(partial[:, 0], np.zeros(len(Y)), np.hypot(measured, moved))
+
+    @property
+    def _displacement(self) -> float:
+        """What moving records to nodes does to a density, as a fraction of it: spacing^2 / 24 of 2 for each column."""
+        lengths = axis_lengths(self.kernel, self.dimension)
+        spacings = 2 * self.bounds.half_widths / np.array(self.nodes) / lengths
+        return float(np.square(spacings).sum()) / 12
 
     def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the public description."""

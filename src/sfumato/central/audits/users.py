@@ -17,7 +17,7 @@ from sfumato.central.contributions import bounded
 from sfumato.central.mechanism import Mechanism
 from sfumato.central.request import LIMIT, Request
 from sfumato.kernels import Gaussian
-from sfumato.privacy.audit import EpsilonClaim
+from sfumato.privacy.audit import EpsilonClaim, register_audit
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Floats
 from sfumato.sources import attach, open_source
@@ -83,3 +83,6 @@ def user_cases() -> dict[str, CentralCase]:
 def _limit(mechanism: Mechanism) -> int:
     assert mechanism.count_law is not None
     return mechanism.count_law.records
+
+
+register_audit("users", lambda: [case.case() for case in user_cases().values()])

@@ -18,7 +18,7 @@ from sfumato.central.published.polynomials import OPTIONS, Polynomials
 from sfumato.quantizers.bernstein import BernsteinQuantizer
 
 NAME = "bernstein"
-_MECHANISM = Polynomials(NAME, BernsteinQuantizer, 1, lambda request: request.records_per_user)
+_MECHANISM = Polynomials(NAME, BernsteinQuantizer, 1, lambda request, size: request.records_per_user * size)
 METHOD = Method(
     NAME,
     "kernel sums on a lattice, read by Bernstein polynomials",

@@ -3,11 +3,11 @@
 Source: Z. Wang et al., "Differentially Private Data Releasing for Smooth Queries", JMLR 17, 2016; table 1 of
 000_373b91ba792b499d.txt. Corrected: sums instead of means, and the count is paid for.
 
-Guarantee. A record adds to each of the t^d moments an integer of absolute value at most s: l1 = s t^d, twice that when
-a record is replaced. Discrete Laplace noise of rate e_f / l1 (e_f / 2 l1) multiplies the probability of any output by
-at most exp(e_f); the count at e_c composes to epsilon.
+Guarantee. A record adds to each of the t^d moments an integer of absolute value at most s: l1 = s t^d. Replacing one
+leaves the moment of order 0 as it is, and changes the others by l1 = 2 s (t^d - 1) at most. Discrete Laplace noise of
+rate e_f / l1 multiplies the probability of any output by at most exp(e_f); the count at e_c composes to epsilon.
 
-Error of one answer: 2 (f t^d / (e_f n))^2 prod_j sum_r c_r(y_j)^2 of noise, c_r the coefficients of the kernel, and the
+Error of one answer: 2 (l1 / (s e_f n))^2 prod_j sum_r c_r(y_j)^2 of noise, c_r the coefficients of the kernel, and the
 misfit of the truncated series, P |k - f.g| / |k| in L2 over x. t by default is the best by this formula.
 """
 
@@ -15,10 +15,18 @@ from __future__ import annotations
 
 from sfumato.central.method import Method
 from sfumato.central.published.polynomials import OPTIONS, Polynomials
+from sfumato.central.request import Request
 from sfumato.quantizers.trigonometric import TrigonometricQuantizer
 
 NAME = "even-trig"
-_MECHANISM = Polynomials(NAME, TrigonometricQuantizer, 0, lambda request: request.factor)
+
+
+def changed(request: Request, size: int) -> int:
+    """How many moments neighbours may differ in, each by the scale."""
+    return 2 * max(1, size - 1) if request.neighbours == "replace" else request.factor * size
+
+
+_MECHANISM = Polynomials(NAME, TrigonometricQuantizer, 0, changed)
 METHOD = Method(
     NAME,
     "moments of even trigonometric polynomials",

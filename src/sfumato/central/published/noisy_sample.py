@@ -5,9 +5,9 @@ Laplace noise of scale 1 / (epsilon n), and says that number to every query. Tha
 sample only. Here every record is protected: the sample is drawn by secret coins, and the noise covers being sampled.
 
 Algorithm. Records lie on the grid of `gridded`, with exact densities t_i = min(q_x(X), n_0 s) at each record's node,
-n_0 the public guess of n. Each record is sampled with probability q = m / n_0 by its own coin; if more than M = 2 m
-are, those with the M smallest secret words stay. The sum of t_i over the sample gets discrete Laplace noise of rate r,
-and the published number is that sum over s times the expected sample size.
+n_0 the public guess of n. Each record is sampled with probability q = m / n_0 by its own coin; if more than M = m + 4
+sqrt(m) are, those with the M smallest secret words stay. The sum of t_i over the sample gets discrete Laplace noise of
+rate r, and the published number is that sum over s times the expected sample size.
 
 Guarantee. Take two neighbours, and give the records that they share the same coins and words. The one record x changes
 each t_i by at most s, so the sum over the others of the sample by at most M s in all. If x's coin does not select it,
@@ -53,11 +53,16 @@ LARGEST_EXPONENT = 500.0
 SPREAD = 0.6
 
 
+def largest_sample(sample: int) -> int:
+    """M: four standard deviations above the expected sample."""
+    return sample + 4 * math.isqrt(sample)
+
+
 def loss(step: float, sample: int, records: int) -> float:
     """Privacy loss e for r n_0 s = `step`, see the module's text."""
     share = sample / records
     selected = math.log1p(share * math.expm1(step)) if step < LARGEST_EXPONENT else step + math.log(share)
-    return step * 2 * share + selected
+    return step * largest_sample(sample) / records + selected
 
 
 def largest_step(epsilon: float, sample: int, records: int) -> float:
@@ -89,7 +94,7 @@ class SecretSample:
         """Publish the constant of a histogram."""
         histogram = self.queries.histogram(sums)
         noisy = self.total(histogram, self.draw(histogram, bits)) + int(self.law.sample(bits, 1)[0])
-        expected = min(self.sample * count.value / self.records, 2 * self.sample)
+        expected = min(self.sample * count.value / self.records, largest_sample(self.sample))
         return np.array([round(PUBLISHED * noisy / (expected * self.queries.scale))], dtype=np.int64)
 
     def total(self, histogram: Integers, nodes: Integers) -> int:
@@ -106,7 +111,7 @@ class SecretSample:
             heads = here[bits.below(self.records, len(here)) < self.sample]
             nodes.append(np.searchsorted(last, heads, side="right"))
             words.append(bits.words(len(heads)))
-        order = np.argsort(np.concatenate(words), kind="stable")[: 2 * self.sample]
+        order = np.argsort(np.concatenate(words), kind="stable")[: largest_sample(self.sample)]
         return np.asarray(np.concatenate(nodes)[order])
 
 

@@ -45,14 +45,14 @@ class Polynomials:
         The quantizer's class.
     extra : int
         Factors of one column, less the degree.
-    factor : callable
-        How many records' worth of l1 norm neighbours differ by.
+    changed : callable
+        From a request and a number of integers to how many of them neighbours may differ in, each by the scale.
     """
 
     name: str
     family: type[SeparableQuantizer]
     extra: int
-    factor: Callable[[Request], int]
+    changed: Callable[[Request, int], int]
 
     def refuse(self, request: Request) -> str | None:
         """Why this method does not apply."""
@@ -83,7 +83,7 @@ class Polynomials:
 
     def _variance(self, request: Request, degree: int, density: float) -> float:
         squares, misfit = _averages(self.family, request.kernel, public_box(request), degree)
-        sensitivity = self.factor(request) * self._size(request, degree)
+        sensitivity = self.changed(request, self._size(request, degree))
         noise = 2 * (sensitivity / (float(request.feature_epsilon) * request.n)) ** 2 * squares
         return noise + misfit * density**2
 
@@ -102,7 +102,7 @@ class Polynomials:
             method=self.name,
             kernel=request.kernel,
             quantizer=quantizer,
-            noise=DiscreteLaplace(request.feature_epsilon / (self.factor(request) * quantizer.bound.l1)),
+            noise=DiscreteLaplace(request.feature_epsilon / (SCALE * self.changed(request, quantizer.size))),
             count_law=request.count_law,
             guarantee=request.guarantee(quantizer.box.condition()),
             parameters={"degree": degree, "n_hint": request.n},

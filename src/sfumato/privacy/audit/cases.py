@@ -217,7 +217,12 @@ def audit(
 
 AUDITS: dict[str, Callable[[], Sequence[Case]]] = {}
 # Where the library's own mechanisms register their cases.
-LIBRARY = ("sfumato.central.audits", "sfumato.bandwidth.audits")
+LIBRARY = (
+    "sfumato.central.audits",
+    "sfumato.central.audits.published",
+    "sfumato.central.audits.users",
+    "sfumato.bandwidth.audits",
+)
 
 
 def register_audit(name: str, cases: Callable[[], Sequence[Case]]) -> None:

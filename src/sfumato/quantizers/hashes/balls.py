@@ -1,20 +1,21 @@
 r"""Ball carving: the bucket is the first of a sequence of random balls that holds the point. Hashes the kernel `Erfc`.
 
-Source: the LSH family that A. Andoni and P. Indyk gave for the Erfc kernel (000_373b91ba792b499d.txt, C.4) takes balls in
-high dimension, whose limit is the kernel. Here balls in the data's own dimension give it exactly. Let balls with centre c
-and radius r have the measure (2 pi)^(-d/2) dc r exp(-r^2 / 2) dr. With r^2 = |c|^2 + 2 h it becomes that of a standard
-normal c and an h of density exp(-h), and x is in the ball if h > |x|^2 / 2 - c . x. So the balls that hold x have
-measure E exp(c . x - |x|^2 / 2) = 1, those that hold x and y
+Source: the LSH family that A. Andoni and P. Indyk gave for the Erfc kernel (000_373b91ba792b499d.txt, C.4) takes
+balls in high dimension, whose limit is the kernel. Here balls in the data's own dimension give it exactly. Let balls
+with centre c and radius r have the measure (2 pi)^(-d/2) dc r exp(-r^2 / 2) dr. With r^2 = |c|^2 + 2 h it becomes
+that of a standard normal c and an h of density exp(-h), and x is in the ball if h > |x|^2 / 2 - c . x. So the balls
+that hold x have measure E exp(c . x - |x|^2 / 2) = 1, those that hold x and y
 
     E min(exp(c . x - |x|^2 / 2), exp(c . y - |y|^2 / 2)) = 2 Phi(-|x - y| / 2) = erfc(|x - y| / sqrt(8)),
 
 and the first ball of a random sequence that holds x or y holds both with probability erfc(z) / (2 - erfc(z)),
 z = |x - y| / sqrt(8). The coordinates are scaled so that z is the distance in bandwidths.
 
-Cost. Only balls that meet the box of the points are drawn, and one of them holds a given point with probability 1 / M,
-M their measure: (2 pi)^(-d/2) sum_k e_{d-k}(l) 2^(3k/2) Gamma(k/2 + 1), where e_i are the elementary symmetric polynomials
-of the box's widths l. M grows like (width in bandwidths)^d: a few bandwidths in three columns, and no hope in ten. 30 M
-balls are drawn for each hash function; a point that none of them holds (probability exp(-30)) has a last bucket.
+Cost. Only balls that meet the box of the points are drawn, and one of them holds a given point with probability 1 /
+M, M their measure: (2 pi)^(-d/2) sum_k e_{d-k}(l) 2^(3k/2) Gamma(k/2 + 1), where e_i are the elementary symmetric
+polynomials of the box's widths l. M grows like (width in bandwidths)^d: a few bandwidths in three columns, and no
+hope in ten. 30 M balls are drawn for each hash function; a point that none of them holds (probability exp(-30)) has a
+last bucket.
 """
 
 from __future__ import annotations
@@ -60,20 +61,28 @@ class BallCarving(HashFamily):
             return f"hashing {kernel.name} needs one bandwidth, or one for each column, not a matrix"
         if bounds is None:
             return f"hashing {kernel.name} needs bounds=, which the points and the queries keep"
-        measure = math.fsum(_measures(_widths(kernel, Box.from_bounds(bounds, dimension))))
+        measure = cls._measure(kernel, dimension, bounds)
         if measure > LARGEST_MEASURE:
             return (
-                f"hashing {kernel.name} within these bounds takes {BALLS_PER_MEASURE * measure:.3g} balls for each hash "
-                f"function, and {BALLS_PER_MEASURE * LARGEST_MEASURE:g} are the most; pass a larger bandwidth or tighter "
-                "bounds (the number grows exponentially with the columns)"
+                f"hashing {kernel.name} within these bounds takes {BALLS_PER_MEASURE * measure:.3g} balls for each "
+                f"hash function, and {BALLS_PER_MEASURE * LARGEST_MEASURE:g} are the most; pass a larger bandwidth or "
+                "tighter bounds (the number grows exponentially with the columns)"
             )
         return None
 
     @classmethod
+    def buckets(cls, kernel: Erfc, dimension: int, bounds: Any) -> int:
+        """Every ball, and none."""
+        return math.ceil(BALLS_PER_MEASURE * cls._measure(kernel, dimension, bounds)) + 1
+
+    @classmethod
     def work(cls, kernel: Erfc, dimension: int, bounds: Any) -> float:
         """All balls of one hash function."""
-        measure = math.fsum(_measures(_widths(kernel, Box.from_bounds(bounds, dimension))))
-        return dimension * math.ceil(BALLS_PER_MEASURE * measure)
+        return float(dimension * cls.buckets(kernel, dimension, bounds))
+
+    @staticmethod
+    def _measure(kernel: Erfc, dimension: int, bounds: Any) -> float:
+        return math.fsum(_measures(_widths(kernel, Box.from_bounds(bounds, dimension))))
 
     @classmethod
     def draw(
@@ -110,13 +119,8 @@ class BallCarving(HashFamily):
         """One sequence each."""
         return len(self.squares)
 
-    @property
-    def distinct(self) -> int:
-        """Every ball, and none."""
-        return int(self.squares.shape[1]) + 1
-
     def cells(self, coordinates: Floats) -> Integers:
-        """Number of the first ball that holds the point, in integer arithmetic."""
+        """Find the first ball that holds each point, in integer arithmetic."""
         cells = np.empty((len(coordinates), self.rows, 1), dtype=np.int64)
         _carve(coordinates.astype(np.int64), self.weights, self.centres, self.squares, FARTHEST, cells)
         return cells

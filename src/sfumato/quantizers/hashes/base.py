@@ -9,7 +9,8 @@ and clipped row by row), parameters are integers drawn from the public stream, a
 row alone, bit for bit. Sums of integer products below 2**53 in float64 have that property in any order.
 
 To add a family of your own: subclass `HashFamily`, decorate it with `register_family`, and let `check_family` compare
-it with the kernel that it claims. A release that uses it can be read wherever the module that registers it is imported.
+it with the kernel that it claims. A release that uses it can be read wherever the module that registers it is
+imported.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from sfumato.quantizers.box import Lattice
 
 # The rehash needs integers below this in magnitude to be exactly universal.
 LARGEST_CELL = 2**40
-# Lattice coordinates of queries, which may lie anywhere, are cut here.
-FARTHEST_QUERY = 2.0**40
+# Lattice coordinates of queries, which may lie anywhere, are cut here, where no sum of products leaves 64 bits.
+FARTHEST_QUERY = 2.0**36
 
 
 class HashFamily(ABC):
@@ -70,8 +71,13 @@ class HashFamily(ABC):
         return None
 
     @classmethod
+    def buckets(cls, kernel: Any, dimension: int, bounds: Any) -> int | None:
+        """Count the buckets, when they are the integers from 0 on (length 1); None when there are too many to tell."""
+        return None
+
+    @classmethod
     def work(cls, kernel: Any, dimension: int, bounds: Any) -> float:
-        """Multiplications of one hash function at one point."""
+        """Count the multiplications of one hash function at one point."""
         return float(dimension)
 
     @property
@@ -89,11 +95,6 @@ class HashFamily(ABC):
         """Integers of one bucket."""
         return 1
 
-    @property
-    def distinct(self) -> int | None:
-        """Number of buckets when they are the integers from 0 on (length 1); None when there are too many to tell."""
-        return None
-
     @abstractmethod
     def cells(self, coordinates: Floats) -> Integers:
         """Buckets of points, shape (points, rows, length), of magnitude below 2**40.
@@ -110,7 +111,8 @@ class HashFamily(ABC):
 
     def query_cells(self, Y: Floats) -> Integers:
         """Buckets of queries, which are public: rounded to the lattice, and neither clipped nor dropped."""
-        return self.cells(np.clip(np.rint(self.lattice.centred(Y)), -FARTHEST_QUERY, FARTHEST_QUERY))
+        coordinates = np.rint(Y / self.lattice.steps) - self.lattice.centre
+        return self.cells(np.clip(coordinates, -FARTHEST_QUERY, FARTHEST_QUERY))
 
 
 _FAMILIES: dict[str, type[HashFamily]] = {}

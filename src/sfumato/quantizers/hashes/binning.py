@@ -1,9 +1,10 @@
 """Random binning: a grid with random widths and offsets in every column; the bucket is the cell.
 
-Source: A. Rahimi and B. Recht, "Random features for large-scale machine learning", NIPS 2007 (000_373b91ba792b499d.txt,
-C.4). With width w and a uniform offset two numbers share a cell with probability max(0, 1 - |x - y| / w): the product over
-the columns is the kernel `Hat`. With random widths of density w exp(-w), the sum of two exponential numbers, the mean
-of that hat is exp(-|x - y|): the kernel `Laplacian`. Other mixtures of hats need another law of the widths only.
+Source: A. Rahimi and B. Recht, "Random features for large-scale machine learning", NIPS 2007
+(000_373b91ba792b499d.txt, C.4). With width w and a uniform offset two numbers share a cell with probability max(0, 1
+- |x - y| / w): the product over the columns is the kernel `Hat`. With random widths of density w exp(-w), the sum of
+two exponential numbers, the mean of that hat is exp(-|x - y|): the kernel `Laplacian`. Other mixtures of hats need
+another law of the widths only.
 
 Approximation: widths are at least 2**-12 bandwidths (narrower ones have probability 3e-8), and points are displaced
 by at most 2**-9 bandwidths.

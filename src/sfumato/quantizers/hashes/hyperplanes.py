@@ -6,16 +6,17 @@ measure E |a . (x - y)| = sqrt(2 / pi) |x - y|_2. So a Poisson process of hyperp
 measure separates x and y by none with probability exp(-|x - y|_2 / s): the kernel `Exponential` with p = 2, with no
 approximation.
 
-Only hyperplanes that meet the box of the points matter. Given a, the box of widths l_j meets those with t in an interval
-of length sum_j l_j |a_j|, so their number is Poisson with mean sum_j l_j / s (in the coordinates A^-1 x), and their law
-is that of a, weighted by the interval's length: choose a column j with probability proportional to l_j, let a_j have
-density proportional to |a_j| exp(-a_j^2 / 2) (a Rayleigh number with a random sign), the other coordinates be normal,
-and t uniform in the interval. Queries outside the bounds are told apart by these hyperplanes alone, so they look closer
-than they are: declare bounds that hold the queries too. A hash function costs as many projections as the largest number
-drawn; the others are filled up with hyperplanes that nothing can meet.
+Only hyperplanes that meet the box of the points matter. Given a, the box of widths l_j meets those with t in an
+interval of length sum_j l_j |a_j|, so their number is Poisson with mean sum_j l_j / s (in the coordinates A^-1 x),
+and their law is that of a, weighted by the interval's length: choose a column j with probability proportional to l_j,
+let a_j have density proportional to |a_j| exp(-a_j^2 / 2) (a Rayleigh number with a random sign), the other
+coordinates be normal, and t uniform in the interval. Queries outside the bounds are told apart by these hyperplanes
+alone, so they look closer than they are: declare bounds that hold the queries too. A hash function costs as many
+projections as the largest number drawn; the others are filled up with hyperplanes that nothing can meet.
 
-The same measure with p-stable a gives exp(-|x - y|_p) for 1 < p < 2, but there weighting by |a_j| leaves a law without a
-short exact sampler. The Fourier route (`kernels.Exponential`) is exact for those p, and is what the library uses.
+The same measure with p-stable a gives exp(-|x - y|_p) for 1 < p < 2, but there weighting by |a_j| leaves a law
+without a short exact sampler. The Fourier route (`kernels.Exponential`) is exact for those p, and is what the library
+uses.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ class Hyperplanes(HashFamily):
             return f"hashing {kernel.name} needs bounds=, which the points and the queries keep"
         mean = cls._mean(kernel, dimension, bounds)
         if mean > MOST_HYPERPLANES:
-            return f"the bounds are {mean:.0f} bandwidths wide, all columns together; hashing takes {MOST_HYPERPLANES:g}"
+            return (
+                f"the bounds are {mean:.0f} bandwidths wide, all columns together; hashing takes {MOST_HYPERPLANES:g}"
+            )
         return None
 
     @classmethod

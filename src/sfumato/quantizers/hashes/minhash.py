@@ -43,6 +43,11 @@ class MinHash(HashFamily):
         order = np.argsort(stream.words(rows * dimension).reshape(rows, dimension), axis=1, kind="stable")
         return cls(box, np.argsort(order, axis=1, kind="stable").astype(np.int32))
 
+    @classmethod
+    def buckets(cls, kernel: Jaccard, dimension: int, bounds: Any) -> int:
+        """Every element, and nothing."""
+        return dimension + 1
+
     @property
     def lattice(self) -> Lattice:
         """Whole numbers."""
@@ -52,11 +57,6 @@ class MinHash(HashFamily):
     def rows(self) -> int:
         """One order each."""
         return len(self.places)
-
-    @property
-    def distinct(self) -> int:
-        """Every element, and nothing."""
-        return int(self.places.shape[1]) + 1
 
     def cells(self, coordinates: Floats) -> Integers:
         """Place of the first element; the number of columns for the empty set."""

@@ -1,9 +1,9 @@
 """Exact integer projections ``floor(a . x + b)``, which several families share.
 
-Points are integers X on a dyadic lattice and directions integers W in units of 2**-B buckets per lattice step, so that
-``X . W`` plus the offset is an integer below 2**51: a float64 matrix product is exact in any order, scaling by 2**-B is
-exact, and so is the floor. Points are displaced by at most half a step, at most 2**-9 bandwidths; directions are
-rounded before use, by at most 2**-11 of a unit direction, which only blurs the law they are drawn from.
+Points are integers X on a dyadic lattice and directions integers W in units of 2**-B buckets per lattice step, so
+that ``X . W`` plus the offset is an integer below 2**51: a float64 matrix product is exact in any order, scaling by
+2**-B is exact, and so is the floor. Points are displaced by at most half a step, at most 2**-9 bandwidths; directions
+are rounded before use, by at most 2**-13 of a unit direction, which only blurs the law they are drawn from.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box, Lattice
 
 SUM_BITS = 50
-MOST_POINT_BITS, FEWEST_POINT_BITS, DIRECTION_BITS = 20, 8, 10
+MOST_POINT_BITS, FEWEST_POINT_BITS, DIRECTION_BITS = 20, 8, 12
 DEFAULT_REACH = 2.0**10
 
 

@@ -1,8 +1,8 @@
 """Signed projections: the bucket is on which side of `power` random hyperplanes through the origin a point lies.
 
-Two points lie on the same side of one with probability 1 - theta / pi, of all with its power: the kernel `Angular`. The
-signs are the bits of one integer. Lengths do not matter, but the lattice does: without bounds it covers [-1, 1] in every
-column, which holds unit vectors; rounding turns a vector of length l by at most 2**-20 sqrt(columns) / l.
+Two points lie on the same side of one with probability 1 - theta / pi, of all with its power: the kernel `Angular`.
+The signs are the bits of one integer. Lengths do not matter, but the lattice does: without bounds it covers [-1, 1]
+in every column, which holds unit vectors; rounding turns a vector of length l by at most 2**-20 sqrt(columns) / l.
 """
 
 from __future__ import annotations
@@ -47,6 +47,11 @@ class SignedProjections(HashFamily):
         return cls(projections, kernel.power)
 
     @classmethod
+    def buckets(cls, kernel: Angular, dimension: int, bounds: Any) -> int:
+        """Every combination of signs."""
+        return 1 << kernel.power
+
+    @classmethod
     def work(cls, kernel: Angular, dimension: int, bounds: Any) -> float:
         """One projection for each hyperplane."""
         return float(kernel.power * dimension)
@@ -60,11 +65,6 @@ class SignedProjections(HashFamily):
     def rows(self) -> int:
         """`power` projections each."""
         return self.projections.count // self.power
-
-    @property
-    def distinct(self) -> int:
-        """Every combination of signs."""
-        return 1 << self.power
 
     def cells(self, coordinates: Floats) -> Integers:
         """Signs, the first hyperplane's in the lowest bit; a point on a hyperplane lies on its positive side."""

@@ -1,0 +1,98 @@
+"""What the structures over separate columns share: a distance that is a sum over columns is read column by column."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.kernels.distance import Distance
+from sfumato.quantizers.base import Floats, LinearQuantizer, Reading
+from sfumato.quantizers.box import Box
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnReading:
+    """What the sums of every column say, each of shape (queries, columns).
+
+    Attributes
+    ----------
+    totals, squares : ndarray
+        The column's part of the sum of distances, and the squared length of the weights that it was read with.
+    biases : ndarray
+        Typical bias of the column's part, per record.
+    count_products : ndarray
+        Product of those weights and the ones of the published count, where it is read off the same sums.
+    """
+
+    totals: Floats
+    squares: Floats
+    biases: Floats
+    count_products: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnSums(LinearQuantizer):
+    """Sums of every column apart, one after the other, all of the same size.
+
+    Attributes
+    ----------
+    metric : Distance
+        A distance that is a sum over the columns.
+    bounds : Box
+        The public box.
+    """
+
+    metric: Distance
+    bounds: Box
+
+    @property
+    def box(self) -> Box:
+        """The declared box."""
+        return self.bounds
+
+    @property
+    @abstractmethod
+    def column_size(self) -> int:
+        """Integers of one column."""
+
+    @property
+    def width(self) -> int:
+        """All sums belong to the one draw."""
+        return self.dimension * self.column_size
+
+    @property
+    def lengths(self) -> Floats:
+        """Widths of the columns."""
+        return 2 * self.bounds.half_widths
+
+    def part(self, column: int) -> slice:
+        """Where the sums of a column are."""
+        return slice(column * self.column_size, (column + 1) * self.column_size)
+
+    def relative(self, y: Floats, column: int) -> Floats:
+        """Queries in units of the column's width, 0 at its lower edge."""
+        return np.asarray((y - self.bounds.lower[column]) / self.lengths[column])
+
+    @abstractmethod
+    def read_columns(self, Y: Floats, sums: Floats) -> ColumnReading:
+        """Read every column."""
+
+    @abstractmethod
+    def count(self, sums: NDArray[Any]) -> float:
+        """Return the number of records that the sums show."""
+
+    @property
+    @abstractmethod
+    def count_squares(self) -> float:
+        """Sum of the squared weights that the number of records is read with."""
+
+    def read(self, Y: Floats, sums: Floats) -> Reading:
+        """Add up the columns."""
+        columns = self.read_columns(Y, sums)
+        parts = (columns.totals, columns.squares, columns.biases, columns.count_products)
+        total, squares, bias, product = (part.sum(axis=1) for part in parts)
+        return Reading(total, squares, bias, count_product=product)

@@ -1,0 +1,116 @@
+"""A universal rehash of buckets into a few: distinct buckets collide with a probability that is known exactly.
+
+Source: multiply-shift hashing of vectors (M. Dietzfelbinger, "Universal hashing and k-wise independent random
+variables via integer arithmetic without primes", STACS 1996). For a bucket z of `length` integers and keys a_1, ...,
+a_length, b, uniform 64-bit words of one row, let v(z) be the upper 24 bits of (sum_l a_l z_l + b) mod 2**64.
+
+Proof that (v(z), v(z')) is uniform on pairs for z != z' with integers of magnitude below 2**40. Some z_l - z'_l is an
+odd multiple of 2**s, and s <= 40 because the difference is below 2**41. Given the other keys, a_l (z_l - z'_l) mod
+2**64 is uniform on the multiples of 2**s, so D = sum_l a_l (z_l - z'_l) has uniform upper 24 bits whatever its lower
+40 are. b is uniform and independent, so V = sum_l a_l z_l + b is uniform and independent of D. The upper bits of V -
+D are those of V minus those of D minus a borrow, which depends on lower bits only: uniform and independent of V's.
+
+The bucket is floor(v B / 2**24). It takes the value j for c_j of the 2**24 values of v, where c_j is 2**24 / B
+rounded down or up, so that distinct buckets collide with probability q = sum_j (c_j / 2**24)^2 exactly: 1/B when B is
+a power of two, and above 1/B by less than B / 2**48 otherwise. Taking z mod B instead would not do: neighbouring
+buckets, which similar points fall into, would never collide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from sfumato.errors import InputError
+from sfumato.public_randomness import PublicStream
+
+HASH_BITS = 24
+MOST_BUCKETS = 2**20
+ROWS_AT_ONCE = 256  # their counters stay in the cache while points pass
+
+
+@dataclass(frozen=True, eq=False)
+class Rehash:
+    """One keyed hash for each row, into the integers below `buckets`.
+
+    Attributes
+    ----------
+    keys : ndarray of uint64, shape (rows, length + 1)
+        Public keys; the last of a row is added.
+    buckets : int
+        B.
+
+    Examples
+    --------
+    >>> rehash = Rehash.draw(PublicStream(7, "example"), rows=2, length=1, buckets=8)
+    >>> rehash(np.array([[[3], [3]], [[4], [4]]]))
+    array([[4, 7],
+           [1, 4]])
+    >>> rehash.collision
+    Fraction(1, 8)
+    """
+
+    keys: NDArray[np.uint64]
+    buckets: int
+
+    @classmethod
+    def draw(cls, stream: PublicStream, rows: int, length: int, buckets: int) -> Rehash:
+        """Draw the keys row by row."""
+        if not 2 <= buckets <= MOST_BUCKETS:
+            raise InputError(f"the number of buckets must be from 2 to {MOST_BUCKETS}; got {buckets}")
+        return cls(stream.words(rows * (length + 1)).reshape(rows, length + 1), buckets)
+
+    @property
+    def collision(self) -> Fraction:
+        """Probability q with which distinct buckets collide."""
+        smaller, larger_ones = divmod(2**HASH_BITS, self.buckets)
+        squares = larger_ones * (smaller + 1) ** 2 + (self.buckets - larger_ones) * smaller**2
+        return Fraction(squares, 4**HASH_BITS)
+
+    def __call__(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Hash buckets of shape (points, rows, length) to integers of shape (points, rows)."""
+        out = np.empty(cells.shape[:2], dtype=np.int64)
+        _rehash(cells, self.keys, self.buckets, out)
+        return out
+
+    def count(self, cells: NDArray[np.int64], value: int, sums: NDArray[np.int64]) -> None:
+        """Add `value` to the counter of every hashed bucket; `sums` has shape (rows, buckets)."""
+        _count(cells, self.keys, self.buckets, value, sums)
+
+    def parameters(self) -> tuple[NDArray[Any], ...]:
+        """Return the keys as signed integers."""
+        return (self.keys.view(np.int64),)
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _bucket(cells, i, r, keys, buckets):  # type: ignore[no-untyped-def]
+    last = keys.shape[1] - 1
+    code = keys[r, last]
+    if last == 1:  # most families: without the loop the compiler uses vector instructions
+        code += keys[r, 0] * np.uint64(cells[i, r, 0])
+    else:
+        for part in range(last):
+            code += keys[r, part] * np.uint64(cells[i, r, part])
+    upper = code >> np.uint64(64 - HASH_BITS)
+    return np.int64((upper * np.uint64(buckets)) >> np.uint64(HASH_BITS))
+
+
+@njit(nogil=True, cache=True)
+def _rehash(cells, keys, buckets, out):  # type: ignore[no-untyped-def]
+    for i in range(cells.shape[0]):
+        for r in range(cells.shape[1]):
+            out[i, r] = _bucket(cells, i, r, keys, buckets)
+
+
+@njit(nogil=True, cache=True)
+def _count(cells, keys, buckets, value, sums):  # type: ignore[no-untyped-def]
+    rows = cells.shape[1]
+    for start in range(0, rows, ROWS_AT_ONCE):
+        for i in range(cells.shape[0]):
+            for r in range(start, min(start + ROWS_AT_ONCE, rows)):
+                sums[r, _bucket(cells, i, r, keys, buckets)] += value

@@ -1,0 +1,274 @@
+"""Hashing features: one counter a hash function, for every kernel that is a collision probability.
+
+Source: LSH as a (B, 1, 1) family in 000_373b91ba792b499d.txt (3.3, B.2, D.3), the array of RACE in
+002_1c6816b50deabbd0.txt. A record adds `value` to one of W counters of each of R rows: the bucket of the row's hash
+function (`hashes`), rehashed to W counters where there are more buckets (`hashes.rehash`).
+
+Bound of one record: l1 = R value, l2^2 = R value^2, exactly.
+
+Estimate of one row, S_b its counters, q the exact collision probability of the rehash (1 / W for powers of two):
+(S_h(y) - q sum_b S_b) / (1 - q), which for q = 1 / W is (W S_h(y) - sum_b S_b) / (W - 1). A record shares y's counter
+with probability k + (1 - k) q, so the estimate is unbiased; it takes the row's own sum, noise included, because the
+counter's noise is part of it and partly cancels. Without a rehash q = 0.
+
+Variance of one row per record, over hashes: A + B / (W - 1), where A is the variance of the share of the records in
+y's bucket and B the mean of the sum of the squared shares of all other buckets; A + B <= P (1 - P), P the mean kernel
+value between two records. Noise of variance v on each counter adds v W / (W - 1) (v without a rehash).
+
+As published (`debias=False`) the counter itself is the estimate: its bias is (1 - k) q.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from sfumato.errors import InputError, ReleaseFileError
+from sfumato.kernels import Kernel
+from sfumato.privacy.bits import SecureBits
+from sfumato.public_randomness import PublicStream
+from sfumato.quantizers.base import Bound, Floats, Integers, Quantizer
+from sfumato.quantizers.box import Box
+from sfumato.quantizers.hashes import HashFamily, family_for
+from sfumato.quantizers.hashes.rehash import Rehash
+
+BLOCK_INTEGERS = 2**16
+
+
+@dataclass(frozen=True, eq=False)
+class HashingQuantizer(Quantizer):
+    """Counters of hash functions; build it with `HashingQuantizer.draw`.
+
+    Attributes
+    ----------
+    family : HashFamily
+        R public hash functions.
+    rehash : Rehash or None
+        Into W counters; None where the family's buckets are few enough to have one each.
+    counters : int
+        W.
+    seed : int
+        Public seed of both.
+    value : int
+        What a record adds to a counter: 1, or more where noise needs a finer grid.
+    debias : bool
+        Whether rehash collisions are taken off.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato.kernels import L2LSH
+    >>> quantizer = HashingQuantizer.draw(L2LSH(0.5), dimension=2, rows=3, seed=7, width=8)
+    >>> quantizer.encode(np.zeros((1, 2))).reshape(3, 8).sum(axis=1)
+    array([1, 1, 1])
+    """
+
+    family: HashFamily
+    rehash: Rehash | None
+    counters: int
+    seed: int
+    value: int = 1
+    debias: bool = True
+
+    name: ClassVar[str] = "hashing"
+
+    @classmethod
+    def draw(
+        cls,
+        kernel: Kernel,
+        dimension: int,
+        rows: int,
+        seed: int,
+        *,
+        width: int = 64,
+        bounds: Any = None,
+        outside: str = "clip",
+        value: int = 1,
+        debias: bool = True,
+    ) -> HashingQuantizer:
+        """Draw public hash functions for a kernel.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            A kernel that some family hashes.
+        dimension, rows : int
+            Columns of a point; number of hash functions.
+        seed : int
+            Public feature seed.
+        width : int
+            Counters a row; a family with fewer buckets takes only those.
+        bounds, outside
+            Public bounds of the points, see `Box`.
+        value, debias
+            See the class.
+        """
+        family = family_for(kernel)
+        if family is None:
+            raise InputError(f"no hash family is known for {kernel!r}; subclass HashFamily and register it")
+        if (reason := family.refuse(kernel, dimension, bounds)) is not None:
+            raise InputError(reason)
+        functions = family.draw(kernel, rows, dimension, PublicStream(seed, "hashing/functions"), bounds, outside)
+        buckets = family.buckets(kernel, dimension, bounds)
+        if buckets is not None and buckets <= width:
+            return cls(functions, None, buckets, seed, value, debias)
+        rehash = Rehash.draw(PublicStream(seed, "hashing/rehash"), rows, functions.length, width)
+        return cls(functions, rehash, width, seed, value, debias)
+
+    @property
+    def box(self) -> Box:
+        """The declared box."""
+        return self.family.lattice.box
+
+    @property
+    def terms(self) -> int:
+        """Number of hash functions, R."""
+        return self.family.rows
+
+    @property
+    def width(self) -> int:
+        """Counters a row, W."""
+        return self.counters
+
+    @property
+    def sparsity(self) -> int:
+        """One counter a row."""
+        return 1
+
+    @property
+    def bound(self) -> Bound:
+        """Bounds of one record, which are attained."""
+        return Bound(l1=self.terms * self.value, l2_squared=self.terms * self.value**2, largest=self.value)
+
+    @cached_property
+    def collision(self) -> float:
+        """Probability q with which distinct buckets share a counter."""
+        return 0.0 if self.rehash is None else float(self.rehash.collision)
+
+    def _placed(self, rows: NDArray[Any]) -> Iterator[Integers]:
+        """Buckets of the kept rows, block by block."""
+        block = max(1, BLOCK_INTEGERS // (self.terms * self.family.length))
+        space = np.empty((min(block, len(rows)), self.dimension))
+        for start in range(0, len(rows), block):
+            kept = self.family.lattice.place(rows[start : start + block], space)
+            yield self.family.cells(space[:kept])
+
+    def _chosen(self, cells: Integers) -> Integers:
+        """Counters of buckets, shape (points, rows)."""
+        return cells[:, :, 0] if self.rehash is None else self.rehash(cells)
+
+    def places(self, rows: NDArray[Any]) -> Integers:
+        """Index of the counter that each kept row adds to in each row of counters, shape (kept, R)."""
+        blocks = [self._chosen(cells) for cells in self._placed(rows)]
+        return np.concatenate(blocks) if blocks else np.empty((0, self.terms), dtype=np.int64)
+
+    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
+        """One-hot rows of counters, times `value`."""
+        places = self.places(rows)
+        encoded = np.zeros((len(places), self.terms, self.width), dtype=np.int64)
+        np.put_along_axis(encoded, places[:, :, None], self.value, axis=2)
+        return encoded.reshape(len(places), self.size)
+
+    def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
+        """Add the rows to their counters."""
+        table, total = sums.reshape(self.terms, self.width), 0
+        for cells in self._placed(rows):
+            if self.rehash is None:
+                _count(cells, self.value, table)
+            else:
+                self.rehash.count(cells, self.value, table)
+            total += len(cells)
+        return total
+
+    def weights(self, Y: Floats) -> Floats:
+        """Weights g(y), dense; `term_values` does without them."""
+        chosen = np.zeros((len(Y), self.terms, self.width))
+        np.put_along_axis(chosen, self._query_places(Y)[:, :, None], 1.0, axis=2)
+        if self.debias:
+            chosen = (chosen - self.collision) / (1 - self.collision)
+        return chosen.reshape(len(Y), self.size) / self.value
+
+    def term_values(self, Y: Floats, sums: Floats) -> Floats:
+        """Gather one counter a row, and take off what the rehash adds."""
+        table = sums.reshape(self.terms, self.width) / self.value
+        terms = table[np.arange(self.terms), self._query_places(Y)]
+        if self.debias:
+            terms -= self.collision * table.sum(axis=1)
+            terms /= 1 - self.collision
+        return np.asarray(terms)
+
+    def _query_places(self, Y: Floats) -> Integers:
+        block = max(1, BLOCK_INTEGERS // (self.terms * self.family.length))
+        blocks = [self._chosen(self.family.query_cells(Y[start : start + block])) for start in range(0, len(Y), block)]
+        return np.concatenate(blocks) if blocks else np.empty((0, self.terms), dtype=np.int64)
+
+    def count(self, sums: NDArray[Any]) -> float:
+        """Mean of the row sums: an unbiased number of records, of variance W v / (R value^2) for noise variance v."""
+        return float(np.sum(sums, dtype=np.float64)) / (self.terms * self.value)
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the public integers that decide where a point is counted."""
+        digest = hashlib.sha256(self.family.name.encode())
+        digest.update(np.array([self.terms, self.width, *self.family.lattice.exponents], dtype="<i8").tobytes())
+        for array in self.family.parameters() + (() if self.rehash is None else self.rehash.parameters()):
+            digest.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
+        return digest.hexdigest()
+
+    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the public description: everything is drawn again from the seed."""
+        document = {
+            "quantizer": self.name,
+            "family": self.family.name,
+            "rows": self.terms,
+            "width": self.width,
+            "value": self.value,
+            "debias": self.debias,
+            "box": self.box.to_document(),
+            "feature_seed": str(self.seed),
+            "fingerprint": self.fingerprint(),
+        }
+        return document, {}
+
+    @classmethod
+    def from_document(
+        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
+    ) -> HashingQuantizer:
+        """Rebuild from a release, and check that these are the hash functions it was made with."""
+        rows, width = int(document["rows"]), int(document["width"])
+        if rows < 1 or rows * width != size:
+            raise ReleaseFileError(f"the release claims {rows} rows of {width} counters, which its values do not hold")
+        family = family_for(kernel)
+        if family is None or family.name != document["family"]:
+            raise ReleaseFileError(
+                f"the hash family {document['family']!r} of the release is not known here: import the module that "
+                "registers it"
+            )
+        box = Box.from_document(document["box"])
+        quantizer = cls.draw(
+            kernel,
+            box.dimension,
+            rows,
+            int(document["feature_seed"]),
+            width=width,
+            bounds=list(zip(box.lower, box.upper, strict=True)),
+            outside=box.outside,
+            value=int(document["value"]),
+            debias=bool(document["debias"]),
+        )
+        if quantizer.fingerprint() != document["fingerprint"]:
+            raise ReleaseFileError("the hash functions drawn from the release's seed are not the ones it was made with")
+        return quantizer
+
+
+@njit(nogil=True, cache=True)
+def _count(cells, value, sums):  # type: ignore[no-untyped-def]
+    for i in range(cells.shape[0]):
+        for r in range(cells.shape[1]):
+            sums[r, cells[i, r, 0]] += value

@@ -1,0 +1,223 @@
+"""`sfumato map`, `people` and `sample`: every kind of file, what they say, and what they refuse."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sfumato
+from sfumato.maps import people
+
+from .conftest import QUICK, Run, plain
+
+HERE = ("--extent", "-3,3;-3,3", "--size", "12")
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "map.png"
+
+
+@pytest.fixture
+def other(run: Run, files: dict[str, Path], tmp_path: Path) -> Path:
+    """A second release of the same columns."""
+    path = tmp_path / "other.sfm"
+    arguments = ("--bandwidth", "1", "--epsilon", "2", "--no-ledger", "--quiet", *QUICK)
+    assert run("release", files["csv"], "-o", path, *arguments).exit_code == 0
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "start"),
+    [("png", b"\x89PNG"), ("svg", b"<?xml"), ("html", b"<!doctype html>"), ("csv", b'"lon","lat"'), ("geojson", b'{"')],
+)
+def test_every_kind_of_file(run: Run, released: Path, tmp_path: Path, kind: str, start: bytes) -> None:
+    path = tmp_path / f"map.{kind}"
+    result = run("map", released, "-o", path, *HERE, "--longitude-latitude", "--title", "Five hundred")
+    assert result.exit_code == 0, result.output
+    content = path.read_bytes()
+    assert content.startswith(start)
+    guarantee = str(sfumato.load(released).guarantee)
+    assert guarantee in plain(result.stderr)
+    assert "noise alone" in result.stdout
+    if kind in ("svg", "html", "geojson"):
+        assert b"Five hundred" in content
+        assert b"epsilon = 1 (pure)" in content
+
+
+def test_the_cells_are_the_releases_answers(run: Run, released: Path, tmp_path: Path) -> None:
+    path = tmp_path / "cells.csv"
+    document = json.loads(run("map", released, "-o", path, *HERE, "--json").stdout)
+    rows = list(csv.DictReader(path.open()))
+    assert len(rows) == 144
+    places = [[float(row["lon"]), float(row["lat"])] for row in rows]
+    answers = sfumato.load(released).query(places)
+    assert [float(row["value"]) for row in rows] == pytest.approx(answers, abs=1e-12)
+    assert document["private"] is True
+    assert document["bytes"] == path.stat().st_size
+    noisy = [float(row["value"]) < 2 * float(row["std"]) for row in rows]
+    assert document["noise_share"] == pytest.approx(np.mean(noisy))
+
+
+def test_one_column_with_the_other_fixed_is_a_curve(run: Run, released: Path, tmp_path: Path) -> None:
+    path = tmp_path / "curve.csv"
+    result = run("map", released, "-o", path, "--columns", "lat", "--at", "lon=0.5", "--extent", "-2,2", "--size", "9")
+    assert result.exit_code == 0, result.output
+    rows = list(csv.DictReader(path.open()))
+    places = [[0.5, float(row["lat"])] for row in rows]
+    assert [float(row["value"]) for row in rows] == pytest.approx(sfumato.load(released).query(places), abs=1e-12)
+
+
+def test_the_difference_of_two_releases(run: Run, released: Path, other: Path, tmp_path: Path) -> None:
+    path = tmp_path / "change.csv"
+    assert run("map", released, "--minus", other, "-o", path, *HERE).exit_code == 0
+    row = list(csv.DictReader(path.open()))[50]
+    place = [[float(row["lon"]), float(row["lat"])]]
+    (first, first_error), (second, second_error) = (
+        sfumato.load(release).query(place, return_std=True) for release in (released, other)
+    )
+    assert float(row["value"]) == pytest.approx(first[0] - second[0], abs=1e-12)
+    assert float(row["std"]) == pytest.approx(np.hypot(first_error[0], second_error[0]), rel=1e-9)
+
+
+def test_a_comparison_with_private_points_is_marked(
+    run: Run, released: Path, files: dict[str, Path], tmp_path: Path
+) -> None:
+    picture, refused, page = tmp_path / "compare.svg", tmp_path / "refused.html", tmp_path / "compare.html"
+    result = run("map", released, "-o", picture, *HERE, "--compare", files["csv"])
+    assert result.exit_code == 0, result.output
+    assert "NOT PRIVATE" in result.stderr
+    assert "NOT PRIVATE" in picture.read_text()
+    result = run("map", released, "-o", refused, *HERE, "--compare", files["npy"])
+    assert result.exit_code == 2
+    assert "--not-private" in plain(result.stderr)
+    assert not refused.exists()
+    assert run("map", released, "-o", page, *HERE, "--compare", files["parquet"], "--not-private").exit_code == 0
+    assert 'role="alert">NOT PRIVATE' in page.read_text()
+
+
+def test_public_points_are_projected(run: Run, released: Path, files: dict[str, Path], tmp_path: Path) -> None:
+    path = tmp_path / "dots.csv"
+    result = run("map", released, "-o", path, "--projection", "pca", "--public", files["csv"])
+    assert result.exit_code == 0, result.output
+    rows = list(csv.DictReader(path.open()))
+    points = np.load(files["npy"])
+    assert [float(row["value"]) for row in rows] == pytest.approx(sfumato.load(released).query(points), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "pass --extent"),
+        ([*HERE, "-o", "map.jpg"], "choose one of these endings"),
+        (["--extent", "0,1;west,2"], "--extent must be numbers"),
+        ([*HERE, "--size", "1"], "size"),
+        ([*HERE, "--columns", "lat"], "pass --at with a value"),
+        ([*HERE, "--columns", "lat", "--at", "lon"], "NAME=VALUE"),
+        ([*HERE, "--columns", "height"], "no column 'height'"),
+        ([*HERE, "--projection", "pca"], "belong together"),
+        ([*HERE, "--minus", "a.sfm", "--compare", "b.csv"], "exclude each other"),
+        ([*HERE, "-o", "map.geojson"], "pass --longitude-latitude"),
+        ([*HERE, "-o", "map.csv", "--compare", "b.csv"], "is not exported"),
+        ([*HERE, "-o", "map.geojson", "--projection", "pca", "--public", "p.csv"], "no places on the earth"),
+        ([*HERE, "--longitude-latitude", "--columns", "lat,lon"], "pass --columns in the other order"),
+        ([*HERE, "--compare", "missing.csv"], "no such file"),
+    ],
+)
+def test_refusals(
+    run: Run, released: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    output = () if "-o" in arguments else ("-o", "map.png")
+    result = run("map", released, *output, *arguments)
+    assert result.exit_code == 2, result.output
+    assert message in plain(result.stderr)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_existing_map_is_kept_without_force(run: Run, released: Path, target: Path) -> None:
+    target.write_text("old")
+    assert run("map", released, "-o", target, *HERE).exit_code == 2
+    assert target.read_text() == "old"
+    assert run("map", released, "-o", target, *HERE, "--force").exit_code == 0
+    assert target.read_bytes().startswith(b"\x89PNG")
+
+
+def test_people_in_a_box_and_in_a_polygon(run: Run, released: Path, other: Path, tmp_path: Path) -> None:
+    made = sfumato.load(released)
+    document = json.loads(run("people", released, "--region", "-1,1;-1,1", "--json").stdout)
+    estimate = people(made, [(-1, 1), (-1, 1)])
+    assert document["people"]["value"] == pytest.approx(estimate.value)
+    assert document["people"]["upper"] == pytest.approx(estimate.upper)
+    square = tmp_path / "square.geojson"
+    square.write_text(json.dumps({"type": "Polygon", "coordinates": [[[-1, -1], [1, -1], [1, 1], [-1, 1], [-1, -1]]]}))
+    result = run("people", released, "--region", square)
+    assert str(made.guarantee) in plain(result.stderr)
+    assert "95 %" in result.stdout
+    difference = json.loads(run("people", released, "--region", square, "--minus", other, "--json").stdout)
+    expected = estimate - people(sfumato.load(other), [(-1, 1), (-1, 1)])
+    assert difference["people"]["value"] == pytest.approx(expected.value, rel=1e-6, abs=1e-6)
+    assert len(difference["guarantees"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("region", "message"),
+    [
+        ("missing.geojson", "no such file"),
+        ("0,1;a,2", "--region must be numbers"),
+        ("0,1", "1 columns"),
+        ("broken.json", "is not JSON"),
+        ("list.json", "not a GeoJSON object"),
+    ],
+)
+def test_regions_that_are_refused(
+    run: Run, released: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, region: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("broken.json").write_text("{")
+    Path("list.json").write_text("[]")
+    result = run("people", released, "--region", region)
+    assert result.exit_code == 2
+    assert message in plain(result.stderr)
+
+
+def test_synthetic_points_as_csv_and_npy(run: Run, released: Path, tmp_path: Path) -> None:
+    table, array = tmp_path / "points.csv", tmp_path / "points.npy"
+    common = ("-k", "50", "--extent", "-4,4;-4,4", "--seed", "3")
+    result = run("sample", released, "-o", table, *common)
+    assert result.exit_code == 0, result.output
+    assert "50 synthetic points" in result.stdout
+    assert json.loads(run("sample", released, "-o", array, *common, "--json").stdout)["count"] == 50
+    rows = list(csv.DictReader(io.StringIO(table.read_text())))
+    points = np.load(array)
+    assert points.shape == (50, 2)
+    assert np.allclose([[float(row["lon"]), float(row["lat"])] for row in rows], points)
+    assert run("sample", released, "-o", tmp_path / "points.txt", *common).exit_code == 2
+    assert "--extent" in plain(run("sample", released, "-o", tmp_path / "wide.csv").stderr)
+
+
+def test_a_bandwidth_in_metres(run: Run, files: dict[str, Path], tmp_path: Path) -> None:
+    common = ("release", files["csv"], "--epsilon", "1", "--no-ledger", "--quiet", *QUICK)
+    path = tmp_path / "metres.sfm"
+    result = run(*common, "-o", path, "--bandwidth-metres", "100000", "--latitude", "60")
+    assert result.exit_code == 0, result.output
+    kernel = sfumato.load(path).kernel
+    assert kernel is not None
+    assert np.allclose(kernel.bandwidth, [100_000 / 55_800, 100_000 / 111_412], rtol=1e-4)
+    for wrong in (
+        ("--bandwidth-metres", "5"),
+        ("--latitude", "5", "--bandwidth", "1"),
+        ("--bandwidth", "1", "--bandwidth-metres", "5", "--latitude", "5"),
+    ):
+        refused = run(*common, "-o", tmp_path / "no.sfm", *wrong)
+        assert refused.exit_code == 2
+        assert "--bandwidth-metres M together with --latitude LAT" in plain(refused.stderr)
+    swapped = run(
+        *common, "-o", tmp_path / "no.sfm", "--columns", "lat,lon", "--bandwidth-metres", "5", "--latitude", "5"
+    )
+    assert "longitude comes first" in plain(swapped.stderr)

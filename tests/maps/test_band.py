@@ -1,0 +1,71 @@
+"""Simultaneous bands hold whole curves at their rate, for every kind of release."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from sfumato import PrivateKDE, Release
+from sfumato.maps import band, evaluate
+
+from .conftest import BOUNDS, noisy_copies
+
+FALSE_ALARM = 1e-6
+
+
+def test_the_band_of_a_grid_holds_the_whole_curve_at_its_rate(curve: Release, points: np.ndarray) -> None:
+    field = evaluate(curve, size=64)
+    assert field.band is not None
+    assert "simulated" in str(field.band)
+    # Against the mean over the noise, so that the approximation's bias does not widen the band for it.
+    ages, copies = points[:, :1], 500
+    sums = np.zeros(curve.quantizer.size, dtype=np.int64)
+    curve.quantizer.accumulate(ages, sums)
+    centre = curve.quantizer.read(field.queries, sums.astype(float)).total / curve.count.value
+    held = sum(
+        bool((np.abs(copy.query(field.queries) - centre) <= field.band.multiplier * field.errors).all())
+        for copy in noisy_copies(curve, ages, copies)
+    )
+    # The multiplier itself comes from 1,000 draws, and the band also holds bias and count: at least 93 %, not 99.9 %.
+    assert binom.ppf(FALSE_ALARM, copies, 0.93) <= held <= binom.ppf(1 - FALSE_ALARM, copies, 0.995)
+
+
+def test_the_band_of_fourier_releases_holds_the_exact_curve_at_its_rate(points: np.ndarray) -> None:
+    ages, held, copies = points[:1500, :1], 0, 100
+    for seed in range(copies):
+        model = PrivateKDE(
+            bandwidth=0.6, epsilon=1, n_hint=1500, bounds=BOUNDS[0], method="fourier", feature_seed=seed,
+            random_state=seed, options={"n_features": 100},
+        )  # fmt: skip
+        release = model.fit(ages).release_
+        field = evaluate(release, size=32)
+        assert field.band is not None
+        truth = release.kernel.exact_density(ages, field.queries)
+        held += bool((np.abs(field.values - truth) <= field.band.multiplier * field.errors).all())
+    assert held >= binom.ppf(FALSE_ALARM, copies, 0.95)
+    assert held < copies or field.band.multiplier < 3.5
+
+
+def test_it_lies_between_one_point_and_the_union_bound(curve: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+    simulated = evaluate(curve, size=64).band
+    assert simulated is not None
+    monkeypatch.setattr(band, "MOST_DRAWN", 1)
+    union = evaluate(curve, size=64).band
+    assert union is not None
+    assert "union bound over 64 points" in str(union)
+    assert 2.2 < simulated.multiplier < union.multiplier < 6
+
+
+def test_a_difference_has_a_band_and_a_map_has_none(curve: Release, release: Release) -> None:
+    difference = evaluate(curve, minus=curve, size=16)
+    assert difference.band is not None
+    assert difference.band.multiplier > 2
+    assert evaluate(release, size=4).band is None
+
+
+def test_more_sure_is_wider(curve: Release) -> None:
+    field = evaluate(curve, size=16)
+    wide = band.simultaneous_band((curve,), field.queries, field.errors, level=0.99)
+    assert field.band is not None
+    assert wide.multiplier > field.band.multiplier
