@@ -9,7 +9,7 @@ from sfumato.errors import BudgetError, InputError, LedgerError, ReleaseFileErro
 from sfumato.version import __version__
 
 if TYPE_CHECKING:
-    from sfumato import bandwidth, kernels
+    from sfumato import bandwidth, kernels, maps
     from sfumato.kde import PrivateKDE
     from sfumato.planning import Plan, epsilon_for, n_for, plan
     from sfumato.privacy import audit, ledger
@@ -34,6 +34,7 @@ _MODULES = {
     "bandwidth": "sfumato.bandwidth",
     "kernels": "sfumato.kernels",
     "ledger": "sfumato.privacy.ledger",
+    "maps": "sfumato.maps",
 }
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "kernels",
     "ledger",
     "load",
+    "maps",
     "n_for",
     "plan",
 ]

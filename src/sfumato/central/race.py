@@ -1,34 +1,34 @@
 """`race`: hashed counters with Laplace or Gaussian noise, for kernels that are collision probabilities.
 
-Source: the private RACE sketch of 002_1c6816b50deabbd0.txt with three changes: integer noise without rounding down
-(which biased every counter by -1/2), rehash collisions taken off by the row's own sum (`quantizers.hashing`), and
-sizes from public facts.
+Source: the private RACE sketch of 002_1c6816b50deabbd0.txt with four changes: integer noise without rounding down
+(which biased every counter by -1/2), rehash collisions taken off by the row's own sum (`quantizers.hashing`), hash
+functions spread evenly (`quantizers.hashes.spread`), and sizes from public facts.
 
 Guarantee. A record adds 1 to one counter of each of R rows. f records differ between neighbours (one, or the records
-of a user), so the table moves by at most f R in l1 and f sqrt(R) in l2; replacing a record moves two counters of a
-row by one each, 2 R in l1 and sqrt(2 R) in l2. Pure: discrete Laplace noise of rate e / l1 on every counter. With
-delta: discrete Gaussian noise calibrated as in `fourier_gaussian`, on counters in steps of s; only the counters that
-differ count for its distance from the rounded Gaussian, at most f R of them, because the others have the same
-independent law under both neighbours.
+of a user), so the table moves by at most f R in l1 and f sqrt(R) in l2; replacing a record moves two counters of a row
+by one each, 2 R in l1 and sqrt(2 R) in l2. Pure: discrete Laplace noise of rate e / l1 on every counter. With delta:
+discrete Gaussian noise calibrated as in `fourier_gaussian`, on counters in steps of s; only the counters that differ
+count for its distance from the rounded Gaussian, at most f R of them, because the others have the same independent law
+under both neighbours.
 
 Count. Every record adds 1 to every row, so the mean of the noisy row sums is an unbiased count that costs nothing, of
-variance W v / R (v that of one counter). The option count_share buys one apart instead, which is better where P^2 W is
-not small.
+variance W v / R (v that of one counter). Where that is too rough, a share of the budget buys a count apart. The option
+own_count says which; otherwise it is the one of least predicted error.
 
-Error of one answer, P the mean kernel value, V the variance of one row over hashes (`quantizers.hashing`): MSE = V /
-R + c v / (R n^2), v = 2 (f R / e)^2 or sigma^2. c is W / (W - 1) with a rehash and 1 without; a count from the sketch
+Error of one answer, P the mean kernel value, V the variance of one row over hashes (`quantizers.hashing`): MSE = V / R
++ c v / (R n^2), v = 2 (f R / e)^2 or sigma^2. c is W / (W - 1) with a rehash and 1 without; a count from the sketch
 adds W P^2 (its noise is uncorrelated with that of a debiased row) or, without a rehash, W P^2 - 2 P. A count that is
 bought adds (P sd(count) / n)^2. Pure: the best R is (e n / f) sqrt(V / (2 c)), where MSE = 2 sqrt(2 V c) f / (e n);
 with delta the noise does not depend on R.
 
-V is A + B / (W - 1), which depends on the data. On a dozen data sets and kernels A was between P^2 / 30 and 4 P^2,
-most often near P^2; predictions take A = P^2, at most 1/4, and B = P - P^2 - A, its largest value.
+V is A + B / (W - 1), which depends on the data. On eighteen pairs of data set and kernel A was between 0.02 and 4 P^2,
+most often near P^2 / 4; predictions take that, and B = P - P^2 - A, its largest value.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -51,10 +51,11 @@ from sfumato.quantizers.hashing import HashingQuantizer
 from sfumato.release import Count
 
 NAME = "race"
-OPTIONS = ("rows", "width", "groups")
+SIZE_OPTIONS = ("rows", "width", "groups")
+OPTIONS = (*SIZE_OPTIONS, "own_count")
 # Mean kernel values of hashed kernels, which have heavy tails, are larger than the papers' typical ones.
 TYPICAL_DENSITY = 0.1
-WIDTH, MOST_WIDTH = 64, 1024
+WIDTHS = tuple(2**power for power in range(1, 9))
 MOST_ROWS, FEWEST_GAUSSIAN_ROWS = 4096, 256
 MOST_WORK = 2**24  # multiplications for one record
 GAUSSIAN_STEP = 2**10
@@ -90,19 +91,19 @@ class Terms:
 
     def hash_variance(self, density: float, width: int) -> float:
         """Typical V, see the module's text."""
-        bucket = min(density**2, 0.25)
+        bucket = density**2 / 4
         others = max(density - density**2 - bucket, 0.0)
         return bucket + (others / (width - 1) if self.rehashed else 0.0)
 
     def noise_factor(self, density: float, width: int) -> float:
-        """c, see the module's text."""
+        """Return c, see the module's text."""
         factor = width / (width - 1) if self.rehashed else 1.0
         if not self.own_count:
             return factor
         return factor + width * density**2 - (0.0 if self.rehashed else 2 * density)
 
     def counter_variance(self, rows: int) -> float:
-        """v in units of records."""
+        """Return v, in units of records."""
         request = self.request
         if request.delta:
             return gaussian_multiplier(float(self.epsilon), request.delta) ** 2 * l2_squared(request, rows)
@@ -125,9 +126,12 @@ class Terms:
         return max(1, min(MOST_ROWS, round(best)))
 
 
+Predictor = Callable[[Terms, float, int, int], float]
+
+
 @dataclass(frozen=True)
 class Sizes:
-    """Rows, counters a row, and groups of the median of means."""
+    """Rows, counters a row, groups of the median of means, and what the error consists of."""
 
     rows: int
     width: int
@@ -140,28 +144,18 @@ def l2_squared(request: Request, rows: int) -> int:
     return 2 * rows if request.neighbours == "replace" else request.factor**2 * rows
 
 
-def family_of(request: Request) -> type[HashFamily]:
-    """Return the family that hashes the request's kernel."""
-    family = family_for(request.kernel)
-    if family is None:
-        raise InputError(f"no hash family is known for {request.kernel!r}")
-    return family
-
-
 def refuse(request: Request) -> str | None:
     """Why this method does not apply."""
     family = family_for(request.kernel)
     if family is None:
         return f"it needs a kernel that is a collision probability, not {request.kernel.name}"
     reason = family.refuse(request.kernel, request.dimension, request.bounds)
-    if reason is not None:
-        return reason
-    if most_rows(request, family, 2) < 1:
-        return "the budgets leave no room for a single row of counters"
-    return None
+    if reason is None and _most_rows(request, family, 2) < 1:
+        reason = "the budgets leave no room for a single row of counters"
+    return reason
 
 
-def most_rows(request: Request, family: type[HashFamily], width: int) -> int:
+def _most_rows(request: Request, family: type[HashFamily], width: int) -> int:
     """Most rows that the limits allow."""
     limits = request.limits
     work = family.work(request.kernel, request.dimension, request.bounds)
@@ -169,56 +163,61 @@ def most_rows(request: Request, family: type[HashFamily], width: int) -> int:
     return int(max(0.0, min(room, limits.work_per_query / work, limits.work_per_record / work, MOST_TERMS)))
 
 
-def sizes_of(request: Request, choose: Callable[[Terms], int], own_count: bool) -> Sizes:
-    """Read the sizes from the options, or choose them: the width first, then the rows that suit it."""
-    request.check_options(*OPTIONS)
-    family = family_of(request)
+def sizes_of(request: Request, own_count: bool, predictor: Predictor, widths: Sequence[int] = WIDTHS) -> Sizes:
+    """Read the sizes from the options, or take those of least predicted error."""
+    family = family_for(request.kernel)
+    assert family is not None
     buckets = family.buckets(request.kernel, request.dimension, request.bounds)
-    width = request.positive_option("width", 0) if "width" in request.options else None
-    direct = buckets is not None and buckets <= (width or WIDTH)
-    terms = Terms(request, not direct, own_count)
-    if direct:
-        assert buckets is not None
-        width = buckets
-    width = width or choose(terms)
-    if width < 2:
+    if "width" in request.options:
+        widths = (request.positive_option("width", 2),)
+    if buckets is not None and buckets <= max(widths):
+        widths = (buckets,)
+    if min(widths) < 2:
         raise InputError("option width must be 2 or more: one counter a row tells nothing")
+    terms = Terms(request, buckets is None or buckets > max(widths), own_count)
     density = request.density if "density" in request.options else TYPICAL_DENSITY
-    work = family.work(request.kernel, request.dimension, request.bounds)
-    best = min(terms.best_rows(density, width), max(1, int(MOST_WORK / work)))
-    rows = request.size_option("rows", best, most_rows(request, family, width))
+    swiftest = max(1, int(MOST_WORK / family.work(request.kernel, request.dimension, request.bounds)))
+
+    def rows_of(width: int) -> int:
+        best = min(terms.best_rows(density, width), swiftest)
+        return request.size_option("rows", best, _most_rows(request, family, width))
+
+    fitting = [width for width in widths if _most_rows(request, family, width) >= 1] or [min(widths)]
+    width = min(fitting, key=lambda width: predictor(terms, density, rows_of(width), width))
     groups = request.positive_option("groups", 1)
-    if groups > rows:
-        raise InputError(f"groups ({groups}) must not exceed rows ({rows})")
-    return Sizes(rows, width, groups, terms)
-
-
-def best_width(terms: Terms) -> int:
-    """W of least error for a density that is given: rehash collisions against the noise of the count."""
-    request = terms.request
-    if "density" not in request.options:
-        return WIDTH
-    widths = [2**power for power in range(1, MOST_WIDTH.bit_length())]
-    density = request.density
-    return min(widths, key=lambda w: terms.hash_variance(density, w) * terms.noise_factor(density, w))
+    if groups > rows_of(width):
+        raise InputError(f"groups ({groups}) must not exceed rows ({rows_of(width)})")
+    return Sizes(rows_of(width), width, groups, terms)
 
 
 def choose_sizes(request: Request) -> Sizes:
-    """Read the sizes from the request's options, or choose them from its public facts."""
-    own_count = request.neighbours == "add-remove" and "count_share" not in request.options
-    return sizes_of(request, best_width, own_count)
+    """Read the sizes, and where the count is from, from the options, or choose them from public facts."""
+    request.check_options(*OPTIONS)
+    own = request.options.get("own_count")
+    if own is not None and not isinstance(own, bool):
+        raise InputError(f"option own_count must be True or False, got {own!r}")
+    if own and (request.neighbours == "replace" or "count_share" in request.options):
+        raise InputError("own_count=True reads a private count off the counters: leave count_share and 'replace' out")
+    if request.neighbours == "replace" or "count_share" in request.options:
+        own = False
+    both = [sizes_of(request, count, Terms.mean_square_error) for count in ((False, True) if own is None else (own,))]
+    density = request.density if "density" in request.options else TYPICAL_DENSITY
+    return min(both, key=lambda sizes: sizes.terms.mean_square_error(density, sizes.rows, sizes.width))
 
 
 def predict(request: Request, density: float) -> Prediction:
     """Predict error and cost; a median of J > 1 means has about pi / 2 times the variance."""
     sizes = choose_sizes(request)
     error = sizes.terms.mean_square_error(density, sizes.rows, sizes.width)
-    return prediction(request, sizes, error * (math.pi / 2 if sizes.groups > 1 else 1))
+    found = prediction(request, sizes, error * (math.pi / 2 if sizes.groups > 1 else 1))
+    return replace(found, parameters={**found.parameters, "own_count": sizes.terms.own_count})
 
 
 def prediction(request: Request, sizes: Sizes, mean_square_error: float) -> Prediction:
     """Put a predicted error together with the costs of the sizes."""
-    work = sizes.rows * family_of(request).work(request.kernel, request.dimension, request.bounds)
+    family = family_for(request.kernel)
+    assert family is not None
+    work = sizes.rows * family.work(request.kernel, request.dimension, request.bounds)
     return Prediction(
         rmse=math.sqrt(mean_square_error),
         integers=sizes.rows * sizes.width,
@@ -229,8 +228,8 @@ def prediction(request: Request, sizes: Sizes, mean_square_error: float) -> Pred
     )
 
 
-def draw(request: Request, sizes: Sizes, debias: bool = True) -> HashingQuantizer:
-    """Draw the hash functions of a request."""
+def draw(request: Request, sizes: Sizes, debias: bool = True, spread: bool = True) -> HashingQuantizer:
+    """Draw the hash functions of a request; a median of means needs independent ones."""
     return HashingQuantizer.draw(
         request.kernel,
         request.dimension,
@@ -240,6 +239,7 @@ def draw(request: Request, sizes: Sizes, debias: bool = True) -> HashingQuantize
         bounds=request.bounds,
         outside=request.outside,
         debias=debias,
+        spread=spread and sizes.groups == 1,
     )
 
 
@@ -265,7 +265,7 @@ def assemble(request: Request, sizes: Sizes, quantizer: HashingQuantizer) -> Mec
         count_law=terms.count_law,
         guarantee=request.guarantee(quantizer.box.condition()),
         groups=sizes.groups,
-        parameters=parameters(request, sizes),
+        parameters={**parameters(request, sizes), "own_count": terms.own_count},
         feature_loss=loss,
         count_reader=partial(read_count, quantizer, noise.variance) if terms.own_count else None,
     )

@@ -20,9 +20,7 @@ from functools import partial
 from sfumato.central.mechanism import Mechanism
 from sfumato.central.method import Method, Prediction
 from sfumato.central.race import (
-    MOST_WIDTH,
-    OPTIONS,
-    TYPICAL_DENSITY,
+    SIZE_OPTIONS,
     Sizes,
     Terms,
     draw,
@@ -36,6 +34,7 @@ from sfumato.central.request import Request
 from sfumato.privacy.floored import FlooredLaplace
 
 NAME = "race-published"
+WIDTHS = tuple(2**power for power in range(1, 11))
 
 
 def refuse(request: Request) -> str | None:
@@ -62,14 +61,9 @@ def mean_square_error(terms: Terms, density: float, rows: int, width: int) -> fl
     )
 
 
-def _best_width(terms: Terms) -> int:
-    density = terms.request.density if "density" in terms.request.options else TYPICAL_DENSITY
-    widths = [2**power for power in range(1, MOST_WIDTH.bit_length())]
-    return min(widths, key=lambda w: mean_square_error(terms, density, terms.best_rows(density, w), w))
-
-
 def _sizes(request: Request) -> Sizes:
-    return sizes_of(request, _best_width, own_count=request.neighbours == "add-remove")
+    request.check_options(*SIZE_OPTIONS)
+    return sizes_of(request, request.neighbours == "add-remove", mean_square_error, WIDTHS)
 
 
 def predict(request: Request, density: float) -> Prediction:
@@ -81,7 +75,7 @@ def predict(request: Request, density: float) -> Prediction:
 def build(request: Request) -> Mechanism:
     """Draw the hash functions."""
     sizes = _sizes(request)
-    quantizer = draw(request, sizes, debias=False)
+    quantizer = draw(request, sizes, debias=False, spread=False)
     noise = FlooredLaplace(sizes.terms.epsilon / (request.factor * quantizer.bound.l1))
     own_count = sizes.terms.own_count
     return Mechanism(
@@ -98,5 +92,5 @@ def build(request: Request) -> Mechanism:
 
 
 METHOD = Method(
-    NAME, "hashed counters (RACE) with rounded Laplace noise, as published", OPTIONS, refuse, predict, build, True
+    NAME, "hashed counters (RACE) with rounded Laplace noise, as published", SIZE_OPTIONS, refuse, predict, build, True
 )

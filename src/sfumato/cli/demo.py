@@ -82,7 +82,7 @@ def demo(
     comparison = compare(release, kernel, points, make_points(QUERIES, QUERIES_SEED))
     with storage_errors("write", files.picture):
         draw_picture(release, points, files.picture)
-    predicted = _predicted_error(release)
+    predicted = _predicted_error()
     if as_json:
         print_json(_document(files, release, account, predicted, comparison))
     else:
@@ -113,7 +113,6 @@ def _show_check(files: Files) -> None:
 
 
 def _model(files: Files) -> tuple[PrivateKDE, Account]:
-    from sfumato.central import fourier
     from sfumato.demo import BOUNDS
     from sfumato.kde import PrivateKDE
     from sfumato.privacy.ledger import Ledger
@@ -123,7 +122,6 @@ def _model(files: Files) -> tuple[PrivateKDE, Account]:
     model = PrivateKDE(
         bandwidth=BANDWIDTH,
         epsilon=EPSILON,
-        method=fourier.NAME,
         bounds=BOUNDS,
         n_hint=ROWS,
         ledger=account,
@@ -141,7 +139,7 @@ def _release(model: PrivateKDE, files: Files, show: bool) -> Release:
             2,
             "Release: bandwidth, epsilon, bounds and the order of magnitude of n come from public knowledge",
             f"sfumato release {files.points} -o {files.release} --bandwidth {BANDWIDTH} --epsilon {EPSILON} "
-            f"--n-hint {ROWS} --bounds {_pair(BOUNDS)} --method {model.method} --dataset demo --ledger {files.ledger}",
+            f"--n-hint {ROWS} --bounds {_pair(BOUNDS)} --dataset demo --ledger {files.ledger}",
         )
     return make_release(model, open_source(files.points), files.release, force=True, show=show)
 
@@ -151,16 +149,20 @@ def _show_release(release: Release, account: Account) -> None:
     say(f"\n{release.statement()}")
 
 
-def _predicted_error(release: Release) -> float:
-    """Error of an answer as it could be told before the release: from public facts alone."""
-    from sfumato.central.fourier import predicted_rmse
-    from sfumato.central.request import COUNT_SHARE
-    from sfumato.demo import mean_similarity
+def _predicted_error() -> float:
+    """Error of an answer as the plan tells it before the release: from public facts alone."""
+    from sfumato.demo import BOUNDS, mean_similarity
+    from sfumato.planning import plan
 
-    parameters = release.parameters
-    features_epsilon = float(release.guarantee.epsilon * (1 - COUNT_SHARE))
-    density = mean_similarity(BANDWIDTH)
-    return predicted_rmse(parameters["n_features"], parameters["per_group"], features_epsilon, ROWS, density)
+    facts = plan(
+        n_hint=ROWS,
+        dimension=2,
+        epsilon=EPSILON,
+        bandwidth=BANDWIDTH,
+        bounds=BOUNDS,
+        density=mean_similarity(BANDWIDTH),
+    )
+    return facts.error
 
 
 def _show_comparison(files: Files, predicted: float, comparison: Comparison) -> None:

@@ -5,13 +5,22 @@ from __future__ import annotations
 from sfumato.decoders.answer import Answer
 from sfumato.decoders.linear import linear
 from sfumato.decoders.montecarlo import montecarlo
-from sfumato.quantizers.base import Floats, LinearQuantizer, Quantizer
+from sfumato.quantizers.base import Floats, Known, LinearQuantizer, Quantizer
 
 __all__ = ["Answer", "decode", "linear", "montecarlo"]
 
 
-def decode(quantizer: Quantizer, sums: Floats, Y: Floats, *, noise_variance: float, groups: int = 1) -> Answer:
+def decode(
+    quantizer: Quantizer,
+    sums: Floats,
+    Y: Floats,
+    *,
+    noise_variance: float,
+    groups: int = 1,
+    count: float = 1.0,
+    count_variance: float = 0.0,
+) -> Answer:
     """Answer queries by the decoder that suits the quantizer: see `linear` and `montecarlo`."""
     if isinstance(quantizer, LinearQuantizer):
-        return linear(quantizer, sums, Y, noise_variance)
+        return linear(quantizer, sums, Y, Known(noise_variance, count, count_variance))
     return montecarlo(quantizer, sums, Y, groups)

@@ -31,6 +31,6 @@ def linear(quantizer: LinearQuantizer, sums: Floats, Y: Floats, noise_variance: 
         Variance of the noise on one integer.
     """
     reading = quantizer.read(Y, sums)
-    variance = np.maximum(noise_variance, reading.spread)
+    variance = max(noise_variance, reading.spread)
     error = np.sqrt(variance * reading.weight_squares)
     return Answer(reading.total, error, reading.bias, noise_variance * reading.count_product)

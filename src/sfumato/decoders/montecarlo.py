@@ -14,6 +14,7 @@ This is post-processing of a release: it costs no privacy.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -35,7 +36,8 @@ def montecarlo(quantizer: Quantizer, sums: Floats, Y: Floats, groups: int = 1) -
     groups : int
         J: 1 for the mean, more for a median of means.
     """
-    return answer_from_terms(quantizer.term_values(Y, sums), groups)
+    answer = answer_from_terms(quantizer.term_values(Y, sums), groups)
+    return replace(answer, bias=np.full(len(Y), quantizer.term_bias)) if quantizer.term_bias else answer
 
 
 def answer_from_terms(terms: Floats, groups: int = 1) -> Answer:

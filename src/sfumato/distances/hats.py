@@ -18,8 +18,10 @@ noise of a sum of l1 distances is 2.27 d^1.5 R / e, and 0.92 c d R with Gaussian
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -29,7 +31,14 @@ from sfumato.distances import design
 from sfumato.distances.counting import count_reader
 from sfumato.distances.hat import LARGEST_UNIT, MOST_LEVELS, HatQuantizer
 from sfumato.distances.method import DistanceMethod, Forecast, forecast_by_reading
-from sfumato.distances.projection import BETA, CLIP, EMBEDDING_VARIANCE, MOST_PROJECTIONS, Projection, ProjectedQuantizer
+from sfumato.distances.projection import (
+    CLIP,
+    MOST_PROJECTIONS,
+    ProjectedQuantizer,
+    Projection,
+    embedding_error,
+    mean_cosine,
+)
 from sfumato.distances.request import DistanceRequest
 from sfumato.errors import InputError
 from sfumato.kernels.distance import Distance
@@ -41,10 +50,191 @@ from sfumato.quantizers.box import Box
 
 METRICS = ("l1", "l2", "lpp")
 OPTIONS = ("levels", "projections", "clip")
-FEWEST_PROJECTIONS = 8
-# Share of the worst embedding error that is left in a sum over records that lie around the query (measured: about 1/4).
-DIRECTIONS = 0.25
-EMBEDDING_SHARE = 0.3  # of the noise, where more projections cost no privacy
+TOTAL = 1 << 30  # of the columns' units, under Laplace noise
+FEW_PROJECTIONS, MANY_PROJECTIONS = 8, 1024
+NEARLY = 1.1  # as good as the best, in squared error
 
-Noise = Callable[[float, Floats], float]  # noise of an answer for a power and columns' widths
-Hats = Callable[[Distance, Box, int], HatQuantizer]  # the structure with so many levels over a box
+
+@dataclass(frozen=True)
+class Hats(ABC):
+    """Hats under one kind of noise, for one request."""
+
+    request: DistanceRequest
+
+    @abstractmethod
+    def noise(self, power: float, lengths: Floats) -> float:
+        """Predict the noise of an answer for columns of these widths."""
+
+    @abstractmethod
+    def structure(self, metric: Distance, box: Box) -> HatQuantizer:
+        """Lay out the structure over a box."""
+
+    @abstractmethod
+    def law(self, quantizer: LinearQuantizer) -> tuple[NoiseLaw, Loss | None]:
+        """Calibrate the noise, and say what it reveals if more is known than the guarantee says."""
+
+    def levels(self, power: float, bins: int, lengths: Floats) -> int:
+        """Read the number of levels from the options, or choose it."""
+        best = design.levels_for(power, bins, lengths, self.request.n, self.noise(power, lengths))
+        return self.request.size_option("levels", best, MOST_LEVELS)
+
+    def quantizer(self) -> HatQuantizer | ProjectedQuantizer:
+        """Lay out the structure that the request's distance needs."""
+        request = self.request
+        if request.metric.metric != "l2":
+            for option in ("projections", "clip"):
+                if option in request.options:
+                    raise InputError(f"option {option} is for metric='l2'")
+            return self.structure(request.metric, request.box)
+        projection = Projection(request.box, self.projections, request.feature_seed, self.clip)
+        return ProjectedQuantizer(projection, self.structure(Distance("l1"), projection.box))
+
+    @property
+    def clip(self) -> float:
+        """Where projections are clipped, in half diagonals."""
+        value = self.request.options.get("clip", CLIP)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InputError(f"option clip must be a number of half diagonals, got {value!r}")
+        return float(value)
+
+    @cached_property
+    def projections(self) -> int:
+        """Read the number of projections from the options, or take the fewest that are nearly the best."""
+        request, dimension = self.request, self.request.dimension
+        squared_diagonal = float(np.square(request.lengths).sum())
+
+        def squared_error(count: int) -> float:
+            width = self.clip * math.sqrt(squared_diagonal / dimension) / (mean_cosine(dimension) * count)
+            embedding = embedding_error(dimension, count, frames=True) ** 2 * request.n**2 * squared_diagonal / 6
+            return embedding + self.noise(1.0, np.full(count, width)) ** 2
+
+        frames = range(dimension, max(dimension, MANY_PROJECTIONS) + 1, dimension)
+        few = range(FEW_PROJECTIONS, min(dimension, MANY_PROJECTIONS), FEW_PROJECTIONS)
+        errors = {count: squared_error(count) for count in (*few, *frames) if count <= MOST_PROJECTIONS}
+        best = next(count for count, error in errors.items() if error <= NEARLY * min(errors.values()))
+        return request.size_option("projections", best, MOST_PROJECTIONS)
+
+
+class LaplaceHats(Hats):
+    """Hats for pure epsilon."""
+
+    def noise(self, power: float, lengths: Floats) -> float:
+        """Predict the noise of an answer."""
+        scale = self.request.factor / float(self.request.feature_epsilon)
+        return design.laplace_noise(power, lengths, scale)
+
+    def structure(self, metric: Distance, box: Box) -> HatQuantizer:
+        """Split epsilon between the columns, and between nodes and levels."""
+        power, lengths = metric.power, 2 * box.half_widths
+        split = design.laplace_split(power)
+        profile = split.profile(self.levels(power, split.bins, lengths))
+        units = design.laplace_units(power, lengths, TOTAL)
+        return HatQuantizer(metric, box, split.bins, units, profile, self.request.reads_count)
+
+    def law(self, quantizer: LinearQuantizer) -> tuple[NoiseLaw, Loss | None]:
+        """Return Laplace noise for the l1 norm."""
+        return DiscreteLaplace(self.request.feature_epsilon / (self.request.factor * quantizer.bound.l1)), None
+
+
+class GaussianHats(Hats):
+    """Hats for (epsilon, delta)."""
+
+    @cached_property
+    def multiplier(self) -> float:
+        """Noise per unit of l2 sensitivity."""
+        return gaussian_multiplier(float(self.request.feature_epsilon), self.request.delta)
+
+    @property
+    def l2_factor(self) -> float:
+        """How far neighbours' sums are apart, in l2 norms of one record."""
+        return math.sqrt(self._l2_factor_squared)
+
+    @property
+    def _l2_factor_squared(self) -> int:
+        return 2 if self.request.neighbours == "replace" else self.request.factor**2
+
+    def noise(self, power: float, lengths: Floats) -> float:
+        """Predict the noise of an answer."""
+        return design.gaussian_noise(power, lengths, self.multiplier * self.l2_factor)
+
+    def structure(self, metric: Distance, box: Box) -> HatQuantizer:
+        """Split the l2 norm between the columns; the hats are free."""
+        power, lengths = metric.power, 2 * box.half_widths
+        split = design.gaussian_split(power)
+        profile = split.profile(self.levels(power, split.bins, lengths))
+        length = min(float(LARGEST_UNIT), LARGEST_SIGMA / (1.01 * self.multiplier * self.l2_factor))
+        units = design.gaussian_units(power, lengths, length)
+        return HatQuantizer(metric, box, split.bins, units, profile, self.request.reads_count)
+
+    def law(self, quantizer: LinearQuantizer) -> tuple[NoiseLaw, Loss | None]:
+        """Return Gaussian noise for the l2 norm; only the sums that differ count for its distance from the ideal."""
+        request, bound = self.request, quantizer.bound
+        differing = request.factor * quantizer.sparsity
+        l2 = math.nextafter(self.l2_factor * math.sqrt(bound.l2_squared), math.inf)
+        sigma = calibrate(l2, differing, float(request.feature_epsilon), request.delta)
+        mu_squared = Fraction(self._l2_factor_squared * bound.l2_squared, sigma**2)
+        return DiscreteGaussian(sigma), Loss(mu_squared=mu_squared, distance=lattice_distance(sigma, differing))
+
+
+def _build(name: str, hats: Hats) -> Mechanism:
+    request = hats.request
+    request.check_options(*OPTIONS)
+    quantizer = hats.quantizer()
+    noise, loss = hats.law(quantizer)
+    inner = quantizer.inner if isinstance(quantizer, ProjectedQuantizer) else quantizer
+    assert isinstance(inner, HatQuantizer)
+    sizes = {"levels": inner.levels}
+    if isinstance(quantizer, ProjectedQuantizer):
+        sizes |= {"projections": quantizer.projection.count}
+    return Mechanism(
+        method=name,
+        kernel=request.metric,
+        quantizer=quantizer,
+        noise=noise,
+        count_law=request.count_law,
+        guarantee=request.guarantee(quantizer.box.condition()),
+        parameters={**sizes, "n_hint": request.n},
+        feature_loss=loss,
+        count_reader=count_reader(quantizer, noise) if request.reads_count else None,
+    )
+
+
+def build_laplace(request: DistanceRequest) -> Mechanism:
+    """Build `hat`, which is pure whatever delta allows."""
+    return _build(LAPLACE, LaplaceHats(replace(request, delta=0.0)))
+
+
+def build_gaussian(request: DistanceRequest) -> Mechanism:
+    """Build `hat-gaussian`."""
+    return _build(GAUSSIAN, GaussianHats(request))
+
+
+def _forecast(request: DistanceRequest, mechanism: Mechanism) -> Forecast:
+    quantizer = mechanism.quantizer
+    if isinstance(quantizer, ProjectedQuantizer):
+        return forecast_by_reading(request, mechanism, math.nan)
+    assert isinstance(quantizer, HatQuantizer)
+    return forecast_by_reading(request, mechanism, request.n * quantizer.worst_bias)
+
+
+LAPLACE, GAUSSIAN = "hat", "hat-gaussian"
+METHODS = (
+    DistanceMethod(
+        LAPLACE,
+        "nodes and hats in every column, Laplace noise",
+        METRICS,
+        OPTIONS,
+        refuse=lambda request: None,
+        build=build_laplace,
+        forecast=lambda request: _forecast(request, build_laplace(request)),
+    ),
+    DistanceMethod(
+        GAUSSIAN,
+        "nodes and hats in every column, Gaussian noise",
+        METRICS,
+        OPTIONS,
+        refuse=lambda request: None if request.delta else "it needs delta > 0",
+        build=build_gaussian,
+        forecast=lambda request: _forecast(request, build_gaussian(request)),
+    ),
+)

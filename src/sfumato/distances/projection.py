@@ -1,28 +1,31 @@
-"""Euclidean distances as l1 distances: public Gaussian projections, exact in integers, before a structure for l1.
+"""Euclidean distances as l1 distances: public projections, exact in integers, before a structure for l1.
 
-Source: Theorem D.1 and Corollary D.2 of 003_8abe5b5ce9db92a1.txt. With k rows Z_i of standard normal numbers,
-T(x)_i = Z_i . x / (beta k), beta = sqrt(2 / pi), E |T(x) - T(y)|_1 = |x - y|_2 exactly, because |Z_i . v| has the mean
-beta |v|. The variance of |T(v)|_1 over the draw is (pi/2 - 1) |v|^2 / k, so one distance is off by 0.756 / sqrt(k)
-relative to itself; a sum of distances in many directions less.
+Source: Theorem D.1 and Corollary D.2 of 003_8abe5b5ce9db92a1.txt, which project on k rows of independent normal numbers.
+Here the k directions u_i are random orthonormal frames instead: blocks of `dimension` normal vectors, orthogonalised.
+T(x)_i = u_i . x / (b k) with b = E |u_i . e|, e a unit vector, gives E |T(x) - T(y)|_1 = |x - y|_2 exactly.
+
+Variance over the draw, of one distance relative to itself: (1 / (d b^2) - 1) / k for independent directions, which is
+near (pi/2 - 1) / k; for q whole frames (1 / d + (d - 1) 2 / (pi d) - d b^2) / (k b^2), about 0.07 / k. Of a sum of
+distances less remains, because frames integrate the quadratic part of any function of the direction without error: for
+records spread evenly about 3 % of that variance (a quarter for independent directions). The stated bias takes 5 %
+(a quarter); all records in one direction would have all of it.
 
 Clipping. A projection of the box can be as wide as its diagonal, and a structure's noise grows with the width. With
-r the half diagonal, projections are clipped to the smaller of their true range and `clip` r / (beta k) around the
-box's centre. A record at the distance q from the centre loses at most q m(clip r / q) / beta on average over the
-draw, m(t) = E (|Z| - t)+: for clip = 2.5 that is 0.5 % of r for records at the corners of the box, and less than
-0.001 % for records spread evenly. Clipping moves each record alone and costs no privacy.
+r the half diagonal, projections are clipped to the smaller of their true range and `clip` r / sqrt(d) (before
+the scale 1 / (b k)) around the box's centre. A record at the distance q from the centre loses about q m(clip r / q) /
+beta on average over the draw, m(t) = E (|Z| - t)+ for a normal Z, beta = E |Z|: for clip = 2.5 that is 0.5 % of r for
+records at the corners of the box, and less than 0.001 % for records spread evenly. Clipping moves each record alone and
+costs no privacy.
 
 Integers. Values are multiples of a power of two in every column, and the projection's weights are whole numbers of
 another; all partial sums stay below 2^53, so that a float64 matrix product is exact in any order.
-
-Error bar. The k projections are k independent estimates of the same sum, so their sample variance shows noise and
-embedding together (`Reading.spread`).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,22 +34,49 @@ from numpy.typing import NDArray
 from sfumato.distances.columns import ColumnSums
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels.distance import Distance
+from sfumato.portable import product
 from sfumato.privacy.bits import SecureBits
 from sfumato.public_randomness import PublicStream
 from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box, Lattice
 
-BETA = math.sqrt(2 / math.pi)
-EMBEDDING_VARIANCE = math.pi / 2 - 1
 VALUE_BITS = 22
 PRODUCT_BITS = 52
 CLIP = 2.5
 MOST_PROJECTIONS = 4096
+# Part of one distance's variance that a sum of distances keeps, by independent directions and by whole frames.
+INDEPENDENT_SHARE, FRAME_SHARE = 0.25, 0.05
+
+
+def mean_cosine(dimension: int) -> float:
+    """b: the mean of |u . e| over directions u.
+
+    Examples
+    --------
+    >>> round(mean_cosine(1), 4), round(mean_cosine(2), 4)
+    (1.0, 0.6366)
+    """
+    return math.exp(math.lgamma(dimension / 2) - math.lgamma((dimension + 1) / 2)) / math.sqrt(math.pi)
+
+
+def embedding_error(dimension: int, count: int, frames: bool) -> float:
+    """Typical error of a sum of distances relative to itself, see the module's text."""
+    mean = mean_cosine(dimension)
+    if not frames:
+        return math.sqrt(INDEPENDENT_SHARE * (math.pi / 2 - 1) / count)
+
+    def variance(directions: int) -> float:
+        squares = directions / dimension + directions * (directions - 1) * 2 / (math.pi * dimension)
+        return max(0.0, squares - (directions * mean) ** 2)
+
+    whole, rest = divmod(count, dimension)
+    kept = FRAME_SHARE * whole * variance(dimension) + INDEPENDENT_SHARE * variance(rest)
+    return math.sqrt(kept) / (count * mean)
 
 
 @dataclass(frozen=True)
 class Projection:
-    """k public Gaussian projections of a box, scaled so that l1 distances of images are Euclidean ones on average.
+    """k public projections of a box, scaled so that l1 distances of images are Euclidean ones on average.
 
     Attributes
     ----------
@@ -58,25 +88,39 @@ class Projection:
         Public seed of the projections.
     clip : float
         Where images are clipped, see the module's text.
+    frames : bool
+        Whether directions come in orthonormal frames; else they are independent normal vectors, as published.
 
     Examples
     --------
-    >>> projection = Projection(Box((0.0,) * 3, (1.0,) * 3), count=2000, seed=7)
+    >>> projection = Projection(Box((0.0,) * 3, (1.0,) * 3), count=30, seed=7)
     >>> images = projection.apply(np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 0.0]]))
-    >>> round(np.abs(images[0] - images[1]).sum(), 2)
-    1.42
+    >>> round(float(np.abs(images[0] - images[1]).sum()), 2)
+    1.44
     """
 
     bounds: Box
     count: int
     seed: int
     clip: float = CLIP
+    frames: bool = True
 
     def __post_init__(self) -> None:
         if not 1 <= self.count <= MOST_PROJECTIONS:
             raise InputError(f"the number of projections must lie between 1 and {MOST_PROJECTIONS}, got {self.count}")
         if not 0.5 <= self.clip <= 10:
             raise InputError(f"clip must lie between 0.5 and 10 half diagonals, got {self.clip!r}")
+
+    @property
+    def directions(self) -> Floats:
+        """The directions, shape (columns, k): unit vectors, or normal vectors over the root of their length."""
+        return _directions(self.bounds.dimension, self.count, self.seed, self.frames)
+
+    @property
+    def scale(self) -> float:
+        """What an image is divided by: b k, and sqrt(2 / (pi d)) k for independent normal vectors."""
+        columns = self.bounds.dimension
+        return self.count * (mean_cosine(columns) if self.frames else math.sqrt(2 / (math.pi * columns)))
 
     @cached_property
     def lattice(self) -> Lattice:
@@ -87,10 +131,8 @@ class Projection:
     @cached_property
     def _integers(self) -> tuple[Floats, float]:
         """Whole weights of the lattice's coordinates, shape (columns, k), and the length of one unit of an image."""
-        columns = self.bounds.dimension
-        normals = PublicStream(self.seed, "distance projections").normals(self.count * columns)
-        exact = normals.reshape(self.count, columns).T / (BETA * self.count) * self.lattice.steps[:, None]
-        room = PRODUCT_BITS - math.ceil(math.log2(columns * (self.lattice.reach.max() + 1)))
+        exact = self.directions / self.scale * self.lattice.steps[:, None]
+        room = PRODUCT_BITS - math.ceil(math.log2(len(exact) * (self.lattice.reach.max() + 1)))
         exponent = math.ceil(math.log2(np.abs(exact).max())) - room
         return np.rint(np.ldexp(exact, -exponent)), math.ldexp(1.0, exponent)
 
@@ -98,10 +140,10 @@ class Projection:
     def box(self) -> Box:
         """Where the images lie after clipping."""
         weights, unit = self._integers
-        range_ = np.abs(weights).T @ (self.lattice.reach + 1) * unit
-        radius = math.sqrt(float(np.square(self.bounds.half_widths).sum()))
-        reach = np.minimum(range_, self.clip * radius / (BETA * self.count))
-        return Box.centred(reach)
+        reach = product(self.lattice.reach[None], np.abs(weights))[0] * unit
+        halves = self.bounds.half_widths[None]
+        radius = math.sqrt(float(product(halves, halves.T)[0, 0]))
+        return Box.centred(np.minimum(reach, self.clip * radius / (math.sqrt(self.bounds.dimension) * self.scale)))
 
     def place(self, rows: NDArray[Any]) -> Floats:
         """Images of the rows that the box keeps, exact multiples of one unit."""
@@ -114,6 +156,34 @@ class Projection:
         """Images of queries, which may lie anywhere."""
         weights, unit = self._integers
         return np.asarray(self.lattice.centred(Y) @ weights * unit)
+
+
+@lru_cache(maxsize=4)
+def _directions(columns: int, count: int, seed: int, frames: bool) -> Floats:
+    """Draw directions; a plan and the release after it ask for the same ones."""
+    normals = PublicStream(seed, "distance projections").normals(count * columns).reshape(count, columns)
+    vectors = np.ascontiguousarray(normals.T)
+    if not frames:
+        return vectors / math.sqrt(columns)
+    return np.hstack([orthonormal(vectors[:, start : start + columns]) for start in range(0, count, columns)])
+
+
+def orthonormal(vectors: Floats) -> Floats:
+    """Orthogonalise columns one after the other (Gram and Schmidt), with the same bits on every machine.
+
+    Examples
+    --------
+    >>> orthonormal(np.array([[3.0, 1.0], [4.0, 0.0]]))
+    array([[ 0.6,  0.8],
+           [ 0.8, -0.6]])
+    """
+    result = vectors.copy()
+    for column in range(result.shape[1]):
+        current = result[:, column : column + 1]
+        current /= np.sqrt(product(current.T, current))
+        rest = result[:, column + 1 :]
+        rest -= current * product(current.T, rest)
+    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,12 +240,12 @@ class ProjectedQuantizer(LinearQuantizer):
         return self.inner.weights(self.projection.apply(Y))
 
     def read(self, Y: Floats, sums: Floats) -> Reading:
-        """Add up the projections; their spread shows noise and embedding."""
-        columns = self.inner.read_columns(self.projection.apply(Y), sums)
-        total, squares, count = columns.totals.sum(axis=1), columns.squares.sum(axis=1), self.projection.count
-        spread = count * columns.totals.var(axis=1, ddof=1) / squares if count > 1 else np.full(len(Y), np.inf)
-        product = columns.count_products.sum(axis=1)
-        return Reading(total, squares, columns.biases.sum(axis=1), spread, product)
+        """Read the inner structure at the images; the embedding's typical error is part of the bias."""
+        reading = self.inner.read(self.projection.apply(Y), sums)
+        projection = self.projection
+        error = embedding_error(self.dimension, projection.count, projection.frames)
+        missed = error * np.abs(reading.total) / max(self.count(sums), 1.0)
+        return replace(reading, bias=np.hypot(reading.bias, missed))
 
     def count(self, sums: NDArray[Any]) -> float:
         """Return the number of records that the sums show."""
@@ -196,6 +266,7 @@ class ProjectedQuantizer(LinearQuantizer):
             "projections": self.projection.count,
             "seed": self.projection.seed,
             "clip": self.projection.clip,
+            "frames": self.projection.frames,
             "inner": inner,
         }
         return document, arrays
@@ -211,7 +282,7 @@ class ProjectedQuantizer(LinearQuantizer):
             raise ReleaseFileError(f"the header describes more projections than its {size} sums have room for")
         box = Box.from_document(document["box"])
         seed, clip = int(document["seed"]), float(document["clip"])
-        projection = Projection(box, int(document["projections"]), seed, clip)
+        projection = Projection(box, int(document["projections"]), seed, clip, bool(document["frames"]))
         inner = {**document["inner"], "box": projection.box.to_document()}
         made = quantizer_from_document(inner, arrays, Distance("l1"), size)
         if not isinstance(made, ColumnSums):

@@ -101,7 +101,7 @@ def functional(release: Release, nodes: Floats, weights: Floats) -> tuple[float,
         combined = combined_weights(quantizer, nodes, weights)
         reading = quantizer.read(nodes, sums)
         total = float(combined @ sums)
-        noise = max(release.noise.variance, reading.spread) * float(combined @ combined)
+        noise = max(release.noise.variance, float(np.max(reading.spread))) * float(combined @ combined)
         misfit = _misfit(release, combined, nodes, weights, reading.total)
         # A quantizer that hashes has its randomness in the misfit of single records: there the stated biases are less.
         bias = min(misfit * max(total, 0.0), release.count.value * float(weights @ reading.bias))

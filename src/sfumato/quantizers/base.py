@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.box import Box
 
@@ -85,6 +86,11 @@ class Quantizer(ABC):
     def bound(self) -> Bound:
         """What one record can add to the sum."""
 
+    @property
+    def term_bias(self) -> float:
+        """Largest systematic error of the mean of the terms, per record, where there is one."""
+        return 0.0
+
     @abstractmethod
     def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
         """Integers of the kept rows, one row of `size` integers each (rows that the box drops are left out)."""
@@ -119,9 +125,9 @@ class Reading:
         g(y).sums and |g(y)|^2.
     bias : ndarray
         Typical bias of f(x).g(y) at y, per record.
-    spread : float or ndarray
-        Variance of one of the sums as the sums themselves show it (at y, for an array), where a random map (a hash,
-        an embedding) acts like more noise; 0 where there is none.
+    spread : float
+        Variance of one of the sums as the sums themselves show it, where a random map (a hash) acts like more noise;
+        0 where there is none.
     count_product : ndarray or float
         g(y).c where the published count is read off the same sums as c.sums, so that their errors go together; else 0.
     """
@@ -129,8 +135,25 @@ class Reading:
     total: Floats
     weight_squares: Floats
     bias: Floats
-    spread: Floats | float = 0.0
+    spread: float = 0.0
     count_product: Floats | float = 0.0
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a release knows beside its sums.
+
+    Attributes
+    ----------
+    noise_variance : float
+        Variance of the noise on one integer.
+    count, count_variance : float
+        The published number of records, and its variance.
+    """
+
+    noise_variance: float
+    count: float = 1.0
+    count_variance: float = 0.0
 
 
 class LinearQuantizer(Quantizer):
@@ -144,3 +167,11 @@ class LinearQuantizer(Quantizer):
     @abstractmethod
     def read(self, Y: Floats, sums: Floats) -> Reading:
         """Read answers off the sums; fast paths (separable weights) live here."""
+
+    def read_released(self, Y: Floats, sums: Floats, known: Known) -> Reading:
+        """Read answers where the count and the noise are known; `read`, unless answers or biases depend on them."""
+        return self.read(Y, sums)
+
+    def bias_bound(self, Y: Floats, sums: Floats, known: Known) -> Floats:
+        """Upper limit of the bias at queries, per record, for quantizers that can state one for any records."""
+        raise InputError(f"{self.name} states the typical bias in its error bars, and no limit of it")

@@ -38,6 +38,7 @@ from sfumato.quantizers.base import Bound, Floats, Integers, Quantizer
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.hashes import HashFamily, family_for
 from sfumato.quantizers.hashes.rehash import Rehash
+from sfumato.quantizers.hashes.spread import SpreadStream
 
 BLOCK_INTEGERS = 2**16
 
@@ -60,6 +61,8 @@ class HashingQuantizer(Quantizer):
         What a record adds to a counter: 1, or more where noise needs a finer grid.
     debias : bool
         Whether rehash collisions are taken off.
+    spread : bool
+        Whether the hash functions are spread evenly (`hashes.spread`) or independent.
 
     Examples
     --------
@@ -76,6 +79,7 @@ class HashingQuantizer(Quantizer):
     seed: int
     value: int = 1
     debias: bool = True
+    spread: bool = True
 
     name: ClassVar[str] = "hashing"
 
@@ -92,6 +96,7 @@ class HashingQuantizer(Quantizer):
         outside: str = "clip",
         value: int = 1,
         debias: bool = True,
+        spread: bool = True,
     ) -> HashingQuantizer:
         """Draw public hash functions for a kernel.
 
@@ -107,7 +112,7 @@ class HashingQuantizer(Quantizer):
             Counters a row; a family with fewer buckets takes only those.
         bounds, outside
             Public bounds of the points, see `Box`.
-        value, debias
+        value, debias, spread
             See the class.
         """
         family = family_for(kernel)
@@ -115,12 +120,13 @@ class HashingQuantizer(Quantizer):
             raise InputError(f"no hash family is known for {kernel!r}; subclass HashFamily and register it")
         if (reason := family.refuse(kernel, dimension, bounds)) is not None:
             raise InputError(reason)
-        functions = family.draw(kernel, rows, dimension, PublicStream(seed, "hashing/functions"), bounds, outside)
+        stream = (SpreadStream if spread else PublicStream)(seed, "hashing/functions")
+        functions = family.draw(kernel, rows, dimension, stream, bounds, outside)
         buckets = family.buckets(kernel, dimension, bounds)
         if buckets is not None and buckets <= width:
-            return cls(functions, None, buckets, seed, value, debias)
+            return cls(functions, None, buckets, seed, value, debias, spread)
         rehash = Rehash.draw(PublicStream(seed, "hashing/rehash"), rows, functions.length, width)
-        return cls(functions, rehash, width, seed, value, debias)
+        return cls(functions, rehash, width, seed, value, debias, spread)
 
     @property
     def box(self) -> Box:
@@ -151,6 +157,11 @@ class HashingQuantizer(Quantizer):
     def collision(self) -> float:
         """Probability q with which distinct buckets share a counter."""
         return 0.0 if self.rehash is None else float(self.rehash.collision)
+
+    @property
+    def term_bias(self) -> float:
+        """What rehash collisions add to an answer at most, where they are not taken off."""
+        return 0.0 if self.debias else self.collision
 
     def _placed(self, rows: NDArray[Any]) -> Iterator[Integers]:
         """Buckets of the kept rows, block by block."""
@@ -230,6 +241,7 @@ class HashingQuantizer(Quantizer):
             "width": self.width,
             "value": self.value,
             "debias": self.debias,
+            "spread": self.spread,
             "box": self.box.to_document(),
             "feature_seed": str(self.seed),
             "fingerprint": self.fingerprint(),
@@ -261,6 +273,7 @@ class HashingQuantizer(Quantizer):
             outside=box.outside,
             value=int(document["value"]),
             debias=bool(document["debias"]),
+            spread=bool(document["spread"]),
         )
         if quantizer.fingerprint() != document["fingerprint"]:
             raise ReleaseFileError("the hash functions drawn from the release's seed are not the ones it was made with")

@@ -276,13 +276,15 @@ def cells_of(box: Box, lengths: Floats) -> tuple[int, ...]:
     >>> cells_of(Box((0.0, 0.5), (10.0, 2.5)), np.array([1.0, 1.0]))
     (10, 3)
     """
-    extents = (np.array(box.upper) - first_corner(box, lengths)) / lengths
+    with np.errstate(over="ignore"):  # more cells than anyone can have are refused further on
+        extents = (np.array(box.upper) - first_corner(box, lengths)) / lengths
     return tuple(max(1, math.ceil(extent)) if extent < 2**53 else 2**53 for extent in extents)
 
 
 def first_corner(box: Box, lengths: Floats) -> Floats:
     """Whole number of bandwidths at or below the lower edge of each column, in data units."""
-    return np.asarray(np.floor(np.array(box.lower) / lengths) * lengths)
+    with np.errstate(over="ignore"):
+        return np.asarray(np.floor(np.array(box.lower) / lengths) * lengths)
 
 
 def scaled_hermite(x: Floats, rho: int) -> Floats:

@@ -53,11 +53,12 @@ class PortableKernel:
         step = max(1, TILE_VALUES // max(1, len(centres)))
         for start in range(0, len(rows), step):
             part = points[start : start + step]
-            energy: Floats | None = None
-            for column in range(rows.shape[1]):
-                one = self._energy(part[:, column, None] - anchors[None, :, column])
-                energy = one if energy is None else self._join(energy, one)
-            assert energy is not None
+            # Far away an energy may overflow; the kernel is then 0, rightly.
+            with np.errstate(over="ignore"):
+                energy = self._energy(part[:, 0, None] - anchors[None, :, 0])
+                for column in range(1, rows.shape[1]):
+                    one = self._energy(part[:, column, None] - anchors[None, :, column])
+                    energy = energy * one if isinstance(self.kernel, Cauchy) else energy + one
             result[start : start + step] = self._finish(energy)
         return result
 
@@ -80,11 +81,6 @@ class PortableKernel:
         if isinstance(kernel, StableExponential) and kernel.p != 2.0:
             return _power(np.abs(u), kernel.p)
         return u * u + 1.0 if isinstance(kernel, Cauchy) else u * u
-
-    def _join(self, energy: Floats, one: Floats) -> Floats:
-        # Far away in many columns the Cauchy product may overflow; the kernel is then 0, rightly.
-        with np.errstate(over="ignore"):
-            return energy * one if isinstance(self.kernel, Cauchy) else energy + one
 
     def _finish(self, energy: Floats) -> Floats:
         if isinstance(self.kernel, Cauchy):

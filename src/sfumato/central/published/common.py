@@ -91,18 +91,21 @@ def dense_prediction(
 
 
 def rounded_down(rate: Fraction) -> Fraction:
-    """Largest fraction up to `rate` that the samplers take: more noise than asked for by at most one part in 2^15.
+    """Return a fraction up to `rate` that the samplers take: at most one part in 2^20 more noise than asked for.
 
     Examples
     --------
-    >>> rounded_down(Fraction(1, 3))
-    Fraction(1, 3)
+    >>> rounded_down(Fraction(1, 3)), rounded_down(Fraction(10**9 + 1, 10**20))
+    (Fraction(1, 3), Fraction(1, 99999999901))
     """
     if max(rate.numerator, rate.denominator) <= LARGEST_RATE_TERM:
         return rate
-    bits = LARGEST_RATE_TERM.bit_length() - 2 - (rate.numerator // rate.denominator).bit_length()
-    rounded = Fraction(math.floor(rate * 2**bits), 2**bits)
-    if rate < Fraction(1, 2**40):
+    if rate < Fraction(1, 2**20):
+        rounded = Fraction(1, math.ceil(1 / rate))
+    else:
+        bits = LARGEST_RATE_TERM.bit_length() - 2 - (rate.numerator // rate.denominator).bit_length()
+        rounded = Fraction(math.floor(rate * 2**bits), 2**bits)
+    if rounded.denominator > LARGEST_RATE_TERM:
         raise InputError("so little budget does not fit 64-bit noise; pass a larger epsilon or fewer steps")
     return rounded
 

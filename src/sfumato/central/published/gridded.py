@@ -21,7 +21,7 @@ from sfumato.quantizers.portable_kernels import axis_lengths, refuse_columns
 from sfumato.quantizers.synthetic import GridRecords
 
 SPACING = 0.5
-# s = s_1^d stays near 2^20, which leaves room for the noise.
+# s = s_1^d near 2^20 leaves room for the noise.
 SCALE_BITS = 20
 # What stands for one synthetic record.
 RECORD = 2**10
@@ -58,21 +58,28 @@ class NodeQueries:
     ----------
     grid : GridRecords
         The grid.
+    bits : int
+        About how many bits s has.
     """
 
     grid: GridRecords
+    bits: int = SCALE_BITS
+
+    @property
+    def unit(self) -> int:
+        """s_1."""
+        return int(2 ** max(2, self.bits // self.grid.dimension))
 
     @cached_property
     def axes(self) -> list[Integers]:
         """Integer kernel matrix of each column."""
-        unit = 2 ** max(2, SCALE_BITS // self.grid.dimension)
         values = [self.grid.axis_values(column, place) for column, place in enumerate(self.grid.columns)]
-        return [np.rint(unit * value).astype(np.int64) for value in values]
+        return [np.rint(self.unit * value).astype(np.int64) for value in values]
 
     @property
     def scale(self) -> int:
         """s, the most that one record adds to a query."""
-        return int((2 ** max(2, SCALE_BITS // self.grid.dimension)) ** self.grid.dimension)
+        return int(self.unit**self.grid.dimension)
 
     def histogram(self, sums: Integers) -> Integers:
         """Exact numbers of records at the nodes."""

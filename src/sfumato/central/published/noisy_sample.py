@@ -34,7 +34,7 @@ from scipy.optimize import brentq
 from sfumato.central.mechanism import Mechanism
 from sfumato.central.method import Method, Prediction
 from sfumato.central.published.common import dense_prediction, refuse_delta, rounded_down
-from sfumato.central.published.gridded import NodeQueries, grid_of, refuse_grid, spacing_option
+from sfumato.central.published.gridded import SCALE_BITS, NodeQueries, grid_of, refuse_grid, spacing_option
 from sfumato.central.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace
@@ -47,6 +47,8 @@ OPTIONS = ("sample", "spacing")
 SAMPLE = 100
 MOST_NODES = 2**16
 COINS_AT_ONCE = 1 << 20
+# n_0 s stays below this power of two, so that sums and noise fit 64 bits.
+SUM_BITS = 50
 PUBLISHED = 2**20
 LARGEST_EXPONENT = 500.0
 # Spread of a density over queries like the records, in units of its mean, as measured on the papers' data sets.
@@ -125,7 +127,8 @@ def _sizes(request: Request) -> tuple[NodeQueries, int, float, float]:
     spacing = spacing_option(request)
     sample = min(request.positive_option("sample", SAMPLE), request.n)
     step = largest_step(float(request.feature_epsilon / request.records_per_user), sample, request.n)
-    return NodeQueries(grid_of(request, spacing, MOST_NODES)), sample, spacing, step
+    bits = min(SCALE_BITS, SUM_BITS - request.n.bit_length())
+    return NodeQueries(grid_of(request, spacing, MOST_NODES), bits), sample, spacing, step
 
 
 def predict(request: Request, density: float) -> Prediction:

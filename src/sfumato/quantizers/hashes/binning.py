@@ -27,6 +27,7 @@ from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Lattice
 from sfumato.quantizers.hashes.base import HashFamily, register_family
 from sfumato.quantizers.hashes.projections import Projections
+from sfumato.quantizers.hashes.spread import uniform_table
 
 NARROWEST = 2.0**-12
 
@@ -61,17 +62,18 @@ class Binning(HashFamily):
         bounds: Any = None,
         outside: str = "clip",
     ) -> Binning:
-        """Draw widths one hash function after another, then offsets."""
-        count = rows * dimension
-        widths = np.ones(count)
-        if isinstance(kernel, Laplacian):
-            widths = -portable.log(stream.uniforms(2 * count)).reshape(count, 2) @ np.ones(2)
+        """Draw for each hash function an offset and, if it is random, a width for every column."""
+        parts = 3 if isinstance(kernel, Laplacian) else 1
+        uniforms = uniform_table(stream, rows, parts * dimension).reshape(rows, parts, dimension)
+        widths = np.ones((rows, dimension))
+        if parts == 3:
+            widths = -(portable.log(uniforms[:, 1]) + portable.log(uniforms[:, 2]))
         scales = kernel.scale.column_lengths(dimension)
-        slopes = 1.0 / (np.maximum(widths, NARROWEST).reshape(rows, dimension) * scales)
+        slopes = 1.0 / (np.maximum(widths, NARROWEST) * scales)
         # As projections on the axes, all columns share one exact grid.
         steepest = Projections.fit(np.diag(slopes.max(axis=0)), scales, np.ones(dimension), bounds, outside)
         lattice, bits = steepest.lattice, steepest.bits
-        offsets = np.floor(np.ldexp(stream.uniforms(count), bits)).reshape(rows, dimension)
+        offsets = np.floor(np.ldexp(uniforms[:, 0], bits))
         return cls(lattice, bits, np.rint(np.ldexp(slopes * lattice.steps, bits)), offsets)
 
     @property

@@ -23,7 +23,7 @@ from sfumato.quantizers.box import Box, Lattice
 
 SUM_BITS = 50
 MOST_POINT_BITS, FEWEST_POINT_BITS, DIRECTION_BITS = 20, 8, 12
-DEFAULT_REACH = 2.0**10
+WIDEST_DEFAULT_REACH, NARROWEST_DEFAULT_REACH, DEFAULT_POINT_BITS = 17, 8, 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,17 +62,19 @@ class Projections:
         offsets : ndarray, shape (projections,)
             In buckets.
         bounds, outside
-            See `Box`; without bounds, 2**10 characteristic lengths each way.
+            See `Box`; without bounds, the widest box of 2**17 down to 2**8 characteristic lengths each way on which
+            points keep 10 bits per length.
         centred : bool
             Whether points are measured from the middle of the box (an offset more or less does not matter), or from
             the origin.
         """
-        box = Box.centred(scales * DEFAULT_REACH, outside)
+        box = _default_box(directions, scales, outside)
         if bounds is not None:
             box = Box.from_bounds(bounds, len(scales), outside)
-        far = np.maximum(np.abs(box.lower), np.abs(box.upper)) + box.half_widths
-        reached = float(((box.half_widths if centred else far) @ np.abs(directions) + np.abs(offsets)).max()) + 2
-        bits = SUM_BITS - math.ceil(math.log2(reached))
+        far = box.half_widths
+        if not centred:
+            far = far + np.maximum(np.abs(box.lower), np.abs(box.upper))
+        bits = _exact_bits(far, directions) - 1
         point_bits = min(MOST_POINT_BITS, bits - DIRECTION_BITS)
         if point_bits < FEWEST_POINT_BITS:
             raise InputError(
@@ -109,6 +111,18 @@ class Projections:
     def parameters(self) -> tuple[NDArray[Any], ...]:
         """Directions and offsets."""
         return self.directions, self.offsets
+
+
+def _exact_bits(half_widths: Floats, directions: Floats) -> int:
+    """B for which projections of the box, offsets apart, stay below 2**50."""
+    return SUM_BITS - math.ceil(math.log2(float((half_widths @ np.abs(directions)).max()) + 2))
+
+
+def _default_box(directions: Floats, scales: Floats, outside: str) -> Box:
+    for reach in range(WIDEST_DEFAULT_REACH, NARROWEST_DEFAULT_REACH, -1):
+        if _exact_bits(scales * 2.0**reach, directions) - 1 - DIRECTION_BITS >= DEFAULT_POINT_BITS:
+            return Box.centred(scales * 2.0**reach, outside)
+    return Box.centred(scales * 2.0**NARROWEST_DEFAULT_REACH, outside)
 
 
 @njit(nogil=True, cache=True)

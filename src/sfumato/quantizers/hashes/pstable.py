@@ -18,6 +18,7 @@ from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Lattice
 from sfumato.quantizers.hashes.base import HashFamily, register_family
 from sfumato.quantizers.hashes.projections import Projections
+from sfumato.quantizers.hashes.spread import cauchys, normals, uniform_table
 
 LARGEST_CAUCHY = 2.0**16
 
@@ -42,15 +43,16 @@ class PStable(HashFamily):
         bounds: Any = None,
         outside: str = "clip",
     ) -> PStable:
-        """Draw directions one hash function after another, then offsets."""
-        count = rows * dimension
+        """Draw for each hash function its offset and its direction."""
         if isinstance(kernel, L1LSH):
-            numbers = np.clip(stream.cauchys(count), -LARGEST_CAUCHY, LARGEST_CAUCHY)
+            uniforms = uniform_table(stream, rows, 1 + dimension)
+            numbers = np.clip(cauchys(uniforms[:, 1:]), -LARGEST_CAUCHY, LARGEST_CAUCHY)
         else:
-            numbers = stream.normals(count)
-        directions = kernel.scale.divide_frequencies(np.ascontiguousarray(numbers.reshape(rows, dimension).T))
+            uniforms = uniform_table(stream, rows, 1 + 2 * ((dimension + 1) // 2))
+            numbers = normals(uniforms[:, 1:])[:, :dimension]
+        directions = kernel.scale.divide_frequencies(np.ascontiguousarray(numbers.T))
         scales = kernel.scale.column_lengths(dimension)
-        return cls(Projections.fit(directions, scales, stream.uniforms(rows), bounds, outside))
+        return cls(Projections.fit(directions, scales, uniforms[:, 0], bounds, outside))
 
     @property
     def lattice(self) -> Lattice:

@@ -19,6 +19,7 @@ from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box, Lattice
 from sfumato.quantizers.hashes.base import HashFamily, register_family
 from sfumato.quantizers.hashes.projections import Projections
+from sfumato.quantizers.hashes.spread import normals, uniform_table
 
 UNIT_BOUNDS = (-1.0, 1.0)
 
@@ -38,10 +39,11 @@ class SignedProjections(HashFamily):
     def draw(
         cls, kernel: Angular, rows: int, dimension: int, stream: PublicStream, bounds: Any = None, outside: str = "clip"
     ) -> SignedProjections:
-        """Draw normal directions, `power` for one hash function after another."""
+        """Draw `power` normal directions for each hash function."""
         bounds = UNIT_BOUNDS if bounds is None else bounds
-        count = rows * kernel.power
-        directions = np.ascontiguousarray(stream.normals(count * dimension).reshape(count, dimension).T)
+        count, even = rows * kernel.power, 2 * ((dimension + 1) // 2)
+        numbers = normals(uniform_table(stream, rows, kernel.power * even)).reshape(count, even)
+        directions = np.ascontiguousarray(numbers[:, :dimension].T)
         scales = Box.from_bounds(bounds, dimension, outside).half_widths
         projections = Projections.fit(directions, scales, np.zeros(count), bounds, outside, centred=False)
         return cls(projections, kernel.power)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from sfumato.shuffled.bitsum.composition import Pair
+from sfumato.shuffled.bitsum.curves import Pair
 from sfumato.shuffled.bitsum.protocol import Floats
 
 Values = NDArray[np.int64]

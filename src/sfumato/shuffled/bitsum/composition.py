@@ -1,11 +1,7 @@
-"""From the two laws of one instance's view to the delta of all instances together, rounded against the protocol.
+"""From the privacy curve of one instance to the delta of all instances together, rounded against the protocol.
 
-What an analyzer sees of one instance has law P or Q, depending on one user's bit. Its privacy curve is
-h(t) = sup over events E of P(E) - e^t Q(E). Moving one user from x to x' turns the bit of some instances up and of
-others down, so the instances are composed under one curve that lies above every case in either order.
-
-Guarantee: `composed_delta` is an upper bound. Curves are evaluated at multiples of a step and joined by straight lines
-in e^t, which lie above them since curves are convex there (Doroshenko et al. 2022, "connect the dots"). A convex curve
+Guarantee: `composed_delta` is an upper bound. Curves are known at multiples of a step and joined by straight lines in
+e^t, which lie above them since curves are convex there (Doroshenko et al. 2022, "connect the dots"). A convex curve
 that contains its own mirror image is the curve of some pair of laws, and composing that pair bounds the composition of
 everything below it (Zhu, Dong, Wang 2022). The sum of the losses is convolved by a Fourier transform of the law tilted
 towards epsilon, so that rounding errors are small against delta rather than against 1; they and what lies outside of
@@ -15,7 +11,6 @@ the transform's window are bounded and added. docs/shuffled-bitsums.md has the p
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,118 +19,11 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
-Floats = NDArray[np.float64]
+from sfumato.shuffled.bitsum.curves import RELATIVE_MARGIN, Curve, Floats
 
-RELATIVE_MARGIN = 1e-9  # of every height; sums of some thousand positive floats err by less than 1e-12
-LOSS_ERROR = 1e-11  # by which a loss may be off, as laws are computed here
-STEPS_PER_DEVIATION = 50  # a step of s standard deviations of the loss costs about s^2 / 12 of the error
 _WINDOW_TAIL = 1e-15
 _FOURIER_UNIT = 8 * 2.0**-53  # relative l2 error of a transform of length N is at most this times log2(N)
 _LARGEST_TILT = 1e6
-
-
-@dataclass(frozen=True, eq=False)
-class Pair:
-    """The two laws of a view, by atoms in the order of their losses.
-
-    Parameters
-    ----------
-    first, second : array
-        Probabilities P and Q of the atoms.
-    losses : array
-        ln(P / Q), ascending.
-    lost : float
-        Upper bound of the probability, under either law, of what is not among the atoms.
-    """
-
-    first: Floats
-    second: Floats
-    losses: Floats
-    lost: float
-
-    @property
-    def deviation(self) -> float:
-        """Standard deviation of the loss under the first law."""
-        mean = float(self.first @ self.losses)
-        return math.sqrt(float(self.first @ (self.losses - mean) ** 2))
-
-    @property
-    def largest_loss(self) -> float:
-        """Largest absolute loss among the atoms."""
-        return float(max(-self.losses[0], self.losses[-1]))
-
-    def heights(self, at: Floats) -> Floats:
-        """Return upper bounds of the curve at positive losses, the larger of both orders."""
-        after = np.searchsorted(self.losses, at, side="right")
-        before = np.searchsorted(self.losses, -at, side="left")
-        forward = _excess(_tails(self.first)[after], _tails(self.second)[after], at)
-        backward = _excess(_heads(self.second)[before], _heads(self.first)[before], at)
-        return np.maximum(forward, backward) + self.lost
-
-
-def _heads(masses: Floats) -> Floats:
-    return np.concatenate([[0.0], np.cumsum(masses)])
-
-
-def _tails(masses: Floats) -> Floats:
-    return _heads(masses[::-1])[::-1]
-
-
-def _excess(first: Floats, second: Floats, at: Floats) -> Floats:
-    """P(E) - e^t Q(E), plus what rounding may hide."""
-    return np.maximum(first - np.exp(at) * second, 0.0) * (1 + RELATIVE_MARGIN) + LOSS_ERROR * first
-
-
-@dataclass(frozen=True, eq=False)
-class Curve:
-    """An upper bound of the privacy curve of one instance in either order.
-
-    Parameters
-    ----------
-    step : float
-        Distance between neighbouring losses.
-    heights : array
-        Bounds of the curve at the losses 0, step, 2 step, ...; the last one holds for all larger losses too.
-    """
-
-    step: float
-    heights: Floats
-
-    @property
-    def losses(self) -> Floats:
-        """The losses at which the curve is known."""
-        return self.step * np.arange(self.heights.size)
-
-    def covers(self, other: Floats) -> bool:
-        """Whether heights at the same losses lie nowhere above this curve."""
-        return bool(np.all(other <= self.heights))
-
-
-def curve_of(pairs: Iterable[Pair], deviation: float, largest_loss: float) -> Curve:
-    """Return a curve above all pairs in both orders.
-
-    Parameters
-    ----------
-    pairs : iterable of Pair
-        Every case that may occur.
-    deviation : float
-        Standard deviation of the loss in a typical case; it sets the step.
-    largest_loss : float
-        Where the curve may end.
-
-    Examples
-    --------
-    >>> keep = np.array([0.25, 0.75])
-    >>> response = Pair(keep, keep[::-1], np.log(keep / keep[::-1]), 0.0)
-    >>> round(float(curve_of([response], 1.0, math.log(3)).heights[0]), 6)
-    0.5
-    """
-    step = deviation / STEPS_PER_DEVIATION
-    at = step * np.arange(math.ceil(largest_loss / step) + 2)
-    heights = np.zeros(at.size)
-    for pair in pairs:
-        np.maximum(heights, pair.heights(at), out=heights)
-    return Curve(step, heights)
 
 
 def _dominating_losses(curve: Curve) -> tuple[Floats, Floats, float]:
@@ -156,6 +44,7 @@ def composed_delta(curve: Curve, instances: int, epsilon: float) -> float:
 
     Examples
     --------
+    >>> from sfumato.shuffled.bitsum.curves import Pair, curve_of
     >>> keep = np.array([0.25, 0.75])
     >>> response = curve_of([Pair(keep, keep[::-1], np.log(keep / keep[::-1]), 0.0)], 1.0, math.log(3))
     >>> round(composed_delta(response, 2, 1.2), 4)  # 9/16 - e^1.2 / 16, and a little for the steps

@@ -16,7 +16,7 @@ import numpy as np
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.shuffled.bitsum.added_noise import chernoff_window, poisson_exponent, shifted_pair
-from sfumato.shuffled.bitsum.composition import Curve, curve_of
+from sfumato.shuffled.bitsum.curves import Curve, curve_of
 from sfumato.shuffled.bitsum.protocol import ComposableBitSum, Counts, Floats, checked_participants
 from sfumato.shuffled.bitsum.shares import poisson
 

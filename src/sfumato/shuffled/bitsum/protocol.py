@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits
-from sfumato.shuffled.bitsum.composition import Curve
+from sfumato.shuffled.bitsum.curves import Curve
 
 Floats = NDArray[np.float64]
 

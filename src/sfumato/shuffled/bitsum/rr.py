@@ -20,7 +20,7 @@ from numba import njit
 
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits
-from sfumato.shuffled.bitsum.composition import Curve, Pair, curve_of
+from sfumato.shuffled.bitsum.curves import Curve, Pair, curve_of
 from sfumato.shuffled.bitsum.protocol import ComposableBitSum, Counts, Floats, checked_participants
 from sfumato.shuffled.bitsum.shares import binomial, coins
 

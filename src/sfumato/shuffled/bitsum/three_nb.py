@@ -23,7 +23,7 @@ from scipy.signal import lfilter
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.shuffled.bitsum.added_noise import chernoff_window, law_from_ratios, negative_binomial_exponent
-from sfumato.shuffled.bitsum.composition import Curve, Pair, curve_of
+from sfumato.shuffled.bitsum.curves import Curve, Pair, curve_of
 from sfumato.shuffled.bitsum.protocol import ComposableBitSum, Counts, Floats, checked_participants
 from sfumato.shuffled.bitsum.shares import negative_binomial
 

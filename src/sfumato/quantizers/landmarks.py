@@ -1,0 +1,340 @@
+"""Landmarks: a public sample spans a short list of features for records that resemble it, in any number of dimensions.
+
+Source: the Nystroem approximation of a positive definite kernel. f(x) = k(x, Z) U_r w_r^(-1/2) for public landmarks Z
+(`nystrom`), g(y) the same map. The kernel is approximated as a whole, so the error falls with the kernel's spectrum on
+the landmarks and not like one over the root of the number of features.
+
+Exact integers. Kernel values are integers (`similarities`), the projection is rounded to whole numbers M once and
+stored, and their product is exact in any order. It is scaled and rounded to f, and then clamped: with N = |f|^2, if
+N > s^2 every |f_j| becomes floor(|f_j| s / ceil(sqrt(N))), after which N <= s^2 for any input whatever.
+
+One more coordinate holds the residual c = floor((s^2 - N) / s), which stands for 1 - |f(x)|^2.
+
+Bound of one record, with t = sqrt(N) / s in [0, 1]. l2^2 = N + c^2 <= s^2 (t^2 + (1 - t^2)^2) <= s^2, because t^2 (1 -
+t^2) >= 0. l1 <= sqrt(r N) + c <= s (sqrt(r) t + 1 - t^2): for r >= 4 this grows with t, so l1 <= s sqrt(r) and the
+residual costs nothing; for r < 4 it is largest at t = sqrt(r) / 2, where it is s (1 + r / 4).
+
+Answer: mean f . g(y) + b.k(Z, y), with the public completion b of `nystrom`: what the r coordinates do not see is taken
+from the public sample. Noise: variance of one integer times |g(y)|^2 over the amplitude squared.
+
+Bias. With m the mean over the records of what their feature vectors have outside the r directions, an answer misses
+<m, .> at y, and |m| <= sqrt(mean of 1 - |f(x)|^2) (Jensen). So `bias_bound`, which holds for any records and any query:
+sqrt(R (k(y, y) - |g(y)|^2)) + |b.k(Z, y)| with R an upper confidence limit of the released mean residual. It does not
+know that residuals of different records point in different directions, and is wide.
+
+The error bar's bias assumes as much resemblance as the release itself shows. The released mean of f is compared with
+the landmarks' own: D = |mean f - reference|^2, against E, the sampling error of a mean over so many landmarks. Up to 3
+E the records count as resembling the landmarks, and the bias is the one that held-out public points showed; beyond, it
+is sqrt(D / E) times as large, as if the unseen directions differed as much as the seen ones. If the released residual
+exceeds that of held-out public points by more than chance, or if the noise or a weak reference leaves the comparison no
+power, nothing is assumed and the bias is `bias_bound`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from sfumato.errors import InputError, ReleaseFileError
+from sfumato.privacy.bits import SecureBits
+from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
+from sfumato.quantizers.box import Box
+from sfumato.quantizers.nystrom import Estimate, Spectrum, whole_numbers
+from sfumato.quantizers.similarities import VALUE_BITS, Similarities, similarities_from_document
+
+ROW_BLOCK = 256
+LARGEST_SCALE, MOST_RANK = 2**20, 2048
+# Noise and count beyond so many standard deviations: below 1 in 2,000 each, for Laplace noise.
+CONFIDENT = 5.0
+AGREEMENT = 3.0
+# The reference must be larger than what would count as agreement.
+POWER = 0.5
+
+
+@dataclass(frozen=True)
+class Resemblance:
+    """What is known of records that resemble the landmarks, from held-out public points.
+
+    Attributes
+    ----------
+    bias_share : float
+        Mean square of the completed answer's bias at y, divided by 1 - |g(y)|^2.
+    residual, residual_error : float
+        Mean of 1 - |f|^2 and its standard error.
+    spread : float
+        E of the module's text.
+    """
+
+    bias_share: float
+    residual: float
+    residual_error: float
+    spread: float
+
+    @classmethod
+    def of(cls, estimate: Estimate, spectrum: Spectrum) -> Resemblance:
+        """Take the figures of an estimate."""
+        share = estimate.bias**2 / max(estimate.residual, 1e-6)
+        return cls(share, estimate.residual, estimate.residual_error, spectrum.spread(estimate.rank))
+
+    def __post_init__(self) -> None:
+        if not all(0 <= value < math.inf for value in vars(self).values()):
+            raise InputError("the figures of resemblance must be finite and not negative")
+
+
+@dataclass(frozen=True, eq=False)
+class LandmarkQuantizer(LinearQuantizer):
+    """Features spanned by landmarks; build it with `LandmarkQuantizer.fit`.
+
+    Attributes
+    ----------
+    fitted : Similarities
+        The kernel's integers at the landmarks.
+    bits : int
+        The projection is in units of 2^-bits.
+    projection : ndarray of whole numbers, shape (landmarks, rank)
+        M.
+    completion : ndarray, shape (landmarks,)
+        b.
+    reference : ndarray, shape (rank,)
+        Mean of f over the landmarks.
+    resemblance : Resemblance
+        What is expected of records like the landmarks.
+    scale : int
+        s.
+
+    Examples
+    --------
+    >>> from sfumato.kernels import Gaussian
+    >>> from sfumato.quantizers.nystrom import estimates
+    >>> from sfumato.quantizers.similarities import similarities
+    >>> fitted = similarities(Gaussian(1.0), np.linspace(-1, 1, 9)[:, None])
+    >>> quantizer = LandmarkQuantizer.fit(fitted, estimates(fitted, [4])[0], scale=1000)
+    >>> quantizer.encode(np.array([[0.3], [50.0]]))[:, -1]  # the residuals
+    array([   7, 1000])
+    """
+
+    fitted: Similarities
+    bits: int
+    projection: Floats
+    completion: Floats
+    reference: Floats
+    resemblance: Resemblance
+    scale: int
+
+    name: ClassVar[str] = "landmarks"
+
+    def __post_init__(self) -> None:
+        landmarks, rank = len(self.fitted.points), self.rank
+        if self.projection.shape != (landmarks, rank) or not 1 <= rank <= MOST_RANK:
+            raise InputError(f"the projection must have {landmarks} rows and 1 to {MOST_RANK} columns")
+        if self.completion.shape != (landmarks,) or self.reference.shape != (rank,):
+            raise InputError("completion and reference must match the landmarks and the rank")
+        if not (np.isfinite(self.completion).all() and np.isfinite(self.reference).all()):
+            raise InputError("completion and reference must be finite")
+        if not 0 <= self.bits <= 30 or not 1 <= self.scale <= LARGEST_SCALE:
+            raise InputError(f"bits must lie between 0 and 30, and scale between 1 and {LARGEST_SCALE}")
+        if not np.abs(self.projection).sum(axis=0).max() < 2.0 ** (52 - VALUE_BITS):
+            raise InputError("the projection is too large for exact products")
+
+    @classmethod
+    def fit(cls, fitted: Similarities, estimate: Estimate, scale: int, spectrum: Spectrum | None = None) -> Any:
+        """Take the leading directions of all landmarks, as many as the estimate is for."""
+        spectrum = Spectrum.of(fitted.matrix()) if spectrum is None else spectrum
+        rank = min(estimate.rank, spectrum.rank)
+        bits, projection = whole_numbers(spectrum.projection(rank))
+        return cls(
+            fitted,
+            bits,
+            projection,
+            spectrum.completion(rank),
+            spectrum.reference(rank),
+            Resemblance.of(estimate, spectrum),
+            scale,
+        )
+
+    @property
+    def box(self) -> Box:
+        """Where records may live."""
+        return self.fitted.box
+
+    @property
+    def rank(self) -> int:
+        """Number of features, r."""
+        return int(self.projection.shape[1])
+
+    @property
+    def width(self) -> int:
+        """The features and the residual."""
+        return self.rank + 1
+
+    @property
+    def sparsity(self) -> int:
+        """A record touches every coordinate."""
+        return self.width
+
+    @property
+    def bound(self) -> Bound:
+        """Bounds of one record, see the module's text."""
+        rank, scale = self.rank, self.scale
+        l1 = math.isqrt(rank * scale**2) if rank >= 4 else scale * (4 + rank) // 4
+        return Bound(l1=l1, l2_squared=scale**2, largest=scale)
+
+    @property
+    def amplitude(self) -> float:
+        """What stands for 1: less than the scale by as much as rounding can add to the norm."""
+        return float(max(1, self.scale - 1 - math.ceil(math.sqrt(self.rank) / 2)))
+
+    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
+        """Features and residuals of the kept rows."""
+        kept = self.fitted.kept(rows)
+        encoded = np.empty((len(kept), self.size), dtype=np.int64)
+        unit = self.amplitude * 2.0 ** -(VALUE_BITS + self.bits)
+        for start in range(0, len(kept), ROW_BLOCK):
+            part = slice(start, start + ROW_BLOCK)
+            _clamp(self.fitted.integers(kept[part]) @ self.projection, unit, self.scale, encoded[part])
+        return encoded
+
+    def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
+        """Add the rows' integers block by block."""
+        kept = 0
+        for start in range(0, len(rows), ROW_BLOCK):
+            encoded = self.encode(rows[start : start + ROW_BLOCK])
+            sums += encoded.sum(axis=0)
+            kept += len(encoded)
+        return kept
+
+    @cached_property
+    def _weights(self) -> Floats:
+        return np.ldexp(self.projection, -self.bits)
+
+    def features(self, Y: Floats) -> tuple[Floats, Floats]:
+        """Kernel values k(y, Z) and features g(y) of queries."""
+        values = self.fitted.values(Y)
+        return values, np.asarray(values @ self._weights)
+
+    def weights(self, Y: Floats) -> Floats:
+        """g(y) over the amplitude; the residual has no weight."""
+        return np.column_stack([self.features(Y)[1] / self.amplitude, np.zeros(len(Y))])
+
+    def read(self, Y: Floats, sums: Floats) -> Reading:
+        """Read sums without their count: no completion, and the bias of records that resemble the landmarks."""
+        _, features = self.features(Y)
+        squares = np.square(features).sum(axis=1)
+        bias = np.sqrt(self.resemblance.bias_share * np.maximum(1 - squares, 0.0))
+        return Reading(features @ sums[:-1] / self.amplitude, squares / self.amplitude**2, bias)
+
+    def read_released(self, Y: Floats, sums: Floats, known: Known) -> Reading:
+        """Complete the answers, and state the bias that the release supports; see the module's text."""
+        values, features = self.features(Y)
+        squares, completed = np.square(features).sum(axis=1), values @ self.completion
+        total = features @ sums[:-1] / self.amplitude + completed * known.count
+        bias = self._bound(squares, completed, sums, known)
+        factor = self.inflation(sums, known)
+        if factor < math.inf:
+            missed = np.maximum(1 - squares, 0.0)
+            bias = np.minimum(bias, factor * np.sqrt(self.resemblance.bias_share * missed))
+        return Reading(total, squares / self.amplitude**2, bias)
+
+    def bias_bound(self, Y: Floats, sums: Floats, known: Known) -> Floats:
+        """Limit of the bias at queries, whatever the records are."""
+        values, features = self.features(Y)
+        return self._bound(np.square(features).sum(axis=1), values @ self.completion, sums, known)
+
+    def _bound(self, squares: Floats, completed: Floats, sums: Floats, known: Known) -> Floats:
+        residual = self.mean_residual(sums, known, CONFIDENT)
+        rounding = (math.sqrt(self.rank) + 2) / self.amplitude
+        return np.asarray(np.sqrt(residual * np.maximum(1 - squares, 0.0)) + np.abs(completed) + rounding)
+
+    def mean_residual(self, sums: Floats, known: Known, deviations: float = 0.0) -> float:
+        """Mean of 1 - |f(x)|^2 over the records, or its upper limit by so many deviations of noise and count."""
+        noisy = float(sums[-1]) + deviations * math.sqrt(known.noise_variance)
+        count = max(known.count - deviations * math.sqrt(known.count_variance), 1.0)
+        rounded = 1.0 if deviations else 0.5  # what the floor took away: at most one, a half on average
+        scale, amplitude = self.scale, self.amplitude
+        mean = (scale * (noisy / count + rounded) - (scale**2 - amplitude**2)) / amplitude**2
+        return min(max(mean, 0.0), 1.0)
+
+    def inflation(self, sums: Floats, known: Known) -> float:
+        """How many times larger than on held-out public points the bias may be; infinite if nothing supports a limit."""
+        expected, count = self.resemblance, max(known.count, 1.0)
+        noise = known.noise_variance / (self.amplitude * count) ** 2
+        reference = float(np.square(self.reference).sum())
+        seen = float(np.square(sums[:-1] / (self.amplitude * count) - self.reference).sum())
+        # Laplace noise has a fourth moment of 6 squared variances; Gaussian noise has less.
+        slack = 2 * math.sqrt(5 * self.rank * noise**2 + 4 * noise * seen)
+        spread = expected.spread + known.count_variance / count**2 * reference
+        if AGREEMENT * spread + slack > POWER * reference:
+            return math.inf
+        error = math.hypot(math.sqrt(noise), expected.residual_error)
+        if self.mean_residual(sums, known) > expected.residual + CONFIDENT * error:
+            return math.inf
+        excess = max(seen - self.rank * noise, 0.0) / spread
+        return 1.0 if excess <= AGREEMENT + slack / spread else math.sqrt(excess)
+
+    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the public description; landmarks and projection are stored as integers where they are."""
+        lattice, landmarks = self.fitted.to_document()
+        document = {
+            "quantizer": self.name,
+            "box": self.box.to_document(),
+            "lattice": lattice,
+            "bits": self.bits,
+            "scale": self.scale,
+            "resemblance": dict(vars(self.resemblance)),
+        }
+        stored = {
+            "landmarks": landmarks,
+            "projection": self.projection.astype(np.int64),
+            "completion": self.completion,
+            "reference": self.reference,
+        }
+        return document, stored
+
+    @classmethod
+    def from_document(
+        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
+    ) -> LandmarkQuantizer:
+        """Rebuild from a release."""
+        projection = arrays["projection"]
+        if projection.dtype.kind != "i" or projection.ndim != 2 or projection.shape[1] + 1 != size:
+            raise ReleaseFileError(f"the projection must be integers of {size - 1} columns")
+        box = Box.from_document(document["box"])
+        return cls(
+            similarities_from_document(kernel, box, document["lattice"], arrays["landmarks"]),
+            int(document["bits"]),
+            projection.astype(np.float64),
+            arrays["completion"].astype(np.float64),
+            arrays["reference"].astype(np.float64),
+            Resemblance(**document["resemblance"]),
+            int(document["scale"]),
+        )
+
+
+@njit(nogil=True, cache=True)
+def _clamp(products, unit, scale, encoded):  # type: ignore[no-untyped-def]
+    """Round features to integers, shrink what is longer than the scale, and add the residual; for each row alone."""
+    rows, rank = products.shape
+    for i in range(rows):
+        norm = 0
+        for j in range(rank):
+            value = products[i, j] * unit
+            value = min(max(value, -float(scale)), float(scale))
+            rounded = int(np.rint(value))
+            encoded[i, j] = rounded
+            norm += rounded * rounded
+        if norm > scale * scale:
+            root = int(np.sqrt(float(norm)))
+            while root * root < norm:
+                root += 1
+            norm = 0
+            for j in range(rank):
+                shrunk = abs(encoded[i, j]) * scale // root
+                encoded[i, j] = shrunk if encoded[i, j] > 0 else -shrunk
+                norm += shrunk * shrunk
+        encoded[i, rank] = (scale * scale - norm) // scale
