@@ -23,9 +23,8 @@ from sfumato.central.published import (
     pmw,
     smalldb,
 )
-from sfumato.central.published.common import rounded_down
 from sfumato.privacy.audit import Case
-from sfumato.privacy.noise import DiscreteGaussian
+from sfumato.privacy.noise import DiscreteGaussian, rounded_down
 from sfumato.quantizers import HermiteQuantizer, KernelQueries
 
 LOW = Fraction(7, 10)

@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks import published_twins
+from benchmarks import distance_twins, published_twins, similarity_twins
 from sfumato.central import audits, fourier, fourier_gaussian, grid, lsq_rff
 from sfumato.central.audits.attacks import CentralCase, Outputs, encoded_sums, noisy_counts, run
 from sfumato.central.audits.exact import SMALL_RADIUS, at_small_scale, exact_case
@@ -24,6 +24,7 @@ from sfumato.privacy.audit import Case, EpsilonClaim, ExactCase, load_library
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.privacy.body import DiscNoise
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from sfumato.privacy.stacked import StackedCubes
 from sfumato.quantizers import FourierQuantizer, ShardedFourier
 
 LOW = Fraction(7, 10)
@@ -43,6 +44,8 @@ def with_less_noise(law: Any) -> Any:
     """Scale a law to 70 % of its width."""
     if isinstance(law, DiscreteGaussian):
         return DiscreteGaussian(round(law.sigma * LOW))
+    if isinstance(law, StackedCubes):
+        return StackedCubes(tuple(map(with_less_noise, law.parts)))
     return replace(law, rate=law.rate / LOW)
 
 
@@ -217,4 +220,6 @@ TWINS: tuple[Twin, ...] = (
     ),
     Twin(audits.COUNT, "count not paid", _broken(audits.count_cases, "one more", _unpaid_count)),
     *(Twin(*each) for each in published_twins.TWINS),
+    *(Twin(*each) for each in similarity_twins.TWINS),
+    *(Twin(*each) for each in distance_twins.TWINS),
 )

@@ -46,7 +46,7 @@ def test_scikit_learn_conventions(estimator: Any, check: Any) -> None:
         ({"bandwidth": -2.0}, "bandwidth"),
         ({"bandwidth": [1.0, 2.0, 3.0]}, "3"),
         ({"n_hint": None}, "n_hint is missing: pass n_hint="),
-        ({"n_hint": 0}, "n_hint must be a positive whole number"),
+        ({"n_hint": 0}, "n_hint must be a whole number from 1"),
         ({"n_hint": "paid", "neighbours": "replace"}, "n is public"),
         ({"neighbours": "similar"}, "'add-remove' or 'replace'"),
         ({"delta": 1.0}, "delta must be"),

@@ -61,7 +61,8 @@ def test_the_file_holds_nothing_but_what_is_public(saved: Path) -> None:
     header, arrays = container.decode(saved)
     assert set(arrays) == {"values"}
     assert set(header) == {
-        "columns", "count", "groups", "guarantee", "kernel", "method", "noise", "parameters", "quantizer", "written_by",
+        "columns", "count", "groups", "guarantee", "kernel", "method", "noise", "parameters", "quantizer",
+        "sampled", "written_by",
     }  # fmt: skip
     assert "800" not in json.dumps(header)  # the true number of rows
 

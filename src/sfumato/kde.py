@@ -25,6 +25,7 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.ledger import Account
 from sfumato.privacy.rational import exact_epsilon
 from sfumato.quantizers.base import Floats
+from sfumato.quantizers.nystrom import PublicSample
 from sfumato.sources import Source, attach, open_source
 
 NEIGHBOURS = ("add-remove", "replace")
@@ -48,6 +49,8 @@ class PrivateKDE(DensityMixin, BaseEstimator):  # type: ignore[misc]
         The mechanism's name.
     bounds : (lower, upper) or one pair per column, optional
         Public bounds of the points; never read off the data.
+    landmarks : array, frame, table or path, optional
+        Public points that resemble the records, for the method "landmarks"; they become part of the release.
     neighbours : {"add-remove", "replace"}, default="add-remove"
         "add-remove" keeps n private; "replace" treats n as public.
     n_hint : int or "paid"
@@ -91,6 +94,7 @@ class PrivateKDE(DensityMixin, BaseEstimator):  # type: ignore[misc]
         delta: float = 0.0,
         method: str = "auto",
         bounds: Any = None,
+        landmarks: Any = None,
         neighbours: str = "add-remove",
         n_hint: int | str | None = None,
         unit: str = "record",
@@ -105,6 +109,7 @@ class PrivateKDE(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.delta = delta
         self.method = method
         self.bounds = bounds
+        self.landmarks = landmarks
         self.neighbours = neighbours
         self.n_hint = n_hint
         self.unit = unit
@@ -145,15 +150,18 @@ class PrivateKDE(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """
         source = _opened(X, users, sample_weight)
         bits = SecureBits() if self.random_state is None else SecureBits.seeded(self.random_state)
-        request, count = self.request(source.dimension, weighted=source.weighted), None
+        request, count = self.request(source.dimension, source.weighted, source.column_names), None
         curator = Curator(self._counted(source, request, bits), self.ledger, bits, threads, progress)
         if self.n_hint == "paid":
             # Everything that can be refused is refused before the count is bought.
+            if {"alpha", "eta"} & set(request.options):
+                raise InputError("options alpha and eta need a public n: pass n_hint as a number, not 'paid'")
             count = curator.buy_count(request, registry.build(self.method, request))
             request = replace(request, n=count.value)
         mechanism = registry.build(self.method, request)
         release = curator.run(mechanism, count)
-        self.release_ = replace(release, columns=source.column_names)
+        sampled = source.weighted or source.keyed
+        self.release_ = replace(release, columns=source.column_names, sampled=sampled)
         self.n_features_in_ = source.dimension
         if source.column_names is not None:
             self.feature_names_in_ = np.array(source.column_names, dtype=object)
@@ -197,7 +205,9 @@ class PrivateKDE(DensityMixin, BaseEstimator):  # type: ignore[misc]
             source = thinned(source, bits)
         return bounded(source, request.records_per_user, bits) if source.keyed else source
 
-    def request(self, dimension: int, weighted: bool = False) -> Request:
+    def request(
+        self, dimension: int, weighted: bool = False, column_names: tuple[str, ...] | None = None
+    ) -> Request:
         """Check the parameters and gather the public facts of the release to be.
 
         While the count is still to be bought, n stands at more rows than anyone has: sizes are at their largest.
@@ -225,6 +235,7 @@ class PrivateKDE(DensityMixin, BaseEstimator):  # type: ignore[misc]
             private=self.random_state is None,
             unit=self.unit,
             weighted=weighted,
+            landmarks=None if self.landmarks is None else PublicSample.of(self.landmarks, dimension, column_names),
         )
 
     def _options(self) -> dict[str, Any]:
@@ -243,8 +254,8 @@ class PrivateKDE(DensityMixin, BaseEstimator):  # type: ignore[misc]
                 "n_hint is missing: pass n_hint=, a public guess of the number of records (a rough one will do), "
                 "or n_hint='paid' to buy a noisy count from the budget first"
             )
-        if isinstance(hint, bool) or not isinstance(hint, (int, np.integer)) or hint < 1:
-            raise InputError(f"n_hint must be a positive whole number or 'paid', got {hint!r}")
+        if isinstance(hint, bool) or not isinstance(hint, (int, np.integer)) or not 1 <= hint <= UNKNOWN_N:
+            raise InputError(f"n_hint must be a whole number from 1 to {UNKNOWN_N}, or 'paid'; got {hint!r}")
         return int(hint)
 
     def __sklearn_tags__(self) -> Tags:

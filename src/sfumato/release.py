@@ -25,13 +25,14 @@ from sfumato.kernels import Distance, Kernel, ShiftInvariantKernel, kernel_from_
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.laws import NoiseLaw, law_from_document
 from sfumato.quantizers import Quantizer, quantizer_from_document
-from sfumato.quantizers.base import Floats, Integers
+from sfumato.quantizers.base import Floats, Integers, Known, LinearQuantizer
 from sfumato.storage import AtomicFile
 from sfumato.version import __version__
 
 if TYPE_CHECKING:
     from sfumato.central.mechanism import Mechanism
 
+CLEAR_COUNT = 3  # standard errors from zero at which a count is fit to divide by
 QUERY_BLOCK_TERMS = 1 << 20
 
 
@@ -76,6 +77,8 @@ class Release:
         Public parameters, for the record.
     columns : tuple of str or None
         Names of the points' columns.
+    sampled : bool
+        Whether coins chose the records that count (weights, limits per user), which error bars then include.
     """
 
     method: str
@@ -89,6 +92,7 @@ class Release:
     groups: int = 1
     parameters: Mapping[str, Any] = field(default_factory=dict)
     columns: tuple[str, ...] | None = None
+    sampled: bool = False
     version: str = __version__
 
     def __post_init__(self) -> None:
@@ -157,10 +161,20 @@ class Release:
         scale = self.count.value
         mean = answer.total / scale
         noise = answer.standard_error**2 + mean * (self.count.variance * mean - 2 * answer.count_covariance)
-        return mean, np.sqrt(np.maximum(noise, 0.0) / scale**2 + answer.bias**2)
+        error = np.sqrt(np.maximum(noise, 0.0) / scale**2 + answer.bias**2 + self._coins(mean) / scale)
+        if scale < CLEAR_COUNT * math.sqrt(self.count.variance):
+            error = np.full_like(error, np.inf)  # a mean over nobody knows how many; `total` needs no count
+        return mean, error
 
     def _sum(self, answer: Answer) -> tuple[Floats, Floats]:
-        return answer.total, np.hypot(answer.standard_error, answer.bias * self.count.value)
+        count = self.count.value
+        variance = answer.standard_error**2 + (answer.bias * count) ** 2 + self._coins(answer.total / count) * count
+        return answer.total, np.sqrt(variance)
+
+    def _coins(self, mean: Floats) -> Floats:
+        """Variance per record, at most, of choosing records by coins (weights, limits per user): A (1 - A)."""
+        share = np.clip(mean, 0.0, 1.0) if self.sampled else np.zeros_like(mean)
+        return share * (1 - share)
 
     def _answers(self, Y: ArrayLike, finish: Callable[[Answer], tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
         points = self._points(Y)
@@ -170,7 +184,15 @@ class Release:
 
         def answer(start: int) -> None:
             part = slice(start, start + block)
-            result = decode(self.quantizer, sums, points[part], noise_variance=self.noise.variance, groups=self.groups)
+            result = decode(
+                self.quantizer,
+                sums,
+                points[part],
+                noise_variance=self.noise.variance,
+                groups=self.groups,
+                count=self.count.value,
+                count_variance=self.count.variance,
+            )
             answers[part], errors[part] = finish(result)
 
         starts = range(0, len(points), block)
@@ -181,6 +203,18 @@ class Release:
             with one_blas_thread(), ThreadPoolExecutor(default_threads()) as pool:
                 list(pool.map(answer, starts))
         return answers, errors
+
+    def bias_bound(self, Y: ArrayLike) -> Floats:
+        """Upper limit of the answers' approximation bias, for methods that can state one for any records.
+
+        It is 0 for unbiased methods. For landmarks it holds with a probability above 99.9 % over the noise, whatever
+        the records are; it is wide, and `query`'s standard errors assume less than it does.
+        """
+        points = self._points(Y)
+        if not isinstance(self.quantizer, LinearQuantizer):
+            return np.zeros(len(points))
+        known = Known(self.noise.variance, self.count.value, self.count.variance)
+        return self.quantizer.bias_bound(points, self.values.astype(np.float64), known)
 
     def density(self, Y: ArrayLike) -> Floats:
         """Mean kernel value clipped to [0, 1], where it must lie."""
@@ -209,6 +243,12 @@ class Release:
             raise InputError(f"queries must have shape (queries, {self.dimension}), got {points.shape}")
         if not np.isfinite(points).all():
             raise InputError("queries must be finite numbers")
+        box = self.quantizer.box
+        if not box.declared and not box.holds(points).all():
+            raise InputError(
+                f"a query lies beyond {max(box.upper):g}, where the default box ends and points were clipped: "
+                "release again with bounds=, one (lower, upper) pair per column"
+            )
         return points
 
     def statement(self) -> str:
@@ -228,6 +268,7 @@ class Release:
             "groups": self.groups,
             "parameters": dict(self.parameters),
             "columns": None if self.columns is None else list(self.columns),
+            "sampled": self.sampled,
             "written_by": f"sfumato {self.version}",
         }
 
@@ -335,6 +376,7 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Release
         groups=int(header["groups"]),
         parameters=dict(header["parameters"]),
         columns=None if columns is None else tuple(map(str, columns)),
+        sampled=bool(header["sampled"]),
         version=str(header["written_by"]).removeprefix("sfumato "),
     )
 

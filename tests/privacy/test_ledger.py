@@ -353,9 +353,10 @@ def test_default_path(monkeypatch: pytest.MonkeyPatch, environment: dict[str, st
 def test_the_example_in_the_documentation_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(BudgetError, match=r"epsilon = 0.8, .* epsilon = 0.6"):
-        exec(code, {})
+    exec(code, {})
     account = Ledger("ledger.jsonl").account("survey 2024")
+    with pytest.raises(BudgetError, match=r"epsilon = 0.8, .* epsilon = 0.6"):
+        account.check(0.8)
     assert (account.spent, account.remaining) == ((Fraction(2, 5), 0.0), (Fraction(3, 5), 0.0))
 
 

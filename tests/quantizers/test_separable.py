@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ def test_even_trig_integers_are_products_of_cosines() -> None:
 def test_even_trig_converges_like_a_smooth_series() -> None:
     degrees = (4, 8, 12, 16)
     errors = [np.abs(_errors(_made(TrigonometricQuantizer, degree, scale=2**30))).max() for degree in degrees]
-    ratios = [first / second for first, second in zip(errors, errors[1:], strict=False)]
+    ratios = [first / second for first, second in pairwise(errors)]
     assert ratios[0] > 10 and ratios == sorted(ratios)  # faster than any power
     assert errors[-1] < 1e-5
 
@@ -80,7 +81,9 @@ def test_reading_contracts_the_weights(family: type[SeparableQuantizer], kernel:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_bias_is_the_misfit_over_the_box(family: type[SeparableQuantizer]) -> None:
     quantizer = _made(family, degree=5, density=0.5)
-    side = [np.linspace(low, high, 257)[:-1] + (high - low) / 512 for low, high in zip(BOX.lower, BOX.upper, strict=True)]
+    side = [
+        np.linspace(low, high, 257)[:-1] + (high - low) / 512 for low, high in zip(BOX.lower, BOX.upper, strict=True)
+    ]
     rows = np.stack(np.meshgrid(*side, indexing="ij"), axis=-1).reshape(-1, 2)
     few = QUERIES[:4]
     fitted, exact = quantizer.encode(rows) @ quantizer.weights(few).T, quantizer.kernel.value(rows, few)

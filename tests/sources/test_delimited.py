@@ -67,7 +67,6 @@ def test_unselected_text_with_commas_and_quotes_is_no_obstacle(path: Path) -> No
         ("1,2", ("0", "1"), [[1, 2]]),
         ("1,\n3,4\n", ("0", "1"), [[1, NAN], [3, 4]]),
         ("\n\n1,2\n", ("0", "1"), [[1, 2]]),
-        ("x,2\n3,4\n", ("x", "2"), [[3, 4]]),
         (",x\n0,1\n", ("", "x"), [[0, 1]]),
         ('"x","y, or z"\n3,4\n', ("x", "y, or z"), [[3, 4]]),
         ("\ufeffx,y\r\n3,4\r\n", ("x", "y"), [[3, 4]]),
@@ -166,3 +165,19 @@ def test_schema_problems_raise_at_opening(
 ) -> None:
     with pytest.raises(InputError, match=message):
         read(path, text, columns)
+
+
+@pytest.mark.parametrize("first", ["alice,51.50740,-0.12780", "51.5,-0.1,?", "alice,1,2.5", "alice,3,4", "bob,7,NA"])
+def test_a_first_line_that_may_be_a_record_is_refused(first: str, tmp_path: Path) -> None:
+    """Column names are published: nobody's record may become one."""
+    path = tmp_path / "headless.csv"
+    path.write_text(f"{first}\nbob,1.5,2.5\n")
+    with pytest.raises(InputError, match="line of column names"):
+        open_source(path, columns=[1, 2] if not first.startswith("51") else [0, 1])
+
+
+@pytest.mark.parametrize("header", ["label,0,1", "label,1,2", ",x,y", "id,x,y2"])
+def test_names_that_count_columns_are_names(header: str, tmp_path: Path) -> None:
+    path = tmp_path / "names.csv"
+    path.write_text(f"{header}\n7,1.5,2.5\n")
+    assert open_source(path, columns=[1, 2]).column_names == tuple(header.split(",")[1:])

@@ -94,3 +94,14 @@ def test_errors_of_the_callers_code_are_left_alone() -> None:
 
     with pytest.raises(KeyError, match="mine"):
         list(open_source(batches()).batches())
+
+
+def test_a_buffer_that_is_filled_again_does_not_repeat_its_last_batch() -> None:
+    def refilling() -> Iterator[np.ndarray]:
+        buffer = np.empty((100, 2))
+        for number in range(50):
+            buffer[:] = number
+            yield buffer
+
+    rows = np.concatenate(list(open_source(refilling()).batches(rows=700)))
+    assert np.array_equal(rows[:, 0], np.repeat(np.arange(50.0), 100))

@@ -128,6 +128,8 @@ def private(
     check_choice("neighbours", neighbours, NEIGHBOURS)
     total, n = exact_epsilon(epsilon), _checked_n(n_hint)
     source = open_source(X)
+    if source.keyed or source.weighted:
+        raise InputError("a private bandwidth protects records of equal weight: pass points without users or weights")
     box = Box.from_bounds(bounds, source.dimension, outside)
     purchase = Purchase(box, n, target, rule, kernel, total, neighbours)
     error = purchase.checked_error()

@@ -26,7 +26,8 @@ the number of records, which would be public, could not stay the same.
 What is estimated. A user with m_u records counts with weight min(k, m_u) in all, spread evenly over their records:
 sum_u min(k, m_u) / m_u sum_i k(x_ui, y) over n = sum_u min(k, m_u). With c_u = min(k, m_u) and S_u^2 the variance of
 k(x_ui, y) among the user's records (denominator m_u - 1), the choice adds the variance sum_u c_u (1 - c_u / m_u) S_u^2
-/ n^2 to an answer, which is at most 1 / (4 n): nothing for users with k records or fewer, little beside the noise.
+/ n^2 to an answer, which is at most A (1 - A) / n for an answer A: nothing for users with k records or fewer. It falls
+as 1 / n, the noise as 1 / n^2: error bars and predictions include it.
 
 Weights. A record of weight w in [0, 1] is kept with probability w, by its own coin: a word below floor(w 2^64). The
 weight is a part of the record, like its coordinates; given the coins, a record of weight w < 1 is either there or not,

@@ -17,7 +17,7 @@ from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.ledger import Account
 from sfumato.privacy.noise import DiscreteLaplace
-from sfumato.quantizers import Box
+from sfumato.quantizers.base import Integers
 from sfumato.release import Count, Release
 from sfumato.sources import Source
 
@@ -56,9 +56,7 @@ class Curator:
             raise InputError("n is public under neighbours='replace': there is no count to buy")
         if not self.source.repeatable:
             raise InputError("a paid count reads the data twice, and this source can be read once; pass n_hint instead")
-        box = None
-        if request.bounds is not None and request.options.get("outside") == "drop":
-            box = Box.from_bounds(request.bounds, request.dimension, "drop")
+        box = mechanism.quantizer.box if mechanism is not None and request.outside == "drop" else None
         if self.account is not None:
             loss = None if mechanism is None else mechanism.cost(count_is_bought=False)[1]
             self.account.check(
@@ -87,8 +85,16 @@ class Curator:
         )
         if self.account is not None:
             self.account.charge(mechanism.method, epsilon, guarantee.delta, **relation, loss=loss)
+        return self.publish(mechanism, sums, kept, seen, count)
+
+    def publish(
+        self, mechanism: Mechanism, sums: Integers, kept: int, seen: int, count: Count | None = None
+    ) -> Release:
+        """Draw the noise on exact sums of `kept` of the `seen` rows; whoever calls this has charged for it."""
         if mechanism.count_law is None:
-            count = Count(max(seen, 1), 0.0, public=True)
+            # Only a relation with a public n may see it; a mechanism that reads the count off its sums needs none here.
+            public = mechanism.guarantee.neighbours == "replace"
+            count = Count(max(seen, 1) if public else 1, 0.0, public=public)
         elif count is None:
             count = self._noisy_count(kept, mechanism.count_law)
         values = mechanism.publish(sums, count, self.bits)

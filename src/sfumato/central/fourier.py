@@ -31,7 +31,7 @@ from sfumato.quantizers.sharded import ShardedFourier
 NAME = "fourier"
 OPTIONS = ("n_features", "per_group")
 MOST_PAIRS = 2**15
-PER_GROUP = 20
+PER_GROUP, MOST_PER_GROUP = 20, 64
 RADIUS, SMALLEST_RADIUS, LARGEST_RADIUS = 2**9, 16, 2**15 - 1
 STEPS_PER_NOISE = 32
 
@@ -42,8 +42,8 @@ def kappa(per_group: int) -> float:
 
 
 def best_pairs(epsilon: float, n: float, density: float = TYPICAL_DENSITY, factor: int = 1) -> int:
-    """Balance the first two error terms: m = e n sqrt(P / (2 kappa)) / f."""
-    return max(1, round(epsilon * n * math.sqrt(density / (2 * kappa(PER_GROUP))) / factor))
+    """Balance the first two error terms: m = e n sqrt(P / (2 kappa)) / f; two at least, or there is no error bar."""
+    return max(2, round(epsilon * n * math.sqrt(density / (2 * kappa(PER_GROUP))) / factor))
 
 
 def predicted_rmse(pairs: int, per_group: int, epsilon: float, n: float, density: float, factor: int = 1) -> float:
@@ -68,7 +68,8 @@ def _sizes(request: Request) -> tuple[int, int]:
     best = best_pairs(float(request.feature_epsilon), request.n, request.density, request.factor)
     most = request.most_terms(width=2)
     wanted = request.size_option("n_features", min(best, MOST_PAIRS), most)
-    per_group = min(request.size_option("per_group", PER_GROUP, request.most_terms_of_a_record), wanted)
+    most_per_group = min(MOST_PER_GROUP, request.most_terms_of_a_record)
+    per_group = min(request.size_option("per_group", PER_GROUP, most_per_group), wanted)
     groups = max(1, min(round(wanted / per_group), most // per_group))
     return per_group * groups, per_group
 

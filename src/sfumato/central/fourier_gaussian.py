@@ -35,7 +35,8 @@ from sfumato.quantizers import FourierQuantizer
 
 NAME = "fourier-gaussian"
 OPTIONS = ("n_features",)
-LARGEST_RADIUS = 2**15 - 1
+USUAL_RADIUS, LARGEST_RADIUS = 2**15 - 1, 2**26
+LARGEST_EPSILON = 16  # beyond, exp(epsilon) makes the lattice count beside delta, and pure noise is small enough
 LARGEST_SIGMA = 2.0**29
 MOST_PAIRS, FEWEST_PAIRS = 10_000, 500
 
@@ -67,6 +68,8 @@ def refuse(request: Request) -> str | None:
     """Why this method does not apply."""
     if not request.delta:
         return "it needs delta > 0"
+    if request.epsilon > LARGEST_EPSILON:
+        return f"it takes an epsilon up to {LARGEST_EPSILON}: with more, pass delta=0"
     if not isinstance(request.kernel, ShiftInvariantKernel):
         return f"it needs a shift-invariant kernel, not {request.kernel.name}"
     return request.too_tight(width=2)
@@ -96,6 +99,13 @@ def predict(request: Request, density: float) -> Prediction:
     )
 
 
+def _radius(epsilon: float, delta: float, multiplier: float, pairs: int) -> int:
+    """Integer radius of a pair, finer where exp(epsilon) would make the lattice's slack large beside delta."""
+    slack = (1 + math.exp(epsilon)) * math.sqrt(2 * pairs / 287) / 2
+    needed = math.sqrt(slack * 2000 / delta) / multiplier
+    return min(max(USUAL_RADIUS, math.ceil(needed)), LARGEST_RADIUS)
+
+
 def build(request: Request) -> Mechanism:
     """Draw the pairs and calibrate the noise."""
     epsilon = float(request.feature_epsilon)
@@ -103,7 +113,8 @@ def build(request: Request) -> Mechanism:
     pairs = _pairs(request, multiplier)
     assert isinstance(request.kernel, ShiftInvariantKernel)
     scale = request.factor * math.sqrt(pairs)
-    radius = min(LARGEST_RADIUS, int(LARGEST_SIGMA / (1.01 * multiplier * scale)))
+    largest = int(LARGEST_SIGMA / (1.01 * multiplier * scale))
+    radius = min(_radius(epsilon, request.delta, multiplier * scale, pairs), largest)
     if radius < 16:
         raise InputError("so little budget for so many features does not fit 64-bit noise; pass fewer n_features")
     quantizer = FourierQuantizer.draw(

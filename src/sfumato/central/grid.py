@@ -279,7 +279,7 @@ def build(request: Request) -> Mechanism:
         method=NAME,
         kernel=request.kernel,
         quantizer=quantizer,
-        noise=DiscreteLaplace(request.feature_epsilon / (request.factor * quantizer.bound.l1)),
+        noise=DiscreteLaplace.at_most(request.feature_epsilon / (request.factor * quantizer.bound.l1)),
         count_law=request.count_law,
         guarantee=request.guarantee(quantizer.box.condition()),
         parameters={**design.options, "narrow": design.narrow, "n_hint": request.n},

@@ -88,6 +88,8 @@ def build(request: Request) -> Mechanism:
     """Choose I from the request and draw the features."""
     features, groups = _sizes(request)
     promise = {name: request.options[name] for name in median_of_means.OPTIONS if name in request.options}
+    if promise:
+        promise["for_at_least"] = request.n  # with fewer records than were hinted at, the promise does not hold
     assert isinstance(request.kernel, ShiftInvariantKernel)
     quantizer = FourierQuantizer.draw(
         request.kernel,
@@ -103,7 +105,7 @@ def build(request: Request) -> Mechanism:
         method=NAME,
         kernel=request.kernel,
         quantizer=quantizer,
-        noise=DiscreteLaplace(request.feature_epsilon / (request.factor * quantizer.bound.l1)),
+        noise=DiscreteLaplace.at_most(request.feature_epsilon / (request.factor * quantizer.bound.l1)),
         count_law=request.count_law,
         guarantee=request.guarantee(quantizer.box.condition()),
         groups=groups,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sfumato.central import fourier, fourier_gaussian, grid, lsq_rff, race, race_published
+from sfumato.central import fourier, fourier_gaussian, grid, inner_product, landmarks, lsq_rff, race, race_published
 from sfumato.central.mechanism import Mechanism
 from sfumato.central.method import Method
 from sfumato.central.published import (
@@ -25,10 +25,13 @@ METHODS: dict[str, Method] = {
         fourier.METHOD,
         fourier_gaussian.METHOD,
         grid.METHOD,
+        landmarks.METHOD,
+        inner_product.METHOD,
         race.METHOD,
         lsq_rff.METHOD,
         lsq_fgt.METHOD,
         race_published.METHOD,
+        inner_product.SIGNS_METHOD,
         bernstein.METHOD,
         even_trig.METHOD,
         pmw.METHOD,

@@ -13,6 +13,7 @@ from sfumato.errors import InputError
 from sfumato.kernels import Kernel
 from sfumato.privacy.guarantee import UNITS, Guarantee, check_choice
 from sfumato.privacy.rational import exact_epsilon
+from sfumato.quantizers.nystrom import PublicSample
 
 LIMIT = "max_records_per_user"
 GENERAL_OPTIONS = ("count_share", "density", LIMIT, "outside")
@@ -54,6 +55,8 @@ class Request:
         What is hidden; users need the option ``max_records_per_user``.
     weighted : bool
         Whether the records have weights.
+    landmarks : PublicSample or None
+        Public points that resemble the records.
     """
 
     kernel: Kernel
@@ -69,6 +72,7 @@ class Request:
     limits: Limits = field(default_factory=Limits)
     unit: str = "record"
     weighted: bool = False
+    landmarks: PublicSample | None = None
 
     def __post_init__(self) -> None:
         check_choice("unit", self.unit, UNITS)
@@ -109,6 +113,8 @@ class Request:
     def count_epsilon(self) -> Fraction:
         """Part of the budget that buys the count (law 4); nothing when n is public."""
         if self.neighbours == "replace":
+            if "count_share" in self.options:
+                raise InputError("option count_share has no use under neighbours='replace', where n is public")
             return Fraction(0)
         share = self.options.get("count_share", COUNT_SHARE)
         share = share if isinstance(share, Fraction) else exact_epsilon(share)
@@ -127,9 +133,10 @@ class Request:
         return None if self.neighbours == "replace" else CountNoise.of(self.count_epsilon, self.records_per_user)
 
     def count_error(self, density: float) -> float:
-        """Variance that dividing by the noisy count adds to an answer of size `density`."""
+        """Variance that the noisy count, and coins that choose records, add to an answer of size `density`."""
         law = self.count_law
-        return 0.0 if law is None else law.variance * (density / self.n) ** 2
+        coins = density * (1 - density) / self.n if self.weighted or self.unit == "user" else 0.0
+        return coins if law is None else coins + law.variance * (density / self.n) ** 2
 
     @property
     def factor(self) -> int:

@@ -56,6 +56,9 @@ def plan(
     delta: Annotated[float, typer.Option(metavar="D", help="0 for a pure guarantee.", rich_help_panel=FACTS)] = 0.0,
     kernel: Annotated[str, typer.Option(metavar="NAME", help="As in release.", rich_help_panel=FACTS)] = "gaussian",
     bounds: BoundsOption = None,
+    landmarks: Annotated[
+        str | None, typer.Option(metavar="PUBLIC", help="As in release.", rich_help_panel=FACTS)
+    ] = None,
     neighbours: Annotated[Neighbours, typer.Option(help="As in release.", rich_help_panel=FACTS)] = (
         Neighbours.ADD_REMOVE
     ),
@@ -125,6 +128,7 @@ def plan(
         "delta": delta,
         "neighbours": neighbours.value,
         "bounds": bounds_given,
+        "landmarks": _landmarks(landmarks, columns, width),
         "unit": "user" if LIMIT in options else "record",
         "options": options,
         "density": density,
@@ -144,6 +148,16 @@ def plan(
         print_json(made.to_document() | ({} if plot is None else {"plot": str(plot)}))
     else:
         out.print(made)
+
+
+def _landmarks(path: str | None, columns: str | None, width: int) -> Any:
+    """Read the public points, once for all the plans that a target error takes."""
+    if path is None:
+        return None
+    from sfumato.quantizers.nystrom import PublicSample
+    from sfumato.sources import open_source
+
+    return PublicSample.of(open_source(path, parse_columns(columns, path)), width)
 
 
 def _columns(columns: str | None, dimension: int | None, bounds: list[str] | None) -> tuple[int, Any]:

@@ -114,6 +114,14 @@ def release(
     outside: Annotated[
         Outside, typer.Option(help="What happens to finite values beyond the bounds.", rich_help_panel=POINTS)
     ] = Outside.CLIP,
+    landmarks: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PUBLIC",
+            help="A file of public points like the records, with the same columns; it becomes part of the release.",
+            rich_help_panel=POINTS,
+        ),
+    ] = None,
     kernel: Annotated[
         str, typer.Option(metavar="NAME", help="gaussian, laplacian, cauchy, ...", rich_help_panel=POINTS)
     ] = "gaussian",
@@ -224,6 +232,7 @@ def release(
         delta=delta,
         method=method,
         bounds=parse_bounds(bounds, source),
+        landmarks=None if landmarks is None else open_source(landmarks, parse_columns(columns, landmarks)),
         neighbours=neighbours.value,
         n_hint="paid" if paid_count else n_hint,
         unit="record" if user_column is None else "user",

@@ -13,10 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.decoders.answer import Answer
-from sfumato.quantizers.base import Floats, LinearQuantizer
+from sfumato.quantizers.base import Floats, Known, LinearQuantizer
 
 
-def linear(quantizer: LinearQuantizer, sums: Floats, Y: Floats, noise_variance: float) -> Answer:
+def linear(quantizer: LinearQuantizer, sums: Floats, Y: Floats, known: Known) -> Answer:
     """Answer queries with a quantizer's fixed weights.
 
     Parameters
@@ -27,10 +27,10 @@ def linear(quantizer: LinearQuantizer, sums: Floats, Y: Floats, noise_variance: 
         Noisy sums of f.
     Y : ndarray, shape (queries, dimension)
         Query points.
-    noise_variance : float
-        Variance of the noise on one integer.
+    known : Known
+        Variance of the noise on one integer, and the count.
     """
-    reading = quantizer.read(Y, sums)
-    variance = max(noise_variance, reading.spread)
+    reading = quantizer.read_released(Y, sums, known)
+    variance = np.maximum(known.noise_variance, reading.spread)
     error = np.sqrt(variance * reading.weight_squares)
-    return Answer(reading.total, error, reading.bias, noise_variance * reading.count_product)
+    return Answer(reading.total, error, reading.bias, known.noise_variance * reading.count_product)

@@ -74,7 +74,7 @@ class ColumnSums(LinearQuantizer):
         return slice(column * self.column_size, (column + 1) * self.column_size)
 
     def relative(self, y: Floats, column: int) -> Floats:
-        """Queries in units of the column's width, 0 at its lower edge."""
+        """Return queries in units of the column's width, 0 at its lower edge."""
         return np.asarray((y - self.bounds.lower[column]) / self.lengths[column])
 
     @abstractmethod

@@ -1,17 +1,17 @@
 """How the budget of hats is split: between nodes and levels, between columns, and how deep the levels go.
 
-Laplace noise. Nodes get a share e_0 of a column's budget and level l the share (1 - e_0) rho^l / K, with K the bound of
-sum_l rho^l u_l (`hat`). With C the mean over queries of the nodes' squared weights and V_l that of level l, the noise
-variance of an answer over 2 / epsilon^2 is C / e_0^2 + K^2 sum_l V_l rho^(-2l) / (1 - e_0)^2, least where both shares
-are proportional to the cube roots of their terms. For |x - y| with four bins that is e_0 = 0.74 and rho = 5/8, and the
-variance is 5.16 / epsilon^2 on average and 7.43 / epsilon^2 for the worst query, whatever n and the data are (in units
-of the column's squared width). Other powers of |x - y| have their own rho.
+Laplace noise. Nodes get a share e_0 of a column's budget and level l the share (1 - e_0) rho^l / K, with K the bound
+of sum_l rho^l u_l (`hat`). With C the mean over queries of the nodes' squared weights and V_l that of level l, the
+noise variance of an answer over 2 / epsilon^2 is C / e_0^2 + K^2 sum_l V_l rho^(-2l) / (1 - e_0)^2, least where both
+shares are proportional to the cube roots of their terms. For |x - y| with four bins that is e_0 = 0.74 and rho = 5/8,
+and the variance is 5.16 / epsilon^2 on average and 7.43 / epsilon^2 for the worst query, whatever n and the data are
+(in units of the column's squared width). Other powers of |x - y| have their own rho.
 
 Gaussian noise. The hats are free in the l2 norm up to the scales 2^(-(l+1)/2) (`hat`); with two bins the variance is
 0.84 c^2 on average and 1.25 c^2 for the worst query, c the noise multiplier of (epsilon, delta).
 
-Columns of widths R_j: the errors R_j^p / e_j add up in squares. Shares of epsilon in proportion to R_j^(2p/3) leave the
-least sum under Laplace noise, scales in proportion to R_j^(p/2) under Gaussian noise.
+Columns of widths R_j: the errors R_j^p / e_j add up in squares. Shares of epsilon in proportion to R_j^(2p/3) leave
+the least sum under Laplace noise, scales in proportion to R_j^(p/2) under Gaussian noise.
 
 Depth. Levels go on until the worst bias, all records in the last cell of a query, is a quarter of the noise, or until
 the release holds 2^20 integers. Further levels add hardly any noise. This takes n, which is public or bought.

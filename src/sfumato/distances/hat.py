@@ -13,28 +13,22 @@ that hold y have a weight, minus their half width times the hat's height at y, a
 cell has one. Cutting the series after L levels replaces phi by its linear interpolation at the ends of the last cells.
 
 Integers. A position is a multiple of 2^-30 bins, and u_0 = tri(t), u_(l+1) = tri(u_l) = min(2 u_l, 2 - 2 u_l) hold
-exactly in integers. With scales s (nodes) and S_l (levels) a record adds s - floor(s t), floor(s t) and floor(S_l u_l).
+exactly in integers. With scales s (nodes) and S_l (levels) a record adds s - floor(s t), floor(s t), floor(S_l u_l).
 
-Bounds of one record and column.
-l1: the nodes sum to s exactly. For numbers c_l >= 0 with c_l + c_(l-1) / 2 >= S_l, u_(l+1) <= 2 - 2 u_l gives
-sum_l S_l u_l <= sum_l c_l (u_l + u_(l+1) / 2) <= sum_l c_l; the least such numbers are c_l = max(0, S_l - c_(l-1) / 2),
-and where none is cut off at 0 a record reaches the bound. For S_l = rho^l, rho >= 1/2, it is below (2/3) / (1 - rho).
-l2: t (1 - t) = u_0^2 / 4 + u_0 (1 - u_0) / 2, hence t (1 - t) = sum_l 2^-l u_l^2 / 4 (the variance of a Brownian bridge
-by levels). So S_l^2 <= s^2 / 2^(l+1) gives s^2 ((1 - t)^2 + t^2) + sum_l S_l^2 u_l^2 <= s^2: the hats are free.
-Rounding adds at most 2 s + 2. With other scales the sum of all largest squares is the bound.
-Columns add up in both norms. Laplace noise of rate epsilon / l1 is epsilon-DP, Gaussian noise scaled to l2 (epsilon,
-delta)-DP; the levels' budgets are in the scales, and one law serves all sums.
+Guarantee. `norms` proves how much one record adds to a column at most, in l1 and in l2; columns add up in both. Laplace
+noise of rate epsilon / l1 is epsilon-DP, Gaussian noise scaled to l2 (epsilon, delta)-DP; the levels' budgets are in
+the scales, and one law serves all sums.
 
-Error. Noise of variance V on every sum gives an answer the variance V |g(y)|^2, which `read` computes. Bias: the linear
-interpolation in the last cells, of width w of a column of width R, is too large by (w / 2)^p at most for one record,
-which records in the cell of y reach, and by w^2 R^(p-2) / 6 on average over records and queries spread evenly.
+Error. Noise of variance V on every sum gives an answer the variance V |g(y)|^2, which `read` computes. Bias: the
+linear interpolation in the last cells, of width w of a column of width R, is too large by (w / 2)^p at most for one
+record, which records in the cell of y reach, and by w^2 R^(p-2) / 6 on average over records and queries spread evenly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,6 +36,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sfumato.distances.columns import ColumnReading, ColumnSums
+from sfumato.distances.norms import largest_l1, largest_l2_squared
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels.distance import Distance
 from sfumato.privacy.bits import SecureBits
@@ -144,10 +139,7 @@ class HatQuantizer(ColumnSums):
     def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
         """Integers of the kept rows."""
         encoded = np.zeros((len(rows), self.size), dtype=np.int64)
-        kept = 0
-        for row in range(len(rows)):
-            kept += _add(rows[row : row + 1], *self._places, self.bins, self.scales, encoded[kept])
-        return encoded[:kept]
+        return encoded[: _add_each(rows, *self._places, self.bins, self.scales, encoded)]
 
     def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
         """Add the rows' integers to `sums`."""
@@ -178,7 +170,7 @@ class HatQuantizer(ColumnSums):
         return result
 
     def _terms(self, y: Floats, column: int) -> Iterator[tuple[Integers, Floats]]:
-        """Yield the nodes, then every level: indices and weights of one column's sums for queries, shape (.., terms)."""
+        """Yield nodes, then levels: indices and weights of one column's sums, shapes that end in (queries, terms)."""
         scale, power = self.scales[column], self.metric.power
         nodes = np.arange(self.bins + 1)
         yield nodes, np.abs(y[:, None] - nodes / self.bins) ** power / scale[0]
@@ -249,37 +241,6 @@ class HatQuantizer(ColumnSums):
         return quantizer
 
 
-@lru_cache(maxsize=4096)
-def largest_l1(scales: tuple[int, ...]) -> int:
-    """Bound the l1 norm of one record's integers in one column, by scales of nodes and levels.
-
-    Examples
-    --------
-    >>> largest_l1((100, 40, 25))
-    145
-    """
-    total = carried = 0  # twice to the power of the level times c_l and their sum
-    for level, scale in enumerate(scales[1:]):
-        carried = max(0, (scale << level) - carried)
-        total = 2 * total + carried if level else carried
-    return scales[0] + (total >> max(len(scales) - 2, 0))
-
-
-@lru_cache(maxsize=4096)
-def largest_l2_squared(scales: tuple[int, ...]) -> int:
-    """Bound the squared l2 norm of one record's integers in one column, by scales of nodes and levels.
-
-    Examples
-    --------
-    >>> largest_l2_squared((100, 70, 50)), largest_l2_squared((100, 80))
-    (10202, 16602)
-    """
-    nodes = scales[0]
-    fits = all(scale**2 << (1 + level) <= nodes**2 for level, scale in enumerate(scales[1:]))
-    hats = 0 if fits else sum(scale**2 for scale in scales[1:])
-    return nodes**2 + hats + 2 * nodes + 2
-
-
 def kinks(y: Floats, cells: int, power: float) -> Floats:
     """Coefficients of |x - y|^power in the hats over equal cells of [0, 1], shape (len(y), cells)."""
     halves = np.abs(y[:, None] - np.arange(2 * cells + 1) / (2 * cells)) ** power
@@ -322,4 +283,13 @@ def _add(rows, lower, upper, drop, inverse, bins, scales, sums):  # type: ignore
                 cell = min(positions[j] >> (BITS - level), cells - 1)
                 sums[start + cell] += (scales[j, 1 + level] * height) >> BITS
                 start += cells
+    return kept
+
+
+@njit(nogil=True, cache=True)
+def _add_each(rows, lower, upper, drop, inverse, bins, scales, encoded):  # type: ignore[no-untyped-def]
+    """Write the integers of each kept row to a row of its own of `encoded`, and return how many those were."""
+    kept = 0
+    for i in range(rows.shape[0]):
+        kept += _add(rows[i : i + 1], lower, upper, drop, inverse, bins, scales, encoded[kept])
     return kept

@@ -7,9 +7,9 @@ Guarantee. `hat` and `projection` bound the integers of one record, `design` spl
 neighbours (add/remove 1, replace 2, times the records of a user).
 `hat`: discrete Laplace noise of rate e / (f l1) on every sum is e-DP, in any number of columns (Theorem B.3's part).
 `hat-gaussian`: discrete Gaussian noise calibrated to the l2 norm over all columns together, as in
-`central.fourier_gaussian` (the distance from the rounded Gaussian counts only the sums that differ), is (e,
-delta)-DP (Theorem B.4's part). A replaced record moves the sums by at most sqrt(2) l2, because no integer is negative.
-The count is read off the nodes and costs nothing, or is bought first at e_c, and e = epsilon - e_c.
+`central.fourier_gaussian` (the distance from the rounded Gaussian counts only the sums that differ), is (e, delta)-DP
+(Theorem B.4's part). A replaced record moves the sums by at most sqrt(2) l2, because no integer is negative. The count
+is read off the nodes and costs nothing, or is bought first at e_c, and e = epsilon - e_c.
 
 Error. Unbiased up to the last level (`hat`) and, for l2, up to clipping (`projection`). For d columns of width R the
 noise of a sum of l1 distances is 2.27 d^1.5 R / e, and 0.92 c d R with Gaussian noise of multiplier c.
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
@@ -31,11 +31,12 @@ from sfumato.distances import design
 from sfumato.distances.counting import count_reader
 from sfumato.distances.hat import LARGEST_UNIT, MOST_LEVELS, HatQuantizer
 from sfumato.distances.method import DistanceMethod, Forecast, forecast_by_reading
+from sfumato.distances.projected import ProjectedQuantizer
 from sfumato.distances.projection import (
     CLIP,
     MOST_PROJECTIONS,
-    ProjectedQuantizer,
     Projection,
+    clipped_share,
     embedding_error,
     mean_cosine,
 )
@@ -201,7 +202,7 @@ def _build(name: str, hats: Hats) -> Mechanism:
 
 def build_laplace(request: DistanceRequest) -> Mechanism:
     """Build `hat`, which is pure whatever delta allows."""
-    return _build(LAPLACE, LaplaceHats(replace(request, delta=0.0)))
+    return _build(LAPLACE, LaplaceHats(request.pure()))
 
 
 def build_gaussian(request: DistanceRequest) -> Mechanism:
@@ -210,11 +211,13 @@ def build_gaussian(request: DistanceRequest) -> Mechanism:
 
 
 def _forecast(request: DistanceRequest, mechanism: Mechanism) -> Forecast:
-    quantizer = mechanism.quantizer
+    quantizer, clipped = mechanism.quantizer, 0.0
     if isinstance(quantizer, ProjectedQuantizer):
-        return forecast_by_reading(request, mechanism, math.nan)
+        half_diagonal = math.sqrt(float(np.square(request.box.half_widths).sum()))
+        clipped = clipped_share(quantizer.projection.clip) * half_diagonal
+        quantizer = quantizer.inner
     assert isinstance(quantizer, HatQuantizer)
-    return forecast_by_reading(request, mechanism, request.n * quantizer.worst_bias)
+    return forecast_by_reading(request, mechanism, request.n * (quantizer.worst_bias + clipped))
 
 
 LAPLACE, GAUSSIAN = "hat", "hat-gaussian"

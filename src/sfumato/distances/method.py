@@ -34,8 +34,7 @@ class Forecast:
     worst : float
         The same at the worst of those queries.
     bias : float
-        Most that the approximation (not the noise) can miss in one sum, for the worst records; NaN where it is not
-        bounded.
+        Most that the approximation (not noise, nor a random embedding) can miss in one sum, for the worst records.
     integers : int
         Numbers in the release.
     parameters : mapping

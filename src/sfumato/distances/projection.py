@@ -1,21 +1,22 @@
 """Euclidean distances as l1 distances: public projections, exact in integers, before a structure for l1.
 
-Source: Theorem D.1 and Corollary D.2 of 003_8abe5b5ce9db92a1.txt, which project on k rows of independent normal numbers.
-Here the k directions u_i are random orthonormal frames instead: blocks of `dimension` normal vectors, orthogonalised.
-T(x)_i = u_i . x / (b k) with b = E |u_i . e|, e a unit vector, gives E |T(x) - T(y)|_1 = |x - y|_2 exactly.
+Source: Theorem D.1 and Corollary D.2 of 003_8abe5b5ce9db92a1.txt, which project on k rows of independent normal
+numbers. Here the k directions u_i are random orthonormal frames instead: blocks of `dimension` normal vectors,
+orthogonalised. T(x)_i = u_i . x / (b k) with b = E |u_i . e|, e a unit vector, gives E |T(x) - T(y)|_1 = |x - y|_2
+exactly.
 
 Variance over the draw, of one distance relative to itself: (1 / (d b^2) - 1) / k for independent directions, which is
 near (pi/2 - 1) / k; for q whole frames (1 / d + (d - 1) 2 / (pi d) - d b^2) / (k b^2), about 0.07 / k. Of a sum of
 distances less remains, because frames integrate the quadratic part of any function of the direction without error: for
-records spread evenly about 3 % of that variance (a quarter for independent directions). The stated bias takes 5 %
-(a quarter); all records in one direction would have all of it.
+records spread evenly about 3 % of that variance (a quarter for independent directions). The stated bias takes 5 % (a
+quarter); all records in one direction would have all of it.
 
-Clipping. A projection of the box can be as wide as its diagonal, and a structure's noise grows with the width. With
-r the half diagonal, projections are clipped to the smaller of their true range and `clip` r / sqrt(d) (before
-the scale 1 / (b k)) around the box's centre. A record at the distance q from the centre loses about q m(clip r / q) /
-beta on average over the draw, m(t) = E (|Z| - t)+ for a normal Z, beta = E |Z|: for clip = 2.5 that is 0.5 % of r for
-records at the corners of the box, and less than 0.001 % for records spread evenly. Clipping moves each record alone and
-costs no privacy.
+Clipping. A projection of the box can be as wide as its diagonal, and a structure's noise grows with the width. With r
+the half diagonal, projections are clipped to the smaller of their true range and `clip` r / sqrt(d) (before the scale
+1 / (b k)) around the box's centre. A record at the distance q from the centre loses about q m(clip r / q) / beta on
+average over the draw, m(t) = E (|Z| - t)+ for a normal Z, beta = E |Z|: for clip = 2.5 that is 0.5 % of r for records
+at the corners of the box, and less than 0.001 % for records spread evenly. Clipping moves each record alone and costs
+no privacy.
 
 Integers. Values are multiples of a power of two in every column, and the projection's weights are whole numbers of
 another; all partial sums stay below 2^53, so that a float64 matrix product is exact in any order.
@@ -24,20 +25,17 @@ another; all partial sums stay below 2^53, so that a float64 matrix product is e
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.distances.columns import ColumnSums
-from sfumato.errors import InputError, ReleaseFileError
-from sfumato.kernels.distance import Distance
+from sfumato.errors import InputError
 from sfumato.portable import product
-from sfumato.privacy.bits import SecureBits
 from sfumato.public_randomness import PublicStream
-from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
+from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box, Lattice
 
 VALUE_BITS = 22
@@ -72,6 +70,18 @@ def embedding_error(dimension: int, count: int, frames: bool) -> float:
     whole, rest = divmod(count, dimension)
     kept = FRAME_SHARE * whole * variance(dimension) + INDEPENDENT_SHARE * variance(rest)
     return math.sqrt(kept) / (count * mean)
+
+
+def clipped_share(clip: float) -> float:
+    """Mean part of the half diagonal that clipping takes off a record at a corner of the box: m(clip) / beta.
+
+    Examples
+    --------
+    >>> round(clipped_share(2.5), 4)
+    0.005
+    """
+    density = math.exp(-(clip**2) / 2) / math.sqrt(2 * math.pi)
+    return 2 * (density - clip * math.erfc(clip / math.sqrt(2)) / 2) / math.sqrt(2 / math.pi)
 
 
 @dataclass(frozen=True)
@@ -143,7 +153,8 @@ class Projection:
         reach = product(self.lattice.reach[None], np.abs(weights))[0] * unit
         halves = self.bounds.half_widths[None]
         radius = math.sqrt(float(product(halves, halves.T)[0, 0]))
-        return Box.centred(np.minimum(reach, self.clip * radius / (math.sqrt(self.bounds.dimension) * self.scale)))
+        most = np.minimum(reach, self.clip * radius / (math.sqrt(self.bounds.dimension) * self.scale))
+        return Box(tuple((-most).tolist()), tuple(most.tolist()))
 
     def place(self, rows: NDArray[Any]) -> Floats:
         """Images of the rows that the box keeps, exact multiples of one unit."""
@@ -184,107 +195,3 @@ def orthonormal(vectors: Floats) -> Floats:
         rest = result[:, column + 1 :]
         rest -= current * product(current.T, rest)
     return result
-
-
-@dataclass(frozen=True, eq=False)
-class ProjectedQuantizer(LinearQuantizer):
-    """A structure for l1 distances on projected points.
-
-    Attributes
-    ----------
-    projection : Projection
-        The public map.
-    inner : ColumnSums
-        The structure, over the projection's box.
-    """
-
-    projection: Projection
-    inner: ColumnSums
-
-    name: ClassVar[str] = "projected"
-
-    def __post_init__(self) -> None:
-        if self.inner.box != self.projection.box or self.inner.metric != Distance("l1"):
-            raise InputError("the structure behind a projection must be one for l1 over the projection's own box")
-
-    @property
-    def box(self) -> Box:
-        """The declared box of the points."""
-        return self.projection.bounds
-
-    @property
-    def width(self) -> int:
-        """Sums of the inner structure."""
-        return self.inner.size
-
-    @property
-    def sparsity(self) -> int:
-        """Sums that a record touches."""
-        return self.inner.sparsity
-
-    @property
-    def bound(self) -> Bound:
-        """Bounds of the inner structure, which hold for every image."""
-        return self.inner.bound
-
-    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
-        """Integers of the kept rows."""
-        return self.inner.encode(self.projection.place(rows), coins)
-
-    def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
-        """Add the rows' integers to `sums`."""
-        return self.inner.accumulate(self.projection.place(rows), sums, coins)
-
-    def weights(self, Y: Floats) -> Floats:
-        """Weights of the inner structure at the images."""
-        return self.inner.weights(self.projection.apply(Y))
-
-    def read(self, Y: Floats, sums: Floats) -> Reading:
-        """Read the inner structure at the images; the embedding's typical error is part of the bias."""
-        reading = self.inner.read(self.projection.apply(Y), sums)
-        projection = self.projection
-        error = embedding_error(self.dimension, projection.count, projection.frames)
-        missed = error * np.abs(reading.total) / max(self.count(sums), 1.0)
-        return replace(reading, bias=np.hypot(reading.bias, missed))
-
-    def count(self, sums: NDArray[Any]) -> float:
-        """Return the number of records that the sums show."""
-        return self.inner.count(sums)
-
-    @property
-    def count_squares(self) -> float:
-        """Sum of the squared weights of that number."""
-        return self.inner.count_squares
-
-    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the public description."""
-        inner, arrays = self.inner.to_document()
-        del inner["box"]  # it follows from the projection
-        document = {
-            "quantizer": self.name,
-            "box": self.box.to_document(),
-            "projections": self.projection.count,
-            "seed": self.projection.seed,
-            "clip": self.projection.clip,
-            "frames": self.projection.frames,
-            "inner": inner,
-        }
-        return document, arrays
-
-    @classmethod
-    def from_document(
-        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
-    ) -> ProjectedQuantizer:
-        """Rebuild from a release."""
-        from sfumato.quantizers import quantizer_from_document
-
-        if int(document["projections"]) > size:
-            raise ReleaseFileError(f"the header describes more projections than its {size} sums have room for")
-        box = Box.from_document(document["box"])
-        seed, clip = int(document["seed"]), float(document["clip"])
-        projection = Projection(box, int(document["projections"]), seed, clip, bool(document["frames"]))
-        inner = {**document["inner"], "box": projection.box.to_document()}
-        made = quantizer_from_document(inner, arrays, Distance("l1"), size)
-        if not isinstance(made, ColumnSums):
-            raise ReleaseFileError(f"projections are read by a structure of columns, not by {made.name}")
-        return cls(projection, made)

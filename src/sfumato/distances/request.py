@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -60,8 +60,8 @@ class DistanceRequest(Request):
         """Where the records live."""
         if self.bounds is None:
             raise InputError(
-                "bounds are missing: pass bounds=, one (lower, upper) pair or one per column, chosen without looking at "
-                "the data: how far a record can be sets the noise"
+                "bounds are missing: pass bounds=, one (lower, upper) pair or one per column, chosen without looking "
+                "at the data: how far a record can be sets the noise"
             )
         return Box.from_bounds(self.bounds, self.dimension, self.outside)
 
@@ -69,3 +69,11 @@ class DistanceRequest(Request):
     def lengths(self) -> Floats:
         """Widths of the columns."""
         return np.asarray(2 * self.box.half_widths)
+
+    def pure(self) -> DistanceRequest:
+        """Return the same request without delta, for mechanisms that need none."""
+        return replace(self, delta=0.0)
+
+    def with_option(self, name: str, value: object) -> DistanceRequest:
+        """Return the same request with one more option."""
+        return replace(self, options={**self.options, name: value})

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
+from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Integers, Quantizer
 
@@ -67,7 +68,9 @@ def stream_sum(
     sums, kept, seen
         The exact sum, how many rows it holds, and how many were read.
     """
-    workers = threads or default_threads()
+    workers = default_threads() if threads is None else threads
+    if workers < 1:
+        raise InputError(f"threads must be 1 or more, got {threads}")
     sums, kept, seen = np.zeros(quantizer.size, dtype=np.int64), 0, 0
     spare: list[Integers] = []
 

@@ -9,6 +9,7 @@ from sfumato.kernels.distance import Distance
 from sfumato.kernels.erfc import Erfc
 from sfumato.kernels.exponential import Exponential
 from sfumato.kernels.gaussian import Gaussian
+from sfumato.kernels.inner_product import InnerProduct
 from sfumato.kernels.jaccard import Jaccard
 from sfumato.kernels.laplacian import Laplacian
 from sfumato.kernels.lsh import L1LSH, L2LSH, Hat
@@ -26,6 +27,7 @@ __all__ = [
     "Exponential",
     "Gaussian",
     "Hat",
+    "InnerProduct",
     "Jaccard",
     "Kernel",
     "Laplacian",

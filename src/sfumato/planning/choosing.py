@@ -79,6 +79,7 @@ class Plan:
             "delta": request.delta,
             "method": self.method,
             "bounds": request.bounds,
+            "landmarks": request.landmarks,
             "neighbours": request.neighbours,
             "n_hint": request.n,
             "unit": request.unit,
@@ -125,6 +126,11 @@ class Plan:
             f"P = {request.density:g} ({'given' if known else 'typical; pass the density where it is public'})",
             f"error: root mean square of one answer{between}; file: bytes at most; work, a query: multiplications.",
         ]
+        if request.landmarks is not None:
+            lines.append(
+                "landmarks: the error is that of records which resemble the public points, measured on some of them "
+                "held out; the release shows whether they do."
+            )
         if "alpha" in options:
             scope = "all queries in the bounds together" if options.get("all_queries") else "each query"
             assumed = f", provided that P is at most {request.density:g}" if known else ""
@@ -173,6 +179,7 @@ def plan(
     delta: float = 0.0,
     neighbours: str = "add-remove",
     bounds: Any = None,
+    landmarks: Any = None,
     unit: str = "record",
     options: Mapping[str, Any] | None = None,
     density: float | None = None,
@@ -189,7 +196,7 @@ def plan(
     ----------
     n_hint, dimension : int
         Public guess of the number of records, and the number of columns.
-    epsilon, kernel, bandwidth, delta, neighbours, bounds, unit, options
+    epsilon, kernel, bandwidth, delta, neighbours, bounds, landmarks, unit, options
         As in `PrivateKDE`. An option that only some methods know leaves the others out.
     density : float, optional
         P, the mean kernel value between two records, if it is public: sizes are chosen for it, and the prediction is a
@@ -229,6 +236,7 @@ def plan(
         epsilon=epsilon,
         delta=delta,
         bounds=bounds,
+        landmarks=landmarks,
         neighbours=neighbours,
         n_hint=n_hint,
         unit=unit,

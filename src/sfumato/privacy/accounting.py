@@ -176,6 +176,8 @@ def _gdp_epsilon(loss: Loss, delta: float) -> float:
 
     pure = math.fsum(4 * float(ndtri_exp(log_expit(-float(epsilon)))) ** 2 for epsilon in loss.pure)
     mu = math.sqrt(pure + float(loss.mu_squared))
+    if mu == 0:
+        return 0.0
 
     def excess(epsilon: float) -> float:
         return gaussian_delta(1 / mu, epsilon) - delta

@@ -49,6 +49,7 @@ _OCTAGON = np.uint64(82844)
 LARGEST_RADIUS = 2**29
 LARGEST_MEAN_RADIUS = 2**22
 LARGEST_CUBE_MEAN_RADIUS = 2**55
+MOST_PAIRS = 128  # all pairs fall in their discs with probability 0.948^pairs
 LARGEST_DISC_RATE = 8  # beyond, hardly any radius is above 0, and rejection takes for ever
 
 
@@ -78,6 +79,8 @@ class DiscNoise:
 
     def __post_init__(self) -> None:
         _check(self.pairs, self.rate)
+        if self.pairs > MOST_PAIRS:
+            raise InputError(f"disc noise takes at most {MOST_PAIRS} pairs a block, got {self.pairs}: use more blocks")
         if self.rate > LARGEST_DISC_RATE:
             raise InputError(f"disc noise of rate {self.rate} is too narrow for integers; use a larger radius")
         if (2 * self.pairs + 1) / self.rate > LARGEST_MEAN_RADIUS:

@@ -41,6 +41,26 @@ LARGEST_RATE_TERM = 2**56
 LARGEST_SIGMA = 2**30
 
 
+def rounded_down(rate: Fraction) -> Fraction:
+    """Return a fraction up to `rate` that the samplers take: at most one part in 2^20 more noise than asked for.
+
+    Examples
+    --------
+    >>> rounded_down(Fraction(1, 3)), rounded_down(Fraction(10**9 + 1, 10**20))
+    (Fraction(1, 3), Fraction(1, 99999999901))
+    """
+    if max(rate.numerator, rate.denominator) <= LARGEST_RATE_TERM:
+        return rate
+    if rate < Fraction(1, 2**20):
+        rounded = Fraction(1, math.ceil(1 / rate))
+    else:
+        bits = LARGEST_RATE_TERM.bit_length() - 2 - (rate.numerator // rate.denominator).bit_length()
+        rounded = Fraction(math.floor(rate * 2**bits), 2**bits)
+    if rounded.denominator > LARGEST_RATE_TERM:
+        raise InputError("so little budget does not fit 64-bit noise; pass a larger epsilon or fewer steps")
+    return rounded
+
+
 def geometric(bits: SecureBits, count: int, rate: Fraction) -> Integers:
     """Sample Pr[k] = (1 - e^-rate) e^(-rate k), k = 0, 1, 2, ..., exactly.
 
@@ -84,6 +104,17 @@ class DiscreteLaplace:
 
     def __post_init__(self) -> None:
         _checked_rate(self.rate)
+
+    @classmethod
+    def at_most(cls, rate: Fraction) -> DiscreteLaplace:
+        """Return the law of this rate, or of the next lower one that the sampler takes: a little more noise.
+
+        Examples
+        --------
+        >>> DiscreteLaplace.at_most(Fraction(10**9 + 1, 10**20))
+        DiscreteLaplace(rate=Fraction(1, 99999999901))
+        """
+        return cls(rounded_down(rate))
 
     def sample(self, bits: SecureBits, count: int) -> Integers:
         """Return `count` independent samples."""

@@ -15,6 +15,8 @@ from sfumato.quantizers.fourier import FourierQuantizer
 from sfumato.quantizers.grid import GridQuantizer
 from sfumato.quantizers.hashing import HashingQuantizer
 from sfumato.quantizers.hermite import HermiteQuantizer
+from sfumato.quantizers.inner_product import InnerProductQuantizer, InnerProductSigns
+from sfumato.quantizers.landmarks import LandmarkQuantizer
 from sfumato.quantizers.queries import KernelQueries, WhitenedQueries
 from sfumato.quantizers.sharded import ShardedFourier
 from sfumato.quantizers.synthetic import Constant, GridRecords
@@ -30,7 +32,10 @@ __all__ = [
     "GridRecords",
     "HashingQuantizer",
     "HermiteQuantizer",
+    "InnerProductQuantizer",
+    "InnerProductSigns",
     "KernelQueries",
+    "LandmarkQuantizer",
     "Quantizer",
     "ShardedFourier",
     "TrigonometricQuantizer",
@@ -48,7 +53,10 @@ _FAMILIES: dict[str, Any] = {
         GridRecords,
         HashingQuantizer,
         HermiteQuantizer,
+        InnerProductQuantizer,
+        InnerProductSigns,
         KernelQueries,
+        LandmarkQuantizer,
         ShardedFourier,
         TrigonometricQuantizer,
         WhitenedQueries,
@@ -60,7 +68,7 @@ _FAMILIES: dict[str, Any] = {
 _ELSEWHERE = {
     "hat": ("sfumato.distances.hat", "HatQuantizer"),
     "moments": ("sfumato.distances.moments", "MomentQuantizer"),
-    "projected": ("sfumato.distances.projection", "ProjectedQuantizer"),
+    "projected": ("sfumato.distances.projected", "ProjectedQuantizer"),
     "published-moments": ("sfumato.distances.published_moments", "PublishedMoments"),
     "interval-tree": ("sfumato.distances.tree", "IntervalTree"),
     "consistent-tree": ("sfumato.distances.consistent", "ConsistentTree"),

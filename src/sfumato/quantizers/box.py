@@ -31,6 +31,8 @@ class Box:
         The edges, one per column.
     outside : {"clip", "drop"}
         What happens to a row with a finite value beyond the edges.
+    declared : bool
+        Whether the caller gave the edges; False for a default box around the origin.
 
     Examples
     --------
@@ -41,6 +43,7 @@ class Box:
     lower: tuple[float, ...]
     upper: tuple[float, ...]
     outside: Outside = "clip"
+    declared: bool = True
 
     def __post_init__(self) -> None:
         if self.outside not in OUTSIDE:
@@ -51,7 +54,9 @@ class Box:
 
     @classmethod
     def from_bounds(cls, bounds: Any, dimension: int, outside: Outside = "clip") -> Box:
-        """Read the `bounds` argument: one (lower, upper) pair for all columns, or one pair per column."""
+        """Read the `bounds` argument: one (lower, upper) pair for all columns, one pair per column, or a box."""
+        if isinstance(bounds, Box) and bounds.dimension == dimension:
+            return bounds
         try:
             table = np.asarray(bounds, dtype=np.float64)
         except (TypeError, ValueError):
@@ -73,9 +78,9 @@ class Box:
 
     @classmethod
     def centred(cls, reach: Sequence[float] | NDArray[np.float64], outside: Outside = "clip") -> Box:
-        """Build the box of points within `reach` of the origin in every column."""
+        """Build the default box of points within `reach` of the origin in every column."""
         reach = [float(value) for value in reach]
-        return cls(tuple(-value for value in reach), tuple(reach), outside)
+        return cls(tuple(-value for value in reach), tuple(reach), outside, declared=False)
 
     @property
     def dimension(self) -> int:
@@ -100,16 +105,27 @@ class Box:
     def condition(self) -> str:
         """Say what happens to odd rows, for the guarantee."""
         action = "clipped to their edge" if self.outside == "clip" else "dropped"
-        return f"rows with a value that is not a finite number are dropped; values outside the bounds are {action}"
+        limits = "the bounds"
+        if not self.declared:
+            nearest, farthest = f"{min(self.upper):g}", f"{max(self.upper):g}"
+            reach = nearest if nearest == farthest else f"{nearest} to {farthest}, by column,"
+            limits = f"a distance of {reach} from 0 (no bounds were given)"
+        return f"rows with a value that is not a finite number are dropped; values outside {limits} are {action}"
 
     def to_document(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return {"lower": list(self.lower), "upper": list(self.upper), "outside": self.outside}
+        return {
+            "lower": list(self.lower),
+            "upper": list(self.upper),
+            "outside": self.outside,
+            "declared": self.declared,
+        }
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Box:
         """Rebuild from the JSON form."""
-        return cls(tuple(map(float, document["lower"])), tuple(map(float, document["upper"])), str(document["outside"]))
+        lower, upper = (tuple(map(float, document[side])) for side in ("lower", "upper"))
+        return cls(lower, upper, str(document["outside"]), bool(document["declared"]))
 
 
 @dataclass(frozen=True)

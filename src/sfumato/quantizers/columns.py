@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.quantizers.base import Floats
+from sfumato.quantizers.base import Floats, Known, Reading
 from sfumato.quantizers.box import Box
 
 
@@ -27,6 +28,12 @@ def kept_rows(box: Box, rows: NDArray[Any]) -> Floats:
 def midpoints(low: float, high: float, count: int) -> Floats:
     """Middles of `count` equal parts of an interval, where averages over it are taken."""
     return low + (high - low) * (np.arange(count) + 0.5) / count
+
+
+def raised_bias(reading: Reading, density: float, known: Known) -> Reading:
+    """Raise a bias stated for one density to that of the answer, where the answer is larger."""
+    answers = np.abs(reading.total) / known.count
+    return replace(reading, bias=reading.bias * np.maximum(answers / density, 1.0))
 
 
 def relative_misfit(exact: Floats, mixed: Floats, approximate: Floats) -> Floats:

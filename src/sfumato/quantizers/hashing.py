@@ -40,7 +40,23 @@ from sfumato.quantizers.hashes import HashFamily, family_for
 from sfumato.quantizers.hashes.rehash import Rehash
 from sfumato.quantizers.hashes.spread import SpreadStream
 
+Places = NDArray[np.uint32]
+
 BLOCK_INTEGERS = 2**16
+PART_COUNTERS = 2**15
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some of the rows of counters, with their hash functions."""
+
+    rows: slice
+    family: HashFamily
+    rehash: Rehash | None
+
+    def places(self, cells: Integers) -> Places:
+        """Counters of buckets, shape (points, rows)."""
+        return cells[:, :, 0].astype(np.uint32) if self.rehash is None else self.rehash(cells)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,48 +179,64 @@ class HashingQuantizer(Quantizer):
         """What rehash collisions add to an answer at most, where they are not taken off."""
         return 0.0 if self.debias else self.collision
 
-    def _placed(self, rows: NDArray[Any]) -> Iterator[Integers]:
-        """Buckets of the kept rows, block by block."""
-        block = max(1, BLOCK_INTEGERS // (self.terms * self.family.length))
-        space = np.empty((min(block, len(rows)), self.dimension))
-        for start in range(0, len(rows), block):
-            kept = self.family.lattice.place(rows[start : start + block], space)
-            yield self.family.cells(space[:kept])
+    @cached_property
+    def _parts(self) -> list[Part]:
+        """Hash functions in parts whose counters stay in the cache while many points pass."""
+        size = max(1, PART_COUNTERS // self.width)
+        parts = []
+        for start in range(0, self.terms, size):
+            stop = min(start + size, self.terms)
+            family = self.family.part(start, stop)
+            if family is None:
+                return [Part(slice(0, self.terms), self.family, self.rehash)]
+            parts.append(Part(slice(start, stop), family, self.rehash and self.rehash.part(start, stop)))
+        return parts
 
-    def _chosen(self, cells: Integers) -> Integers:
-        """Counters of buckets, shape (points, rows)."""
-        return cells[:, :, 0] if self.rehash is None else self.rehash(cells)
+    def hashed(self, rows: NDArray[Any]) -> Iterator[tuple[slice, Places]]:
+        """Hash rows of points, block by block and part by part.
 
-    def places(self, rows: NDArray[Any]) -> Integers:
-        """Index of the counter that each kept row adds to in each row of counters, shape (kept, R)."""
-        blocks = [self._chosen(cells) for cells in self._placed(rows)]
-        return np.concatenate(blocks) if blocks else np.empty((0, self.terms), dtype=np.int64)
+        Yields
+        ------
+        part : slice
+            Rows of counters; every block of points comes once for each part, in the same order.
+        places : ndarray of uint32
+            Index of the counter that each kept point adds to in each of these rows.
+        """
+        for part in self._parts:
+            block = max(1, BLOCK_INTEGERS // (part.family.rows * part.family.length))
+            space = np.empty((min(block, len(rows)), self.dimension))
+            for start in range(0, len(rows), block):
+                kept = self.family.lattice.place(rows[start : start + block], space)
+                yield part.rows, part.places(part.family.cells(space[:kept]))
 
     def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
         """One-hot rows of counters, times `value`."""
-        places = self.places(rows)
-        encoded = np.zeros((len(places), self.terms, self.width), dtype=np.int64)
-        np.put_along_axis(encoded, places[:, :, None], self.value, axis=2)
-        return encoded.reshape(len(places), self.size)
+        places: dict[int, list[Places]] = {}
+        for part, block in self.hashed(rows):
+            places.setdefault(part.start, []).append(block)
+        if not places:
+            return np.zeros((0, self.size), dtype=np.int64)
+        return self._one_hot(np.hstack([np.concatenate(blocks) for blocks in places.values()]), np.int64(self.value))
+
+    def _one_hot(self, places: Places, value: Any) -> NDArray[Any]:
+        table = np.zeros((*places.shape, self.width), dtype=type(value))
+        np.put_along_axis(table, places[:, :, None], value, axis=2)
+        return table.reshape(len(places), self.size)
 
     def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
         """Add the rows to their counters."""
         table, total = sums.reshape(self.terms, self.width), 0
-        for cells in self._placed(rows):
-            if self.rehash is None:
-                _count(cells, self.value, table)
-            else:
-                self.rehash.count(cells, self.value, table)
-            total += len(cells)
+        for part, places in self.hashed(rows):
+            _count(places, self.value, table[part])
+            total += len(places) if part.start == 0 else 0
         return total
 
     def weights(self, Y: Floats) -> Floats:
         """Weights g(y), dense; `term_values` does without them."""
-        chosen = np.zeros((len(Y), self.terms, self.width))
-        np.put_along_axis(chosen, self._query_places(Y)[:, :, None], 1.0, axis=2)
+        chosen = self._one_hot(self._query_places(Y), np.float64(1.0))
         if self.debias:
             chosen = (chosen - self.collision) / (1 - self.collision)
-        return chosen.reshape(len(Y), self.size) / self.value
+        return np.asarray(chosen / self.value)
 
     def term_values(self, Y: Floats, sums: Floats) -> Floats:
         """Gather one counter a row, and take off what the rehash adds."""
@@ -215,10 +247,13 @@ class HashingQuantizer(Quantizer):
             terms /= 1 - self.collision
         return np.asarray(terms)
 
-    def _query_places(self, Y: Floats) -> Integers:
+    def _query_places(self, Y: Floats) -> Places:
         block = max(1, BLOCK_INTEGERS // (self.terms * self.family.length))
-        blocks = [self._chosen(self.family.query_cells(Y[start : start + block])) for start in range(0, len(Y), block)]
-        return np.concatenate(blocks) if blocks else np.empty((0, self.terms), dtype=np.int64)
+        whole = Part(slice(0, self.terms), self.family, self.rehash)
+        places = np.empty((len(Y), self.terms), dtype=np.uint32)
+        for start in range(0, len(Y), block):
+            places[start : start + block] = whole.places(self.family.query_cells(Y[start : start + block]))
+        return places
 
     def count(self, sums: NDArray[Any]) -> float:
         """Mean of the row sums: an unbiased number of records, of variance W v / (R value^2) for noise variance v."""
@@ -269,7 +304,7 @@ class HashingQuantizer(Quantizer):
             rows,
             int(document["feature_seed"]),
             width=width,
-            bounds=list(zip(box.lower, box.upper, strict=True)),
+            bounds=box,
             outside=box.outside,
             value=int(document["value"]),
             debias=bool(document["debias"]),
@@ -281,7 +316,7 @@ class HashingQuantizer(Quantizer):
 
 
 @njit(nogil=True, cache=True)
-def _count(cells, value, sums):  # type: ignore[no-untyped-def]
-    for i in range(cells.shape[0]):
-        for r in range(cells.shape[1]):
-            sums[r, cells[i, r, 0]] += value
+def _count(places, value, sums):  # type: ignore[no-untyped-def]
+    for r in range(places.shape[1]):  # one row of counters at a time stays in the cache
+        for i in range(places.shape[0]):
+            sums[r, places[i, r]] += value

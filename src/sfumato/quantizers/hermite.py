@@ -27,15 +27,15 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Gaussian
 from sfumato.privacy.bits import SecureBits
-from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
+from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.columns import kept_rows, midpoints, relative_misfit
+from sfumato.quantizers.cells import add_orders, cells_of, contract, first_corner, outer, scaled_hermite, stacked
+from sfumato.quantizers.columns import kept_rows, midpoints, raised_bias, relative_misfit
 from sfumato.quantizers.portable_kernels import axis_lengths
 
 CUTOFFS = ("published", "fixed")
@@ -65,7 +65,7 @@ class HermiteQuantizer(LinearQuantizer):
     bits : int
         B: the integer 2^B stands for 1.
     density : float
-        Public guess of the density, for the bias.
+        Public guess of the density: the least for which the bias is stated.
 
     Examples
     --------
@@ -171,7 +171,7 @@ class HermiteQuantizer(LinearQuantizer):
 
     def _add(self, rows: Floats, out: Integers) -> None:
         """Add each row to its own row of `out`, or all of them to the only one."""
-        _add_orders(rows, self.origin, self.lengths, np.array(self.cells), self.rho, 2.0**self.bits, out)
+        add_orders(rows, self.origin, self.lengths, np.array(self.cells), self.rho, 2.0**self.bits, out)
 
     def read(self, Y: Floats, sums: Floats) -> Reading:
         """Read the cells near each query; the median of the repetitions."""
@@ -184,11 +184,15 @@ class HermiteQuantizer(LinearQuantizer):
         total = np.asarray(np.median(totals, axis=1), dtype=np.float64)
         return Reading(total * unit, inflation * squares * unit**2, self.density * misfits)
 
+    def read_released(self, Y: Floats, sums: Floats, known: Known) -> Reading:
+        """Read answers; where they are larger than the guess of the density, so is the bias."""
+        return raised_bias(self.read(Y, sums), self.density, known)
+
     def _read(self, Y: Floats, sums: Floats) -> tuple[Floats, Floats, Floats]:
         tables = [self._axis_weights(column, Y[:, column]) for column in range(self.dimension)]
         near = self._near(Y)
         repeated = sums.reshape(self.repetitions, -1)
-        totals, squares = _contract(_stacked(tables), np.array(self.cells), near, repeated, self.rho)
+        totals, squares = contract(stacked(tables), np.array(self.cells), near, repeated, self.rho)
         return totals, squares, self._misfit(Y, tables, near)
 
     def weights(self, Y: Floats) -> Floats:
@@ -231,9 +235,9 @@ class HermiteQuantizer(LinearQuantizer):
         for column, table in enumerate(tables):
             away = self._places(column, Y[:, column])[:, None, None] - self._centres(column)[:, None] - place
             kernel, fit = np.exp(-np.square(away)), table @ powers.T
-            exact = _outer(exact, np.square(kernel).mean(axis=2))
-            mixed = _outer(mixed, (kernel * fit).mean(axis=2))
-            fitted = _outer(fitted, np.square(fit).mean(axis=2))
+            exact = outer(exact, np.square(kernel).mean(axis=2))
+            mixed = outer(mixed, (kernel * fit).mean(axis=2))
+            fitted = outer(fitted, np.square(fit).mean(axis=2))
         return relative_misfit(exact.sum(axis=1), (mixed * near).sum(axis=1), (fitted * near).sum(axis=1))
 
     def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -266,104 +270,3 @@ class HermiteQuantizer(LinearQuantizer):
         if made.size != size:
             raise ReleaseFileError(f"the release claims {made.size} orders of cells and holds {size}")
         return made
-
-
-def cells_of(box: Box, lengths: Floats) -> tuple[int, ...]:
-    """Count the cells of one bandwidth that each column of a box meets.
-
-    Examples
-    --------
-    >>> cells_of(Box((0.0, 0.5), (10.0, 2.5)), np.array([1.0, 1.0]))
-    (10, 3)
-    """
-    with np.errstate(over="ignore"):  # more cells than anyone can have are refused further on
-        extents = (np.array(box.upper) - first_corner(box, lengths)) / lengths
-    return tuple(max(1, math.ceil(extent)) if extent < 2**53 else 2**53 for extent in extents)
-
-
-def first_corner(box: Box, lengths: Floats) -> Floats:
-    """Whole number of bandwidths at or below the lower edge of each column, in data units."""
-    with np.errstate(over="ignore"):
-        return np.asarray(np.floor(np.array(box.lower) / lengths) * lengths)
-
-
-def scaled_hermite(x: Floats, rho: int) -> Floats:
-    """``h_r(x) / r!`` for r < rho along a new last axis, by h_(r+1) = 2 x h_r - 2 r h_(r-1).
-
-    Examples
-    --------
-    >>> scaled_hermite(np.array([0.0, 1.0]), 3).round(4)
-    array([[ 1.    ,  0.    , -1.    ],
-           [ 0.3679,  0.7358,  0.3679]])
-    """
-    values = np.empty((*x.shape, rho))
-    values[..., 0] = np.exp(-np.square(x))
-    if rho > 1:
-        values[..., 1] = 2 * x * values[..., 0]
-    for order in range(1, rho - 1):
-        values[..., order + 1] = 2 * (x * values[..., order] - values[..., order - 1]) / (order + 1)
-    return values
-
-
-def _outer(left: Floats, right: Floats) -> Floats:
-    """Products of the rows' entries, the right one's index the fastest."""
-    return np.asarray((left[:, :, None] * right[:, None, :]).reshape(len(left), -1))
-
-
-def _stacked(tables: list[Floats]) -> Floats:
-    """Tables of the columns side by side, shape (queries, columns, most cells, rho)."""
-    most = max(table.shape[1] for table in tables)
-    stacked = np.zeros((tables[0].shape[0], len(tables), most, tables[0].shape[2]))
-    for column, table in enumerate(tables):
-        stacked[:, column, : table.shape[1]] = table
-    return stacked
-
-
-@njit(nogil=True, cache=True)
-def _add_orders(rows, origin, lengths, cells, rho, scale, out):  # type: ignore[no-untyped-def]
-    """Add each row's powers; only correctly rounded operations on the row's own numbers decide them."""
-    dimension = len(cells)
-    powers = np.empty((dimension, rho))
-    orders = rho**dimension
-    for i in range(rows.shape[0]):
-        cell = 0
-        for j in range(dimension):
-            place = (rows[i, j] - origin[j]) / lengths[j]
-            index = min(max(int(np.floor(place)), 0), cells[j] - 1)
-            offset = min(max(place - index - 0.5, -0.5), 0.5)
-            cell = cell * cells[j] + index
-            powers[j, 0] = 1.0
-            for r in range(1, rho):
-                powers[j, r] = powers[j, r - 1] * offset
-        for order in range(orders):
-            value, left = scale, order
-            for j in range(dimension - 1, -1, -1):
-                value = value * powers[j, left % rho]
-                left //= rho
-            out[i % out.shape[0], cell * orders + order] += int(np.rint(value))
-
-
-@njit(nogil=True, cache=True)
-def _contract(tables, cells, near, sums, rho):  # type: ignore[no-untyped-def]
-    """Contract the sums of near cells with the products of the columns' weights, and sum the products' squares."""
-    queries, dimension = tables.shape[0], len(cells)
-    repetitions, orders = sums.shape[0], rho**dimension
-    totals, squares = np.zeros((queries, repetitions)), np.zeros(queries)
-    at = np.empty(dimension, dtype=np.int64)
-    for query in range(queries):
-        for cell in range(near.shape[1]):
-            if not near[query, cell]:
-                continue
-            left = cell
-            for j in range(dimension - 1, -1, -1):
-                at[j] = left % cells[j]
-                left //= cells[j]
-            for order in range(orders):
-                weight, left = 1.0, order
-                for j in range(dimension - 1, -1, -1):
-                    weight *= tables[query, j, at[j], left % rho]
-                    left //= rho
-                squares[query] += weight * weight
-                for copy in range(repetitions):
-                    totals[query, copy] += weight * sums[copy, cell * orders + order]
-    return totals, squares

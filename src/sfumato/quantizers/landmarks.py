@@ -22,12 +22,8 @@ Bias. With m the mean over the records of what their feature vectors have outsid
 sqrt(R (k(y, y) - |g(y)|^2)) + |b.k(Z, y)| with R an upper confidence limit of the released mean residual. It does not
 know that residuals of different records point in different directions, and is wide.
 
-The error bar's bias assumes as much resemblance as the release itself shows. The released mean of f is compared with
-the landmarks' own: D = |mean f - reference|^2, against E, the sampling error of a mean over so many landmarks. Up to 3
-E the records count as resembling the landmarks, and the bias is the one that held-out public points showed; beyond, it
-is sqrt(D / E) times as large, as if the unseen directions differed as much as the seen ones. If the released residual
-exceeds that of held-out public points by more than chance, or if the noise or a weak reference leaves the comparison no
-power, nothing is assumed and the bias is `bias_bound`.
+The error bar's bias assumes as much resemblance between records and landmarks as the release itself shows
+(`resemblance`), and is never larger than that bound.
 """
 
 from __future__ import annotations
@@ -45,46 +41,13 @@ from sfumato.errors import InputError, ReleaseFileError
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
+from sfumato.quantizers.clamping import round_into_ball
 from sfumato.quantizers.nystrom import Estimate, Spectrum, whole_numbers
+from sfumato.quantizers.resemblance import CONFIDENT, Resemblance
 from sfumato.quantizers.similarities import VALUE_BITS, Similarities, similarities_from_document
 
 ROW_BLOCK = 256
 LARGEST_SCALE, MOST_RANK = 2**20, 2048
-# Noise and count beyond so many standard deviations: below 1 in 2,000 each, for Laplace noise.
-CONFIDENT = 5.0
-AGREEMENT = 3.0
-# The reference must be larger than what would count as agreement.
-POWER = 0.5
-
-
-@dataclass(frozen=True)
-class Resemblance:
-    """What is known of records that resemble the landmarks, from held-out public points.
-
-    Attributes
-    ----------
-    bias_share : float
-        Mean square of the completed answer's bias at y, divided by 1 - |g(y)|^2.
-    residual, residual_error : float
-        Mean of 1 - |f|^2 and its standard error.
-    spread : float
-        E of the module's text.
-    """
-
-    bias_share: float
-    residual: float
-    residual_error: float
-    spread: float
-
-    @classmethod
-    def of(cls, estimate: Estimate, spectrum: Spectrum) -> Resemblance:
-        """Take the figures of an estimate."""
-        share = estimate.bias**2 / max(estimate.residual, 1e-6)
-        return cls(share, estimate.residual, estimate.residual_error, spectrum.spread(estimate.rank))
-
-    def __post_init__(self) -> None:
-        if not all(0 <= value < math.inf for value in vars(self).values()):
-            raise InputError("the figures of resemblance must be finite and not negative")
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +79,7 @@ class LandmarkQuantizer(LinearQuantizer):
     >>> fitted = similarities(Gaussian(1.0), np.linspace(-1, 1, 9)[:, None])
     >>> quantizer = LandmarkQuantizer.fit(fitted, estimates(fitted, [4])[0], scale=1000)
     >>> quantizer.encode(np.array([[0.3], [50.0]]))[:, -1]  # the residuals
-    array([   7, 1000])
+    array([   4, 1000])
     """
 
     fitted: Similarities
@@ -143,7 +106,9 @@ class LandmarkQuantizer(LinearQuantizer):
             raise InputError("the projection is too large for exact products")
 
     @classmethod
-    def fit(cls, fitted: Similarities, estimate: Estimate, scale: int, spectrum: Spectrum | None = None) -> Any:
+    def fit(
+        cls, fitted: Similarities, estimate: Estimate, scale: int, spectrum: Spectrum | None = None
+    ) -> LandmarkQuantizer:
         """Take the leading directions of all landmarks, as many as the estimate is for."""
         spectrum = Spectrum.of(fitted.matrix()) if spectrum is None else spectrum
         rank = min(estimate.rank, spectrum.rank)
@@ -261,21 +226,15 @@ class LandmarkQuantizer(LinearQuantizer):
         return min(max(mean, 0.0), 1.0)
 
     def inflation(self, sums: Floats, known: Known) -> float:
-        """How many times larger than on held-out public points the bias may be; infinite if nothing supports a limit."""
-        expected, count = self.resemblance, max(known.count, 1.0)
-        noise = known.noise_variance / (self.amplitude * count) ** 2
-        reference = float(np.square(self.reference).sum())
-        seen = float(np.square(sums[:-1] / (self.amplitude * count) - self.reference).sum())
-        # Laplace noise has a fourth moment of 6 squared variances; Gaussian noise has less.
-        slack = 2 * math.sqrt(5 * self.rank * noise**2 + 4 * noise * seen)
-        spread = expected.spread + known.count_variance / count**2 * reference
-        if AGREEMENT * spread + slack > POWER * reference:
-            return math.inf
-        error = math.hypot(math.sqrt(noise), expected.residual_error)
-        if self.mean_residual(sums, known) > expected.residual + CONFIDENT * error:
-            return math.inf
-        excess = max(seen - self.rank * noise, 0.0) / spread
-        return 1.0 if excess <= AGREEMENT + slack / spread else math.sqrt(excess)
+        """Tell how many times larger than on held-out public points the bias may be, see `Resemblance.inflation`."""
+        count = max(known.count, 1.0)
+        return self.resemblance.inflation(
+            sums[:-1] / (self.amplitude * count),
+            self.reference,
+            self.mean_residual(sums, known),
+            known.noise_variance / (self.amplitude * count) ** 2,
+            known.count_variance / count**2,
+        )
 
     def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the public description; landmarks and projection are stored as integers where they are."""
@@ -318,23 +277,8 @@ class LandmarkQuantizer(LinearQuantizer):
 
 @njit(nogil=True, cache=True)
 def _clamp(products, unit, scale, encoded):  # type: ignore[no-untyped-def]
-    """Round features to integers, shrink what is longer than the scale, and add the residual; for each row alone."""
+    """Round features to integers in the ball, and add the residual; for each row alone."""
     rows, rank = products.shape
     for i in range(rows):
-        norm = 0
-        for j in range(rank):
-            value = products[i, j] * unit
-            value = min(max(value, -float(scale)), float(scale))
-            rounded = int(np.rint(value))
-            encoded[i, j] = rounded
-            norm += rounded * rounded
-        if norm > scale * scale:
-            root = int(np.sqrt(float(norm)))
-            while root * root < norm:
-                root += 1
-            norm = 0
-            for j in range(rank):
-                shrunk = abs(encoded[i, j]) * scale // root
-                encoded[i, j] = shrunk if encoded[i, j] > 0 else -shrunk
-                norm += shrunk * shrunk
-        encoded[i, rank] = (scale * scale - norm) // scale
+        length = round_into_ball(products[i], unit, scale, encoded[i, :rank])
+        encoded[i, rank] = (scale * scale - length) // scale

@@ -13,7 +13,8 @@ b.k(Z, y) with weights b that do not depend on y. Without it, answers are too lo
 because a record's own feature vector is nearly orthogonal to L others.
 
 What remains of the bias, if records resemble landmarks, is the sampling error of that mean: the variance over the
-landmarks of the corrected residual, divided by L. It is measured on a fifth of the sample, held out of the rest.
+landmarks of either part, added as if they were independent, divided by L. It is measured at a fifth of the sample, held
+out of the rest.
 """
 
 from __future__ import annotations
@@ -56,19 +57,21 @@ class PublicSample:
 
         Parameters
         ----------
-        data : array, frame, table, path or Source
-            The public points.
+        data : array, frame, table, path, Source or PublicSample
+            The public points; a sample is returned as it is.
         dimension : int
             Columns of a record.
         names : tuple of str, optional
             The records' column names; a table of public points with other names is refused, and one in another order
             is put into theirs.
         """
-        source = open_source(data)
+        source = open_source(data.points if isinstance(data, PublicSample) else data)
         if source.dimension != dimension:
             raise InputError(
                 f"landmarks have {source.dimension} columns and the records {dimension}; pass the same columns"
             )
+        if isinstance(data, PublicSample):
+            return data
         points = np.concatenate([np.empty((0, dimension)), *source.batches()]).astype(np.float64)
         if names is not None and source.column_names is not None and names != source.column_names:
             if sorted(names) != sorted(source.column_names):
@@ -133,13 +136,13 @@ class Spectrum:
         """Return U_r w_r^(-1/2): k(x, Z) times it is f(x)."""
         return np.asarray(self.directions[:, :rank] / np.sqrt(self.weights[:rank]))
 
-    def residuals(self, rank: int, values: Floats) -> Floats:
-        """Corrected residual of every landmark at queries, from k(Z, y) in columns."""
+    def beyond(self, rank: int, values: Floats) -> Floats:
+        """Return what the first directions miss of every landmark at queries, from k(Z, y) in columns."""
         leading = self.directions[:, :rank]
-        return np.asarray(values - leading @ (leading.T @ values) + self.left_out @ values)
+        return np.asarray(values - leading @ (leading.T @ values))
 
     def completion(self, rank: int) -> Floats:
-        """Weights b: b.k(Z, y) is the mean of `residuals`."""
+        """Weights b: b.k(Z, y) is the mean over the landmarks of `beyond` and of their left-out residuals."""
         leading, size = self.directions[:, :rank], len(self.directions)
         return np.asarray((1 - leading @ leading.sum(axis=0) + self.left_out.sum(axis=0)) / size)
 
@@ -184,19 +187,20 @@ def estimates(fitted: Similarities, ranks: list[int]) -> list[Estimate]:
     held = max(1, size // HELD_OUT)
     spectrum = Spectrum.of(matrix[held:, held:])
     values = matrix[held:, :held]
+    left_out = spectrum.left_out @ values
     found = []
     for rank in ranks:
         taken = min(rank, spectrum.rank)
         squares = np.square(values.T @ spectrum.projection(taken)).sum(axis=1)
-        residuals = spectrum.residuals(taken, values)
+        beyond = spectrum.beyond(taken, values)
         found.append(
             Estimate(
                 rank=rank,
                 strength=float(squares.mean()),
                 residual=float(np.clip(1 - squares, 0.0, 1.0).mean()),
                 residual_error=float(squares.std() / np.sqrt(held)),
-                bias=float(np.sqrt(residuals.var(axis=0).mean() / size)),
-                missed=float(np.sqrt(np.square(residuals.mean(axis=0)).mean())),
+                bias=float(np.sqrt((beyond.var(axis=0) + left_out.var(axis=0)).mean() / size)),
+                missed=float(np.sqrt(np.square((beyond + left_out).mean(axis=0)).mean())),
             )
         )
     return found

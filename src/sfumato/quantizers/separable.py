@@ -5,8 +5,9 @@ factors is rounded once, `rint(scale * product)`, and the product of numbers in 
 rounding. So l1 <= scale * size and l2^2 <= scale^2 * size, whatever the record.
 
 Error of an answer: noise of variance `noise_variance * prod_j |g_j(y_j)|^2 / scale^2`, and the kernel's misfit, given
-as `density` times |k(., y) - f.g(y)| / |k(., y)| in the norm of L2 over the box: what a density of that size typically
-misses.
+as |k(., y) - f.g(y)| / |k(., y)| in the norm of L2 over the box, times the answer or `density`, whichever is larger:
+what a density of that size misses where records are spiky. Where they are spread smoothly the kernel's errors cancel,
+and less is missed.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.privacy.bits import SecureBits
-from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
+from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.columns import kept_rows, midpoints, relative_misfit
+from sfumato.quantizers.columns import kept_rows, midpoints, raised_bias, relative_misfit
 from sfumato.quantizers.portable_kernels import PortableKernel, refuse_columns
 
 # Rows whose products are formed at once: with a few hundred coordinates they fit the cache.
@@ -46,7 +47,7 @@ class SeparableQuantizer(LinearQuantizer):
     scale : int
         Integer that stands for 1.
     density : float
-        Public guess of the density, for the bias.
+        Public guess of the density: the least for which the bias is stated.
     """
 
     kernel: Any
@@ -148,6 +149,10 @@ class SeparableQuantizer(LinearQuantizer):
             else:
                 partial = np.einsum("qw,qwr->qr", weights, partial.reshape(len(Y), self.axis_width, -1))
         return Reading(partial[:, 0], squares, self.density * self.misfit(Y))
+
+    def read_released(self, Y: Floats, sums: Floats, known: Known) -> Reading:
+        """Read answers; where they are larger than the guess of the density, so is the bias."""
+        return raised_bias(self.read(Y, sums), self.density, known)
 
     def misfit(self, Y: Floats) -> Floats:
         """Relative error of the kernel at each query, see the module's text."""

@@ -116,8 +116,8 @@ def similarities_from_document(kernel: Any, box: Box, document: Any, stored: NDA
     """Rebuild what `to_document` wrote."""
     if not isinstance(kernel, Kernel):
         raise ReleaseFileError("landmarks need their kernel, and the release's header has none that can be rebuilt")
-    if stored.ndim != 2 or stored.shape[1] != box.dimension or not np.isfinite(stored).all():
-        raise ReleaseFileError(f"the landmarks must be a table of {box.dimension} columns of finite numbers")
+    if stored.ndim != 2 or stored.shape[1] != box.dimension or not (np.abs(stored) <= 2 * LARGEST_NUMBER).all():
+        raise ReleaseFileError(f"the landmarks must be a table of {box.dimension} columns of ordinary numbers")
     if "bits" not in document:
         return DirectSimilarities(kernel, box, stored.astype(np.float64))
     if not isinstance(kernel, ShiftInvariantKernel) or stored.dtype.kind != "i":
@@ -127,11 +127,10 @@ def similarities_from_document(kernel: Any, box: Box, document: Any, stored: NDA
 
 
 def _default_box(kernel: Kernel, landmarks: Floats, outside: str) -> Box:
-    reach = np.full(landmarks.shape[1], LARGEST_NUMBER)
+    dimension, reach = landmarks.shape[1], LARGEST_NUMBER
     if isinstance(kernel, ShiftInvariantKernel):
-        reach = kernel.column_scales(landmarks.shape[1]) * DEFAULT_REACH
-    low, high = landmarks.min(axis=0) - reach, landmarks.max(axis=0) + reach
-    return Box(tuple(low.tolist()), tuple(high.tolist()), outside)
+        reach = float(kernel.column_scales(dimension).max()) * DEFAULT_REACH
+    return Box.centred([float(np.abs(landmarks).max()) + reach] * dimension, outside)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +166,7 @@ class LatticeSimilarities(Similarities):
             raise InputError(f"a lattice has 1 to {MOST_BITS} bits and a positive reach")
         if 4 * self.box.dimension * self.reach**2 > EXACT_LIMIT or np.abs(self.landmarks).max() > self.reach:
             raise InputError("the lattice is too wide for exact distances")
-        if len(self.centre) != self.box.dimension:
+        if len(self.centre) != self.box.dimension or not all(abs(value) <= 1e100 for value in self.centre):
             raise InputError(f"the lattice's centre must have {self.box.dimension} coordinates")
 
     @cached_property

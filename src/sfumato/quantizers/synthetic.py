@@ -145,11 +145,11 @@ class GridRecords(LinearQuantizer):
                 partial = np.einsum("nq,qnr->qr", factor, partial.reshape(len(Y), self.nodes[column], -1))
         records = max(float(sums[:-1].sum()), float(self.scale)) / self.scale
         measured = max(float(sums[-1]), 0.0) / self.scale / records
-        moved = self._displacement * np.abs(partial[:, 0]) / records
+        moved = self.displacement * np.abs(partial[:, 0]) / records
         return Reading(partial[:, 0], np.zeros(len(Y)), np.hypot(measured, moved))
 
     @property
-    def _displacement(self) -> float:
+    def displacement(self) -> float:
         """What moving records to nodes does to a density, as a fraction of it: spacing^2 / 24 of 2 for each column."""
         lengths = axis_lengths(self.kernel, self.dimension)
         spacings = 2 * self.bounds.half_widths / np.array(self.nodes) / lengths

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -40,7 +40,8 @@ def open_delimited(path: Path, selection: Selection, delimiter: str) -> Source:
     """Source over delimited text.
 
     The first line is a header unless every cell of it is a number or a null, and not all are nulls; without a header
-    the columns are named "0", "1" and so on.
+    the columns are named "0", "1" and so on. Names are published with a release, so a first line that may be somebody's
+    record (text beside numbers) is refused, unless its numbers count the columns, as written by some libraries.
     """
     origin = str(path)
     with readable(origin):
@@ -49,6 +50,11 @@ def open_delimited(path: Path, selection: Selection, delimiter: str) -> Source:
     headless = _is_data(cells)
     names = [str(position) for position in range(len(cells))] if headless else cells
     chosen = selection.choose(names, len(names), origin)
+    if not headless and (_holds_values(cells) or any(cells[i] in NULLS - {""} for i in chosen.coordinates)):
+        raise InputError(
+            f"the first line of {origin} mixes numbers with text, so it may be a record instead of names. "
+            "Put a line of column names in front of it, or rename columns whose names are numbers."
+        )
     parser = LineParser(delimiter, len(names), chosen.coordinates, chosen.key, chosen.weight)
     textual = parser.columns_of_text(head + body if headless else body)
     if textual:
@@ -69,6 +75,13 @@ def open_delimited(path: Path, selection: Selection, delimiter: str) -> Source:
         keyed=chosen.key is not None,
         weighted=chosen.weight is not None,
     )
+
+
+def _holds_values(cells: Sequence[str]) -> bool:
+    """Tell whether cells of a first line look like values: numbers, other than a count 0, 1, 2, ... or 1, 2, 3, ..."""
+    numbers = [cell for cell in cells if re.fullmatch(NUMBER, cell)]
+    counts = [[str(place) for place in range(start, start + len(numbers))] for start in (0, 1)]
+    return bool(numbers) and (len(numbers) < 2 or numbers not in counts)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,8 @@ def open_iterator(iterable: Iterable[Any], open_batch: Callable[[Any], Source]) 
                 continue  # no rows, hence no dimension to check
             source = _open(batch, number, open_batch)
             _check_same(source, head, number)
-            yield from source.pieces(rows)
+            # Callers may refill one buffer for every batch, while batches wait here for their turn: keep copies.
+            yield from map(_copied, source.pieces(rows))
 
     return Source(
         dimension=head.dimension,
@@ -42,6 +43,12 @@ def open_iterator(iterable: Iterable[Any], open_batch: Callable[[Any], Source]) 
         keyed=head.keyed,
         weighted=head.weighted,
     )
+
+
+def _copied(piece: Rows) -> Rows:
+    keys = None if piece.keys is None else piece.keys.copy()
+    weights = None if piece.weights is None else piece.weights.copy()
+    return Rows(piece.block.copy(), keys, weights)
 
 
 def _open(batch: Any, number: int, open_batch: Callable[[Any], Source]) -> Source:

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from sfumato.central.published.common import best_size, rounded_down
+from sfumato.central.published.common import best_size
 from sfumato.central.published.steps import SecretSteps, log_law
 from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
-from sfumato.privacy.noise import DiscreteLaplace
+from sfumato.privacy.noise import DiscreteLaplace, rounded_down
 
 FALSE_ALARM = 1e-6
 

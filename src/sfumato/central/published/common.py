@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import numpy as np
 from sfumato.central.method import Prediction
 from sfumato.central.request import Request
 from sfumato.errors import InputError
-from sfumato.privacy.noise import LARGEST_RATE_TERM
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
 
@@ -88,26 +86,6 @@ def dense_prediction(
         parameters=parameters,
     )
     return within_limits(request, prediction)
-
-
-def rounded_down(rate: Fraction) -> Fraction:
-    """Return a fraction up to `rate` that the samplers take: at most one part in 2^20 more noise than asked for.
-
-    Examples
-    --------
-    >>> rounded_down(Fraction(1, 3)), rounded_down(Fraction(10**9 + 1, 10**20))
-    (Fraction(1, 3), Fraction(1, 99999999901))
-    """
-    if max(rate.numerator, rate.denominator) <= LARGEST_RATE_TERM:
-        return rate
-    if rate < Fraction(1, 2**20):
-        rounded = Fraction(1, math.ceil(1 / rate))
-    else:
-        bits = LARGEST_RATE_TERM.bit_length() - 2 - (rate.numerator // rate.denominator).bit_length()
-        rounded = Fraction(math.floor(rate * 2**bits), 2**bits)
-    if rounded.denominator > LARGEST_RATE_TERM:
-        raise InputError("so little budget does not fit 64-bit noise; pass a larger epsilon or fewer steps")
-    return rounded
 
 
 def number_option(request: Request, name: str, default: float) -> float:

@@ -42,7 +42,7 @@ class OnlineQueries:
     >>> model = PrivateKDE(bandwidth=1.0, epsilon=1, delta=1e-6, bounds=(-5, 5), n_hint=1000)
     >>> session = OnlineQueries(model, np.random.default_rng(0).normal(size=(1000, 1)), most=10)
     >>> answer, error = session.ask([0.5])
-    >>> 0 < error < 0.01
+    >>> abs(answer - 0.52) < 6 * error < 0.3
     True
     """
 

@@ -42,7 +42,7 @@ def build(request: Request) -> Mechanism:
         method=NAME,
         kernel=request.kernel,
         quantizer=quantizer,
-        noise=DiscreteLaplace(request.feature_epsilon / (request.records_per_user * quantizer.bound.l1)),
+        noise=DiscreteLaplace.at_most(request.feature_epsilon / (request.records_per_user * quantizer.bound.l1)),
         count_law=request.count_law,
         guarantee=request.guarantee(quantizer.box.condition()),
         parameters={"queries": len(queries), "n_hint": request.n},

@@ -30,7 +30,8 @@ from sfumato.errors import InputError
 from sfumato.kernels import Gaussian
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.hermite import CUTOFFS, MOST_RHO, HermiteQuantizer, cells_of
+from sfumato.quantizers.cells import cells_of
+from sfumato.quantizers.hermite import CUTOFFS, MOST_RHO, HermiteQuantizer
 from sfumato.quantizers.portable_kernels import axis_lengths
 
 NAME = "lsq-fgt"
@@ -128,7 +129,7 @@ def build(request: Request) -> Mechanism:
         method=NAME,
         kernel=request.kernel,
         quantizer=quantizer,
-        noise=DiscreteLaplace(request.feature_epsilon / (request.factor * quantizer.bound.l1)),
+        noise=DiscreteLaplace.at_most(request.feature_epsilon / (request.factor * quantizer.bound.l1)),
         count_law=request.count_law,
         guarantee=request.guarantee(quantizer.box.condition()),
         parameters={"rho": rho, "cutoff": cutoff, "groups": groups, "n_hint": request.n},

@@ -33,7 +33,7 @@ from scipy.optimize import brentq
 
 from sfumato.central.mechanism import Mechanism
 from sfumato.central.method import Method, Prediction
-from sfumato.central.published.common import dense_prediction, refuse_delta, rounded_down
+from sfumato.central.published.common import dense_prediction, refuse_delta
 from sfumato.central.published.gridded import SCALE_BITS, NodeQueries, grid_of, refuse_grid, spacing_option
 from sfumato.central.request import Request
 from sfumato.privacy.bits import SecureBits
@@ -142,7 +142,7 @@ def predict(request: Request, density: float) -> Prediction:
 def build(request: Request) -> Mechanism:
     """Lay out the grid and calibrate the noise."""
     queries, sample, spacing, step = _sizes(request)
-    law = DiscreteLaplace(rounded_down(Fraction(step) / (request.n * queries.scale)))
+    law = DiscreteLaplace.at_most(Fraction(step) / (request.n * queries.scale))
     reader = Constant(
         queries.grid.box,
         PUBLISHED,

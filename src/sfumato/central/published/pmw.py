@@ -36,14 +36,14 @@ import numpy as np
 
 from sfumato.central.mechanism import Mechanism
 from sfumato.central.method import Method, Prediction
-from sfumato.central.published.common import dense_prediction, rounded_down
+from sfumato.central.published.common import dense_prediction
 from sfumato.central.published.gridded import NodeQueries, grid_of, published, refuse_grid, spacing_option
 from sfumato.central.published.steps import SecretSteps, Steps
 from sfumato.central.request import Request
 from sfumato.engines.threads import one_blas_thread
 from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
-from sfumato.privacy.noise import LARGEST_SIGMA, DiscreteGaussian, DiscreteLaplace
+from sfumato.privacy.noise import LARGEST_SIGMA, DiscreteGaussian, DiscreteLaplace, rounded_down
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.release import Count
 
@@ -68,7 +68,7 @@ def budget(request: Request, steps: int, sensitivity: int) -> Budget:
     """Share the features' budget among `steps` choices and as many measurements, see the module's text."""
     if not request.delta:
         each = request.feature_epsilon / (2 * steps)
-        return Budget(rounded_down(each / (2 * sensitivity)), DiscreteLaplace(rounded_down(each / sensitivity)))
+        return Budget(rounded_down(each / (2 * sensitivity)), DiscreteLaplace.at_most(each / sensitivity))
     each_rho = concentrated(request) / (2 * steps)
     rate = Fraction(math.sqrt(8 * each_rho) / 2 * (1 - 1e-9)) / sensitivity
     sigma = math.ceil(sensitivity / math.sqrt(2 * each_rho) * (1 + 1e-9))
@@ -148,20 +148,26 @@ def _sizes(request: Request) -> tuple[NodeQueries, int, float]:
     request.check_options(*OPTIONS)
     spacing = spacing_option(request)
     queries = NodeQueries(grid_of(request, spacing, MOST_NODES))
-    best = min(range(1, MOST_ROUNDS + 1), key=lambda rounds: _error(request, rounds))
-    rounds = request.positive_option("rounds", best)
+    noise = _noise(request)
+    # The least of noise * rounds + UNMEASURED / rounds, or with delta of noise * sqrt(rounds) + UNMEASURED / rounds.
+    best = (2 * UNMEASURED / noise) ** (2 / 3) if request.delta else math.sqrt(UNMEASURED / noise)
+    rounds = request.positive_option("rounds", min(MOST_ROUNDS, max(1, round(best))))
     if rounds > MOST_ROUNDS:
         raise InputError(f"option rounds must be at most {MOST_ROUNDS}, got {rounds}")
     return queries, rounds, spacing
 
 
+def _noise(request: Request) -> float:
+    """Noise of one measurement if it were the only one."""
+    pure = 2 * math.sqrt(2) / float(request.feature_epsilon)
+    noise = 1 / math.sqrt(concentrated(request)) if request.delta else pure
+    return noise * request.records_per_user / request.n
+
+
 def _error(request: Request, rounds: int) -> float:
     """Noise of one measurement, and what is not measured."""
-    if request.delta:
-        noise = math.sqrt((rounds + 1) / concentrated(request))
-    else:
-        noise = 2 * math.sqrt(2) * (rounds + 1) / float(request.feature_epsilon)
-    return noise * request.records_per_user / request.n + UNMEASURED / rounds
+    shared = math.sqrt(rounds + 1) if request.delta else rounds + 1
+    return _noise(request) * shared + UNMEASURED / rounds
 
 
 def predict(request: Request, density: float) -> Prediction:
@@ -170,7 +176,7 @@ def predict(request: Request, density: float) -> Prediction:
     nodes = queries.grid.cells
     # A round looks at every node once for each column and each earlier round; that is shared among the records.
     work = 1 + rounds * nodes * (sum(queries.grid.nodes) + rounds) / request.n
-    variance = min(_error(request, rounds), 1.0) ** 2
+    variance = min(_error(request, rounds), 1.0) ** 2 + (queries.grid.displacement * density) ** 2
     parameters = {"rounds": rounds, "spacing": spacing}
     return dense_prediction(request, variance, nodes + 1, work, parameters, density, query_work=nodes)
 

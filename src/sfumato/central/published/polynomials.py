@@ -102,7 +102,7 @@ class Polynomials:
             method=self.name,
             kernel=request.kernel,
             quantizer=quantizer,
-            noise=DiscreteLaplace(request.feature_epsilon / (SCALE * self.changed(request, quantizer.size))),
+            noise=DiscreteLaplace.at_most(request.feature_epsilon / (SCALE * self.changed(request, quantizer.size))),
             count_law=request.count_law,
             guarantee=request.guarantee(quantizer.box.condition()),
             parameters={"degree": degree, "n_hint": request.n},

@@ -15,7 +15,7 @@ discrete Laplace noise of rate 1/10 e_f / D is 1/10 e_f-DP; the count at e_c com
 with delta.
 
 Error: a set of m points misses a density by about sqrt(P / m), as a random sample would, and the choice adds at most
-2 log(sets) / (9/10 e_f n), typically.
+2 log(sets) / (9/10 e_f n), typically; moving records to nodes comes on top.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ import numpy as np
 
 from sfumato.central.mechanism import Mechanism
 from sfumato.central.method import Method, Prediction
-from sfumato.central.published.common import dense_prediction, refuse_delta, rounded_down
+from sfumato.central.published.common import dense_prediction, refuse_delta
 from sfumato.central.published.gridded import NodeQueries, grid_of, published, refuse_grid, spacing_option
 from sfumato.central.published.steps import SecretSteps, Steps
 from sfumato.central.request import Request
 from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
-from sfumato.privacy.noise import DiscreteLaplace
+from sfumato.privacy.noise import DiscreteLaplace, rounded_down
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.release import Count
 
@@ -129,7 +129,7 @@ def _sizes(request: Request) -> tuple[NodeQueries, int, float]:
         sets = number_of_sets(grid.cells, points)
         if "spacing" in request.options or sets <= DEFAULT_SETS or grid.cells == 1:
             break
-        spacing *= 1.25
+        spacing = float(f"{1.25 * spacing:.2g}")
     if sets > MOST_SETS:
         raise InputError(
             f"{points} points on {grid.cells} nodes form {sets:.3g} sets, each of which is looked at, and {MOST_SETS} "
@@ -145,6 +145,7 @@ def predict(request: Request, density: float) -> Prediction:
     sets = number_of_sets(nodes, points)
     epsilon = float(request.feature_epsilon * (1 - MEASURING)) / request.records_per_user
     error = math.sqrt(density / points) + 2 * math.log(sets) / (epsilon * request.n)
+    error += queries.grid.displacement * density
     work = 1 + sets * nodes * points / request.n
     parameters = {"points": points, "spacing": spacing}
     return dense_prediction(request, min(error, 1.0) ** 2, nodes + 1, work, parameters, density, query_work=nodes)
@@ -155,7 +156,7 @@ def build(request: Request) -> Mechanism:
     queries, points, spacing = _sizes(request)
     sensitivity = request.records_per_user * points * queries.scale
     rate = rounded_down(request.feature_epsilon * (1 - MEASURING) / (2 * sensitivity))
-    law = DiscreteLaplace(rounded_down(request.feature_epsilon * MEASURING / sensitivity))
+    law = DiscreteLaplace.at_most(request.feature_epsilon * MEASURING / sensitivity)
     return Mechanism(
         method=NAME,
         kernel=request.kernel,

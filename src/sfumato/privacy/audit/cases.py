@@ -220,8 +220,10 @@ AUDITS: dict[str, Callable[[], Sequence[Case]]] = {}
 LIBRARY = (
     "sfumato.central.audits",
     "sfumato.central.audits.published",
+    "sfumato.central.audits.similarities",
     "sfumato.central.audits.users",
     "sfumato.bandwidth.audits",
+    "sfumato.distances.audits",
 )
 
 

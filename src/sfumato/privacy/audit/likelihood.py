@@ -9,6 +9,7 @@ from sfumato.errors import InputError
 from sfumato.privacy.body import CubeNoise, DiscNoise
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from sfumato.privacy.stacked import StackedCubes
 
 
 def log_weights(law: NoiseLaw, noise: NDArray[np.number]) -> NDArray[np.float64]:
@@ -42,6 +43,11 @@ def log_weights(law: NoiseLaw, noise: NDArray[np.number]) -> NDArray[np.float64]
         pairs = noise.astype(np.float64).reshape(*noise.shape[:-1], -1, law.pairs, 2)
         radii = np.ceil(np.sqrt(np.square(pairs).sum(axis=-1))).max(axis=-1)
         energy = float(law.rate) * np.maximum(radii, 1.0).sum(axis=-1)
+    elif isinstance(law, StackedCubes):
+        ends = np.cumsum([part.size for part in law.parts])[:-1]
+        pieces = np.split(noise.reshape(*noise.shape[:-1], -1, law.block), ends, axis=-1)
+        norms = [float(part.rate) * np.abs(piece).max(axis=-1) for part, piece in zip(law.parts, pieces, strict=True)]
+        energy = np.sum(norms, axis=0).sum(axis=-1)
     else:
         raise InputError(f"the likelihood of {law!r} is not known; pass a statistic of your own")
     return np.asarray(-energy)

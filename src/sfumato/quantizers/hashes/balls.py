@@ -21,7 +21,7 @@ last bucket.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -124,6 +124,10 @@ class BallCarving(HashFamily):
         cells = np.empty((len(coordinates), self.rows, 1), dtype=np.int64)
         _carve(coordinates.astype(np.int64), self.weights, self.centres, self.squares, FARTHEST, cells)
         return cells
+
+    def part(self, start: int, stop: int) -> BallCarving:
+        """Return some of the functions."""
+        return replace(self, centres=self.centres[start:stop], squares=self.squares[start:stop])
 
     def parameters(self) -> tuple[NDArray[Any], ...]:
         """Weights of the columns, centres and squared radii."""

@@ -109,6 +109,10 @@ class HashFamily(ABC):
     def parameters(self) -> tuple[NDArray[Any], ...]:
         """Public integers that decide the buckets; releases carry their fingerprint."""
 
+    def part(self, start: int, stop: int) -> HashFamily | None:
+        """Return some of the functions as a family of their own, for speed; None if the family cannot be cut."""
+        return None
+
     def query_cells(self, Y: Floats) -> Integers:
         """Buckets of queries, which are public: rounded to the lattice, and neither clipped nor dropped."""
         coordinates = np.rint(Y / self.lattice.steps) - self.lattice.centre

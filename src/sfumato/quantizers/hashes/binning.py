@@ -13,7 +13,7 @@ by at most 2**-9 bandwidths.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -96,6 +96,10 @@ class Binning(HashFamily):
         cells = np.empty((len(coordinates), *self.slopes.shape), dtype=np.int64)
         _bin(coordinates, self.slopes, self.offsets, math.ldexp(1.0, -self.bits), cells)
         return cells
+
+    def part(self, start: int, stop: int) -> Binning:
+        """Return some of the functions."""
+        return replace(self, slopes=self.slopes[start:stop], offsets=self.offsets[start:stop])
 
     def parameters(self) -> tuple[NDArray[Any], ...]:
         """Cells per lattice step and offsets, in units of 2**-bits cells."""

@@ -124,6 +124,10 @@ class Hyperplanes(HashFamily):
         sides = self.projections.floors(coordinates) >= 0
         return sides.reshape(len(coordinates), self.rows, self.planes).astype(np.int64)
 
+    def part(self, start: int, stop: int) -> Hyperplanes:
+        """Return some of the functions."""
+        return Hyperplanes(self.projections.part(self.planes * start, self.planes * stop), self.planes)
+
     def parameters(self) -> tuple[NDArray[Any], ...]:
         """Directions and offsets."""
         return self.projections.parameters()

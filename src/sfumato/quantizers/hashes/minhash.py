@@ -6,7 +6,7 @@ Orders are random permutations, so this is exact. The empty set has a bucket of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,10 @@ class MinHash(HashFamily):
         cells = np.empty((len(members), self.rows, 1), dtype=np.int64)
         _first(members, self.places, cells)
         return cells
+
+    def part(self, start: int, stop: int) -> MinHash:
+        """Return some of the functions."""
+        return replace(self, places=self.places[start:stop])
 
     def parameters(self) -> tuple[NDArray[Any], ...]:
         """Place of every column in every order."""

@@ -9,7 +9,7 @@ are rounded before use, by at most 2**-13 of a unit direction, which only blurs 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -98,7 +98,7 @@ class Projections:
 
     @cached_property
     def _constants(self) -> tuple[Floats, Floats]:
-        return self.directions.astype(np.float64), self.offsets.astype(np.float64)
+        return np.ascontiguousarray(self.directions, dtype=np.float64), self.offsets.astype(np.float64)
 
     def floors(self, coordinates: Floats) -> Integers:
         """``floor(a . x + b)`` for points on the lattice, shape (points, projections)."""
@@ -107,6 +107,10 @@ class Projections:
         floors = np.empty(products.shape, dtype=np.int64)
         _floor(products, offsets, 2.0**-self.bits, floors)
         return floors
+
+    def part(self, start: int, stop: int) -> Projections:
+        """Return some of the projections."""
+        return replace(self, directions=self.directions[:, start:stop], offsets=self.offsets[start:stop])
 
     def parameters(self) -> tuple[NDArray[Any], ...]:
         """Directions and offsets."""

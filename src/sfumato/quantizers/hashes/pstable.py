@@ -68,6 +68,10 @@ class PStable(HashFamily):
         """Floors of the projections."""
         return self.projections.floors(coordinates)[:, :, None]
 
+    def part(self, start: int, stop: int) -> PStable:
+        """Return some of the functions."""
+        return PStable(self.projections.part(start, stop))
+
     def parameters(self) -> tuple[NDArray[Any], ...]:
         """Directions and offsets."""
         return self.projections.parameters()

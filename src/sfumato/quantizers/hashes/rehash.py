@@ -31,7 +31,6 @@ from sfumato.public_randomness import PublicStream
 
 HASH_BITS = 24
 MOST_BUCKETS = 2**20
-ROWS_AT_ONCE = 256  # their counters stay in the cache while points pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +49,7 @@ class Rehash:
     >>> rehash = Rehash.draw(PublicStream(7, "example"), rows=2, length=1, buckets=8)
     >>> rehash(np.array([[[3], [3]], [[4], [4]]]))
     array([[4, 7],
-           [1, 4]])
+           [1, 4]], dtype=uint32)
     >>> rehash.collision
     Fraction(1, 8)
     """
@@ -72,45 +71,30 @@ class Rehash:
         squares = larger_ones * (smaller + 1) ** 2 + (self.buckets - larger_ones) * smaller**2
         return Fraction(squares, 4**HASH_BITS)
 
-    def __call__(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
+    def __call__(self, cells: NDArray[np.int64]) -> NDArray[np.uint32]:
         """Hash buckets of shape (points, rows, length) to integers of shape (points, rows)."""
-        out = np.empty(cells.shape[:2], dtype=np.int64)
+        out = np.empty(cells.shape[:2], dtype=np.uint32)
         _rehash(cells, self.keys, self.buckets, out)
         return out
 
-    def count(self, cells: NDArray[np.int64], value: int, sums: NDArray[np.int64]) -> None:
-        """Add `value` to the counter of every hashed bucket; `sums` has shape (rows, buckets)."""
-        _count(cells, self.keys, self.buckets, value, sums)
+    def part(self, start: int, stop: int) -> Rehash:
+        """Return the hashes of some of the rows."""
+        return Rehash(self.keys[start:stop], self.buckets)
 
     def parameters(self) -> tuple[NDArray[Any], ...]:
         """Return the keys as signed integers."""
         return (self.keys.view(np.int64),)
 
 
-@njit(nogil=True, cache=True, inline="always")
-def _bucket(cells, i, r, keys, buckets):  # type: ignore[no-untyped-def]
-    last = keys.shape[1] - 1
-    code = keys[r, last]
-    if last == 1:  # most families: without the loop the compiler uses vector instructions
-        code += keys[r, 0] * np.uint64(cells[i, r, 0])
-    else:
-        for part in range(last):
-            code += keys[r, part] * np.uint64(cells[i, r, part])
-    upper = code >> np.uint64(64 - HASH_BITS)
-    return np.int64((upper * np.uint64(buckets)) >> np.uint64(HASH_BITS))
-
-
 @njit(nogil=True, cache=True)
 def _rehash(cells, keys, buckets, out):  # type: ignore[no-untyped-def]
+    length, lower, scale = cells.shape[2], np.uint64(64 - HASH_BITS), np.uint64(HASH_BITS)
     for i in range(cells.shape[0]):
         for r in range(cells.shape[1]):
-            out[i, r] = _bucket(cells, i, r, keys, buckets)
-
-
-@njit(nogil=True, cache=True)
-def _count(cells, keys, buckets, value, sums):  # type: ignore[no-untyped-def]
-    rows = cells.shape[1]
-    for start in range(0, rows, ROWS_AT_ONCE):
-        for i in range(cells.shape[0]):
-            for r in range(start, min(start + ROWS_AT_ONCE, rows)):
-                sums[r, _bucket(cells, i, r, keys, buckets)] += value
+            code = keys[r, length]
+            if length == 1:  # most families: without the loop the compiler uses vector instructions
+                code += keys[r, 0] * np.uint64(cells[i, r, 0])
+            else:
+                for part in range(length):
+                    code += keys[r, part] * np.uint64(cells[i, r, part])
+            out[i, r] = ((code >> lower) * np.uint64(buckets)) >> scale

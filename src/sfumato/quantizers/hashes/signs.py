@@ -73,6 +73,10 @@ class SignedProjections(HashFamily):
         positive = self.projections.floors(coordinates).reshape(len(coordinates), self.rows, self.power) >= 0
         return np.asarray(positive @ (1 << np.arange(self.power)), dtype=np.int64)[:, :, None]
 
+    def part(self, start: int, stop: int) -> SignedProjections:
+        """Return some of the functions."""
+        return SignedProjections(self.projections.part(self.power * start, self.power * stop), self.power)
+
     def parameters(self) -> tuple[NDArray[Any], ...]:
         """Directions; the offsets follow from them."""
         return self.projections.parameters()

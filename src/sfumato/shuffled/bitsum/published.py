@@ -19,7 +19,6 @@ from scipy.optimize import brentq
 from scipy.special import gammaln
 
 from sfumato.errors import InputError
-from sfumato.shuffled.bitsum.composition import composed_delta
 from sfumato.shuffled.bitsum.protocol import Floats, chance_above, rate_below
 from sfumato.shuffled.bitsum.pure import Pure
 from sfumato.shuffled.bitsum.rr import RandomisedResponse
@@ -79,7 +78,7 @@ def published_three_nb(n: int, instances: int, epsilon: float, delta: float) -> 
     flood_rate = epsilon0 / (epsilon0 + math.log(1 / delta0))
     while True:
         protocol = ThreeNegativeBinomials(n, rate_below(rate), shape, rate_below(flood_rate))
-        if composed_delta(protocol.curve(1e-6 * delta0), 1, epsilon0) <= delta0:
+        if protocol.pair(1e-6 * delta0).heights(np.array([epsilon0]))[0] <= delta0:
             return protocol
         flood_rate /= 2
 

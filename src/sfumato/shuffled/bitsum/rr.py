@@ -11,6 +11,7 @@ Variance of the sum: n p (1 - p) / (1 - 2 p)^2, whatever the bits.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -91,14 +92,19 @@ class RandomisedResponse(ComposableBitSum):
         """The flip probability."""
         return {"flip": self.flip}
 
+    def typical_curve(self, tail: float) -> Curve:
+        """Return the curve if the others hold no ones, which is close to the worst case."""
+        return self._curve_for(range(1), tail)
+
     def curve(self, tail: float) -> Curve:
         """Return a curve above all numbers of ones among the others, by blocks of numbers."""
-        flip, given_away = float(self.flip), self.n // BLOCKS
-        numbers = range(0, (self.n - 1) // 2 + 1, given_away + 1)
-        pairs = (response_pair(self.n - given_away, ones, flip, tail) for ones in numbers)
-        first = response_pair(self.n - given_away, 0, flip, tail)
+        return self._curve_for(range(0, (self.n - 1) // 2 + 1, self.n // BLOCKS + 1), tail)
+
+    def _curve_for(self, numbers: Iterable[int], tail: float) -> Curve:
+        participants, flip = self.n - self.n // BLOCKS, float(self.flip)
+        first = response_pair(participants, 0, flip, tail)
         largest = min(1.5 * first.largest_loss, math.log((1 - flip) / flip))
-        return curve_of(pairs, first.deviation, largest)
+        return curve_of((response_pair(participants, ones, flip, tail) for ones in numbers), first.deviation, largest)
 
 
 def response_pair(n: int, ones: int, flip: float, tail: float) -> Pair:

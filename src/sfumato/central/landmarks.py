@@ -1,0 +1,220 @@
+"""`landmarks`: features spanned by a public sample, with Laplace noise or, for delta > 0, Gaussian noise.
+
+For records in many dimensions that resemble public points: public texts in the same embedding, last year's published
+table. `quantizers.landmarks` explains integers, answers and biases.
+
+Guarantee. One record's integers have l1 norm at most B1 = floor(s sqrt(r)) (r >= 4) and l2 norm at most s, the residual
+included; f records differ between neighbours (add/remove 1, replace 2, times the records of a user). Pure: discrete
+Laplace noise of rate e_f / (f B1) on every sum multiplies the probability of any output by at most exp(e_f). delta > 0:
+discrete Gaussian noise for the l2 sensitivity f s, calibrated as in `fourier_gaussian`. The count at e_c composes to
+(epsilon, delta). The landmarks are public: nothing about them is protected.
+
+Error of one answer, G the mean of |g(y)|^2 and b the bias on held-out public points: MSE = 2 r G (f / (e_f n))^2 + b^2
++ (P sd(count) / n)^2 with Laplace noise, G (c f / n)^2 + b^2 + ... with Gaussian noise. Both G and b come from the
+public sample, so the prediction assumes that the records resemble it; the release itself shows whether they do.
+
+The rank r is chosen from n, epsilon and the public sample: the one of a short list with the least noise plus bias as
+if the public sample completed nothing, so that a release says what its records say wherever the budget allows, instead
+of repeating the public sample.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from sfumato.central.fourier_gaussian import LARGEST_SIGMA, calibrate, gaussian_multiplier, lattice_distance
+from sfumato.central.limits import INTEGER_BYTES, header_size
+from sfumato.central.mechanism import Mechanism
+from sfumato.central.method import Method, Prediction
+from sfumato.central.request import Request
+from sfumato.errors import InputError
+from sfumato.kernels import Kernel, ShiftInvariantKernel
+from sfumato.kernels.lsh import CollisionKernel
+from sfumato.privacy.loss import Loss
+from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from sfumato.quantizers import Box, LandmarkQuantizer
+from sfumato.quantizers.nystrom import Estimate, PublicSample, Spectrum, estimates
+from sfumato.quantizers.similarities import Similarities, similarities
+
+NAME = "landmarks"
+OPTIONS = ("n_features",)
+RANKS = (4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512)
+SCALE, SMALLEST_SCALE = 2**18, 16
+KERNELS = ("angular", "jaccard")
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """What a public sample says about a kernel, at every rank of the list."""
+
+    fitted: Similarities
+    spectrum: Spectrum
+    ranks: tuple[Estimate, ...]
+
+    def at(self, rank: int) -> Estimate:
+        """Estimate at any rank."""
+        if rank > self.spectrum.rank:
+            raise InputError(
+                f"option n_features is {rank}, and these landmarks span {self.spectrum.rank}; pass that or fewer, or "
+                "more landmarks"
+            )
+        known = {estimate.rank: estimate for estimate in self.ranks}
+        return known[rank] if rank in known else estimates(self.fitted, [rank])[0]
+
+
+@lru_cache(maxsize=4)
+def fit(sample: PublicSample, kernel: Kernel, box: Box | None, outside: str) -> Fit:
+    """Decompose the sample's kernel matrix, once for all plans and releases that share it."""
+    bounds = None if box is None else list(zip(box.lower, box.upper, strict=True))
+    fitted = similarities(kernel, sample.points, bounds, outside)
+    spectrum = Spectrum.of(fitted.matrix())
+    ranks = [rank for rank in RANKS if rank < spectrum.rank] or [spectrum.rank]
+    return Fit(fitted, spectrum, tuple(estimates(fitted, ranks)))
+
+
+def refuse(request: Request) -> str | None:
+    """Why this method does not apply."""
+    kernel = request.kernel
+    if request.landmarks is None:
+        return "it needs public points that resemble the records: pass landmarks="
+    if not kernel.portable:
+        return "it needs a kernel that a release file can carry, and this one is its author's own"
+    if not isinstance(kernel, ShiftInvariantKernel | CollisionKernel) and kernel.name not in KERNELS:
+        return f"it needs a positive definite kernel with k(x, x) = 1, not {kernel.name}"
+    try:
+        _estimate(request)
+    except _TooLargeError as reason:
+        return str(reason)
+    return None
+
+
+class _TooLargeError(InputError):
+    """No rank fits the budgets."""
+
+
+def _fit(request: Request) -> Fit:
+    assert request.landmarks is not None
+    box = None
+    if request.bounds is not None:
+        box = Box.from_bounds(request.bounds, request.dimension, request.outside)
+    return fit(request.landmarks, request.kernel, box, request.outside)
+
+
+def _estimate(request: Request) -> Estimate:
+    """Choose the rank; a function of public facts only."""
+    found = _fit(request)
+    if "n_features" in request.options:
+        choices: tuple[Estimate, ...] = (found.at(request.positive_option("n_features", 1)),)
+    else:
+        choices = found.ranks
+    fitting = [estimate for estimate in choices if _fits(request, estimate.rank)]
+    if not fitting:
+        work, size = _work(request, choices[0].rank), _file_size(request, choices[0].rank)
+        raise _TooLargeError(
+            f"{len(found.fitted.points)} landmarks take a file of {size} bytes and {work} multiplications for each "
+            "record and query, which the budgets do not allow: pass fewer landmarks"
+        )
+    return min(fitting, key=lambda each: _noise(request, each) + each.bias**2 + each.missed**2)
+
+
+def _landmarks(request: Request) -> int:
+    assert request.landmarks is not None
+    return len(request.landmarks.points)
+
+
+def _work(request: Request, rank: int) -> int:
+    return _landmarks(request) * (request.dimension + rank)
+
+
+def _file_size(request: Request, rank: int) -> int:
+    numbers = _landmarks(request) * (request.dimension + rank + 1) + 2 * rank + 1
+    return header_size(request.kernel, request.dimension) + INTEGER_BYTES * numbers
+
+
+def _fits(request: Request, rank: int) -> bool:
+    limits, work = request.limits, _work(request, rank)
+    return work <= min(limits.work_per_record, limits.work_per_query) and _file_size(request, rank) <= limits.file_size
+
+
+def _noise(request: Request, estimate: Estimate) -> float:
+    """Variance of an answer's noise."""
+    epsilon, share = float(request.feature_epsilon), request.factor / request.n
+    if request.delta:
+        return estimate.strength * (gaussian_multiplier(epsilon, request.delta) * share) ** 2
+    reach = estimate.rank if estimate.rank >= 4 else (1 + estimate.rank / 4) ** 2
+    return 2 * reach * estimate.strength * (share / epsilon) ** 2
+
+
+def predict(request: Request, density: float) -> Prediction:
+    """Predict error and cost, for records that resemble the landmarks."""
+    request.check_options(*OPTIONS)
+    estimate = _estimate(request)
+    variance = _noise(request, estimate) + estimate.bias**2 + request.count_error(density)
+    work = float(_work(request, estimate.rank))
+    return Prediction(
+        rmse=math.sqrt(variance),
+        integers=estimate.rank + 1,
+        file_size=_file_size(request, estimate.rank),
+        work_per_record=work,
+        work_per_query=work,
+        parameters={"n_features": estimate.rank},
+    )
+
+
+def build(request: Request) -> Mechanism:
+    """Choose the rank and calibrate the noise."""
+    request.check_options(*OPTIONS)
+    found, estimate = _fit(request), _estimate(request)
+    quantizer = LandmarkQuantizer.fit(found.fitted, estimate, _scale(request), found.spectrum)
+    noise, loss = noise_for(request, quantizer.bound.l1, quantizer.bound.l2_squared, quantizer.size)
+    parameters: dict[str, Any] = {"n_features": quantizer.rank, "landmarks": _landmarks(request), "n_hint": request.n}
+    return Mechanism(
+        method=NAME,
+        kernel=request.kernel,
+        quantizer=quantizer,
+        noise=noise,
+        count_law=request.count_law,
+        guarantee=request.guarantee(quantizer.box.condition(), "the landmarks are public and not protected"),
+        parameters=parameters,
+        feature_loss=loss,
+    )
+
+
+def _scale(request: Request) -> int:
+    """Take the usual scale, or a smaller one where little budget makes the Gaussian noise too wide."""
+    if not request.delta:
+        return SCALE
+    multiplier = gaussian_multiplier(float(request.feature_epsilon), request.delta)
+    scale = min(SCALE, int(LARGEST_SIGMA / (1.01 * multiplier * request.factor)))
+    if scale < SMALLEST_SCALE:
+        raise InputError("so little budget does not fit 64-bit noise; pass a larger epsilon or fewer records per user")
+    return scale
+
+
+def noise_for(
+    request: Request, l1: int, l2_squared: int, coordinates: int
+) -> tuple[DiscreteLaplace | DiscreteGaussian, Loss | None]:
+    """Noise for one record's l1 and l2 norms, and what it reveals where more is known than the guarantee says.
+
+    Parameters
+    ----------
+    request : Request
+        Budget and relation; delta chooses between the two laws.
+    l1, l2_squared : int
+        Largest l1 norm and squared l2 norm of one record's integers.
+    coordinates : int
+        Number of sums.
+    """
+    if not request.delta:
+        return DiscreteLaplace(request.feature_epsilon / (request.factor * l1)), None
+    l2 = math.nextafter(request.factor * math.sqrt(l2_squared), math.inf)
+    sigma = calibrate(l2, coordinates, float(request.feature_epsilon), request.delta)
+    squared = Fraction(request.factor) ** 2 * l2_squared / sigma**2
+    return DiscreteGaussian(sigma), Loss(mu_squared=squared, distance=lattice_distance(sigma, coordinates))
+
+
+METHOD = Method(NAME, "features spanned by public landmarks that the records resemble", OPTIONS, refuse, predict, build)

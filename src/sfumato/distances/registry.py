@@ -1,0 +1,34 @@
+"""Methods for distances by the names people type."""
+
+from __future__ import annotations
+
+from sfumato.central.mechanism import Mechanism
+from sfumato.distances import hats, huang_roth, published_moments, squares, trees
+from sfumato.distances.method import DistanceMethod
+from sfumato.distances.request import DistanceRequest
+from sfumato.errors import InputError
+
+METHODS: dict[str, DistanceMethod] = {
+    method.name: method
+    for method in (*hats.METHODS, *squares.METHODS, *trees.METHODS, published_moments.METHOD, huang_roth.METHOD)
+}
+
+
+def choose(request: DistanceRequest) -> str:
+    """Name the method with the least predicted error among those that apply (a data-free choice); no baselines."""
+    choices = [method for method in METHODS.values() if not method.baseline]
+    candidates = [method for method in choices if method.reason(request) is None]
+    known = [method for method in candidates if request.own_options <= set(method.options)] or candidates
+    return min(known, key=lambda method: method.forecast(request).rmse).name
+
+
+def build(method: str, request: DistanceRequest) -> Mechanism:
+    """Build the named mechanism; "auto" takes the one with the least predicted error."""
+    if method == "auto":
+        method = choose(request)
+    if method not in METHODS:
+        raise InputError(f"unknown method {method!r}; known are auto, {', '.join(sorted(METHODS))}")
+    reason = METHODS[method].reason(request)
+    if reason is not None:
+        raise InputError(f"{method} does not apply: {reason}")
+    return METHODS[method].build(request)

@@ -1,0 +1,270 @@
+"""The published structure: a binary tree of noisy counts in every column, read by geometric intervals.
+
+Source: Algorithms 1 to 4 and Corollary D.3 of 003_8abe5b5ce9db92a1.txt. The leaves are 2^H equal cells of the column
+and every node counts the records below it. A distance query cuts the column around y into intervals whose ends are at
+distances (1 + a)^-j, answers each from the fewest nodes that tile it, and weighs its count with the larger distance.
+For |x - y|^p, a is taken p times smaller and the distance to the p-th power.
+
+Bound. A record adds the level's scale to one node of every level, hence l1 = the sum of the scales, in every column.
+
+Error. The weights are too large by a factor between 1 and 1 + a, and about half of that on average (the stated bias);
+the noise is that of a few nodes on every level for each of the many intervals.
+Queries beyond the bounds: the nearest end, plus the count times the rest of the way (for p > 1 the intervals start at
+the far end of the column).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from sfumato.distances.columns import ColumnReading, ColumnSums
+from sfumato.errors import InputError, ReleaseFileError
+from sfumato.kernels.distance import Distance
+from sfumato.privacy.bits import SecureBits
+from sfumato.quantizers.base import Bound, Floats, Integers
+from sfumato.quantizers.box import Box
+
+MOST_DEPTH = 22
+LARGEST_SCALE = 1 << 30
+
+
+@dataclass(frozen=True, eq=False)
+class BinaryTree(ColumnSums):
+    """Counts of every column in the nodes of a binary tree, from the root down.
+
+    Attributes
+    ----------
+    metric, bounds
+        As in `ColumnSums`.
+    scales : tuple of int
+        What a record adds to its node of every level, root first.
+    counted : bool
+        Whether the published number of records is read off the trees.
+    """
+
+    scales: tuple[int, ...]
+    counted: bool = True
+
+    def __post_init__(self) -> None:
+        if not 2 <= len(self.scales) <= MOST_DEPTH + 1 or not all(1 <= s <= LARGEST_SCALE for s in self.scales):
+            raise InputError(f"a tree has 1 to {MOST_DEPTH} levels below its root, each with a positive scale")
+        _ = self.metric.power  # refuses l2
+
+    @property
+    def depth(self) -> int:
+        """Levels below the root."""
+        return len(self.scales) - 1
+
+    @property
+    def leaves(self) -> int:
+        """Cells of a column."""
+        return 1 << self.depth
+
+    @property
+    def column_size(self) -> int:
+        """Nodes of a tree."""
+        return 2 * self.leaves - 1
+
+    @property
+    def sparsity(self) -> int:
+        """A node of every level, in every column."""
+        return self.dimension * len(self.scales)
+
+    @property
+    def bound(self) -> Bound:
+        """Every column adds its levels."""
+        columns, scales = self.dimension, self.scales
+        return Bound(columns * sum(scales), columns * sum(scale**2 for scale in scales), max(scales))
+
+    @cached_property
+    def _places(self) -> tuple[Floats, Floats, bool, Floats, Integers]:
+        lower, upper = np.array(self.bounds.lower), np.array(self.bounds.upper)
+        return lower, upper, self.bounds.outside == "drop", self.leaves / (upper - lower), np.array(self.scales)
+
+    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
+        """Integers of the kept rows."""
+        encoded = np.zeros((len(rows), self.size), dtype=np.int64)
+        return encoded[: _add_each(rows, *self._places, encoded)]
+
+    def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
+        """Add the rows' integers to `sums`."""
+        return int(_add(rows, *self._places, sums))
+
+    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the public description."""
+        box, scales = self.bounds.to_document(), list(self.scales)
+        return {"quantizer": self.name, "box": box, "scales": scales, "counted": self.counted}, {}
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int) -> Self:
+        """Rebuild from a release."""
+        if not isinstance(kernel, Distance):
+            raise ReleaseFileError("a tree needs its distance, and the release's header has none")
+        box, scales = Box.from_document(document["box"]), tuple(map(int, document["scales"]))
+        rest = {name: document[name] for name in document if name not in ("quantizer", "box", "scales")}
+        quantizer = cls(kernel, box, scales, **rest)
+        if quantizer.size != size:
+            raise ReleaseFileError(f"the header describes trees that its {size} sums do not fit")
+        return quantizer
+
+
+@dataclass(frozen=True, eq=False)
+class IntervalTree(BinaryTree):
+    """Trees that are read by geometric intervals, see the module's text.
+
+    Attributes
+    ----------
+    alpha : float
+        Relative width of the intervals, between 0 and 1.
+
+    Examples
+    --------
+    >>> tree = IntervalTree(Distance("l1"), Box((0.0,), (1.0,)), scales=(1,) * 11)
+    >>> sums = tree.encode(np.array([[0.2]])).sum(axis=0)
+    >>> tree.read(np.array([[0.7]]), sums.astype(float)).total.round(3)
+    array([0.513])
+    """
+
+    alpha: float = 0.1
+
+    name: ClassVar[str] = "interval-tree"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.alpha, bool) or not isinstance(self.alpha, int | float) or not 0 < self.alpha < 1:
+            raise InputError(f"alpha must be a number between 0 and 1, got {self.alpha!r}")
+
+    def read_columns(self, Y: Floats, sums: Floats) -> ColumnReading:
+        """Answer the intervals around every query."""
+        totals, squares, products = (np.zeros(Y.shape) for _ in range(3))
+        for column, unit in enumerate(self.lengths**self.metric.power):
+            own, root = sums[self.part(column)], self.scales[0]
+            inside, beyond = self._split(self.relative(Y[:, column], column))
+            total, square = self._intervals(inside, own, np.empty((0, 0)))
+            totals[:, column] = unit * (total + beyond * own[0] / root)
+            squares[:, column] = unit**2 * (square + (beyond / root) ** 2)
+            if self.counted:  # no interval holds the root, so only the way beyond the bounds shares its noise
+                products[:, column] = unit * beyond * self.count_squares
+        biases = self.alpha / 2 * np.abs(totals) / max(self.count(sums), 1.0)
+        return ColumnReading(totals, squares, biases, products)
+
+    def _split(self, y: Floats) -> tuple[Floats, Floats]:
+        """Cut the way to a query at the column's end, for distances to the first power."""
+        inside = np.clip(y, 0.0, 1.0) if self.metric.power == 1 else y
+        return inside, np.abs(y - inside)
+
+    def _intervals(self, y: Floats, sums: Floats, weights: Floats) -> tuple[Floats, Floats]:
+        ratio, power = 1 + self.alpha / self.metric.power, self.metric.power
+        reach = np.maximum(1.0, np.maximum(y, 1 - y))
+        steps = math.ceil(math.log(self.leaves * float(reach.max(initial=1.0))) / math.log(ratio)) + 1
+        totals, squares = _read(y, reach, ratio, power, steps, sums, np.array(self.scales), weights)
+        return totals, squares
+
+    def weights(self, Y: Floats) -> Floats:
+        """Weights of all sums, shape (queries, size); `read` is the way to answer many queries."""
+        result = np.zeros((len(Y), self.size))
+        for column, unit in enumerate(self.lengths**self.metric.power):
+            inside, beyond = self._split(self.relative(Y[:, column], column))
+            own = np.zeros((len(Y), self.column_size))
+            self._intervals(inside, np.zeros(self.column_size), own)
+            own[:, 0] += beyond / self.scales[0]
+            result[:, self.part(column)] = unit * own
+        return result
+
+    def count(self, sums: NDArray[Any]) -> float:
+        """Return the mean of the columns' roots."""
+        return float(sums[:: self.column_size].mean() / self.scales[0])
+
+    @property
+    def count_squares(self) -> float:
+        """Sum of the squared weights of that number."""
+        return 1 / (self.dimension * self.scales[0] ** 2)
+
+    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the public description."""
+        document, arrays = super().to_document()
+        return {**document, "alpha": self.alpha}, arrays
+
+
+@njit(nogil=True, cache=True)
+def _add(rows, lower, upper, drop, inverse, scales, sums):  # type: ignore[no-untyped-def]
+    """Count the rows that the box keeps in the nodes above their leaves, and return how many those were."""
+    columns, depth = rows.shape[1], len(scales) - 1
+    cells = np.empty(columns, np.int64)
+    kept = 0
+    for i in range(rows.shape[0]):
+        good = True
+        for j in range(columns):
+            value = np.float64(rows[i, j])
+            if not np.isfinite(value) or (drop and (value < lower[j] or value > upper[j])):
+                good = False
+                break
+            value = min(max(value, lower[j]), upper[j])
+            cells[j] = min(np.int64((value - lower[j]) * inverse[j]), (1 << depth) - 1)
+        if not good:
+            continue
+        kept += 1
+        for j in range(columns):
+            start = j * ((2 << depth) - 1)
+            for level in range(depth + 1):
+                sums[start + (1 << level) - 1 + (cells[j] >> (depth - level))] += scales[level]
+    return kept
+
+
+@njit(nogil=True, cache=True)
+def _within(place, leaves):  # type: ignore[no-untyped-def]
+    return 0 if place < 0 else (leaves if place > leaves else place)
+
+
+@njit(nogil=True, cache=True)
+def _read(y, reach, ratio, power, steps, sums, scales, weights):  # type: ignore[no-untyped-def]
+    """Return sums and squared weights of the intervals around every query; write the weights where there is room."""
+    depth = len(scales) - 1
+    leaves = 1 << depth
+    totals, squares = np.zeros(len(y)), np.zeros(len(y))
+    for q in range(len(y)):
+        middle = np.int64(np.rint(y[q] * leaves))
+        far = reach[q]
+        for _ in range(steps):
+            near = far / ratio
+            for side in (-1, 1):
+                begin = _within(middle + side * np.int64(np.rint((near if side > 0 else far) * leaves)), leaves)
+                end = _within(middle + side * np.int64(np.rint((far if side > 0 else near) * leaves)), leaves)
+                level = depth
+                while begin < end:  # the fewest nodes that tile [begin, end), from the leaves up
+                    weight = far**power / scales[level]
+                    if begin & 1:
+                        node = (1 << level) - 1 + begin
+                        totals[q] += weight * sums[node]
+                        squares[q] += weight**2
+                        if weights.shape[0]:
+                            weights[q, node] += weight
+                        begin += 1
+                    if end & 1:
+                        end -= 1
+                        node = (1 << level) - 1 + end
+                        totals[q] += weight * sums[node]
+                        squares[q] += weight**2
+                        if weights.shape[0]:
+                            weights[q, node] += weight
+                    begin >>= 1
+                    end >>= 1
+                    level -= 1
+            far = near
+    return totals, squares
+
+
+@njit(nogil=True, cache=True)
+def _add_each(rows, lower, upper, drop, inverse, scales, encoded):  # type: ignore[no-untyped-def]
+    """Write the integers of each kept row to a row of its own of `encoded`, and return how many those were."""
+    kept = 0
+    for i in range(rows.shape[0]):
+        kept += _add(rows[i : i + 1], lower, upper, drop, inverse, scales, encoded[kept])
+    return kept
