@@ -94,6 +94,27 @@ def glove100d() -> tuple[Points, None]:
     return _array("glove100d_100k.npz", "E").astype(np.float32), None
 
 
+def agnews() -> tuple[Points, None]:
+    """20,000 news texts as embeddings of 384 columns and length 1 (AG News, all-MiniLM-L6-v2)."""
+    return _array("minilm_agnews_train20k.npz", "E").astype(np.float32), None
+
+
+def words() -> tuple[Points, None]:
+    """20,000 common English words in the embedding of `agnews`."""
+    return _array("minilm_words20k.npz", "E").astype(np.float32), None
+
+
+def labelled_agnews() -> tuple[Points, NDArray[np.int64], Points, NDArray[np.int64]]:
+    """Points and classes of `agnews` for training, and 4,000 more for testing."""
+    parts = [_array(f"minilm_agnews_{part}.npz", name) for part in ("train20k", "test4k") for name in ("E", "y")]
+    return (
+        parts[0].astype(np.float32),
+        parts[1].astype(np.int64),
+        parts[2].astype(np.float32),
+        parts[3].astype(np.int64),
+    )
+
+
 def mixture(n: int, d: int, centres: int = 20) -> tuple[Points, None]:
     """Unit normals around standard normal centres: synthetic, always at hand."""
     random = np.random.default_rng(1)
@@ -102,5 +123,5 @@ def mixture(n: int, d: int, centres: int = 20) -> tuple[Points, None]:
 
 
 LOADERS: dict[str, Callable[..., tuple[Points, Bounds]]] = {
-    loader.__name__: loader for loader in (diabetes2d, nyc_uber2d, codrna, glove100d, mixture)
+    loader.__name__: loader for loader in (diabetes2d, nyc_uber2d, codrna, glove100d, agnews, words, mixture)
 }

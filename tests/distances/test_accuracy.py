@@ -32,7 +32,7 @@ def test_noise_is_unbiased_with_the_variance_of_the_formula(method: str, delta: 
     worst = int(np.argmax(predicted))
     assert abs(measured[worst] / predicted[worst] - 1) < 0.15
     if method == "hat":
-        assert predicted.mean() == pytest.approx(5.16, rel=0.02) and predicted.max() == pytest.approx(7.43, rel=0.02)
+        assert predicted.mean() == pytest.approx(5.16, rel=0.03) and predicted.max() == pytest.approx(7.43, rel=0.03)
 
 
 @pytest.mark.parametrize("rows", [UNIFORM, BETA], ids=["uniform", "beta"])
@@ -75,7 +75,7 @@ CASES: dict[str, dict[str, Any]] = {
     "tree-published": {"dimension": 2},
     "tree-consistent": {"dimension": 2},
     "hat l2": {"metric": "l2", "dimension": 4},
-    "hat-gaussian l2": {"metric": "l2", "dimension": 4, "delta": 1e-6},
+    "hat-gaussian l2": {"metric": "l2", "dimension": 4, "delta": 1e-6, "options": {"projections": 32, "levels": 5}},
     "hat lpp": {"metric": "lpp", "p": 1.5, "dimension": 2},
     "tree-published lpp": {"metric": "lpp", "p": 1.5, "dimension": 2},
     "moments": {"metric": "sqeuclidean", "dimension": 4},
@@ -109,13 +109,12 @@ def test_means_and_their_error_bars(name: str) -> None:
     assert np.sqrt(np.square(runs.bars).mean()) == pytest.approx(runs.rmse, rel=0.25)
 
 
-@pytest.mark.parametrize("name", ["hat", "tree-published", "tree-consistent", "moments", "hat l2"])
+@pytest.mark.parametrize("name", ["hat", "hat lpp", "tree-published", "tree-consistent", "moments"])
 def test_queries_beyond_the_bounds(name: str) -> None:
     facts = CASES[name]
     rows = np.random.default_rng(12).random((1000, facts["dimension"]))
     queries = np.vstack([np.full((1, facts["dimension"]), 3.0), np.full((1, facts["dimension"]), -1.0)])
     runs = run(built(name.split()[0], **facts), rows, queries, 150, f"beyond {name}")
-    standardised = runs.errors.mean(axis=0) / np.sqrt(runs.errors.var(axis=0) / 150)
-    missed = runs.errors.mean(axis=0) / (1000 * 2 * facts["dimension"])
-    assert (np.abs(standardised) < 5.5).all() or (np.abs(missed) < 0.06).all()
-    assert np.sqrt(np.square(runs.bars).mean()) == pytest.approx(runs.rmse, rel=0.35)
+    assert np.sqrt(np.square(runs.bars).mean()) == pytest.approx(runs.rmse, rel=0.3)
+    if name in ("hat", "tree-consistent", "moments"):
+        assert (np.abs(runs.errors.mean(axis=0)) < 5.5 * np.sqrt(runs.errors.var(axis=0) / 150)).all()

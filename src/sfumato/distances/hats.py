@@ -106,8 +106,8 @@ class Hats(ABC):
 
         def squared_error(count: int) -> float:
             width = self.clip * math.sqrt(squared_diagonal / dimension) / (mean_cosine(dimension) * count)
-            embedding = embedding_error(dimension, count, frames=True) ** 2 * request.n**2 * squared_diagonal / 6
-            return embedding + self.noise(1.0, np.full(count, width)) ** 2
+            embedding = float(embedding_error(dimension, count, True, np.ones(1))[0]) ** 2
+            return embedding * request.n**2 * squared_diagonal / 6 + self.noise(1.0, np.full(count, width)) ** 2
 
         frames = range(dimension, max(dimension, MANY_PROJECTIONS) + 1, dimension)
         few = range(FEW_PROJECTIONS, min(dimension, MANY_PROJECTIONS), FEW_PROJECTIONS)

@@ -72,9 +72,9 @@ class ProjectedQuantizer(LinearQuantizer):
 
     def read(self, Y: Floats, sums: Floats) -> Reading:
         """Read the inner structure at the images; the embedding's typical error is part of the bias."""
-        reading = self.inner.read(self.projection.apply(Y), sums)
-        projection = self.projection
-        error = embedding_error(self.dimension, projection.count, projection.frames)
+        reading, projection = self.inner.read(self.projection.apply(Y), sums), self.projection
+        away = np.square(Y - self.box.centre).sum(axis=1) / (float(np.square(self.box.half_widths).sum()) / 3)
+        error = embedding_error(self.dimension, projection.count, projection.frames, away)
         missed = error * np.abs(reading.total) / max(self.count(sums), 1.0)
         return replace(reading, bias=np.hypot(reading.bias, missed))
 

@@ -27,7 +27,6 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
@@ -37,26 +36,11 @@ from sfumato.public_randomness import PublicStream
 from sfumato.quantizers.base import Bound, Floats, Integers, Quantizer
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.hashes import HashFamily, family_for
+from sfumato.quantizers.hashes.parts import Part, Places, count, cut
 from sfumato.quantizers.hashes.rehash import Rehash
 from sfumato.quantizers.hashes.spread import SpreadStream
 
-Places = NDArray[np.uint32]
-
 BLOCK_INTEGERS = 2**16
-PART_COUNTERS = 2**15
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """Some of the rows of counters, with their hash functions."""
-
-    rows: slice
-    family: HashFamily
-    rehash: Rehash | None
-
-    def places(self, cells: Integers) -> Places:
-        """Counters of buckets, shape (points, rows)."""
-        return cells[:, :, 0].astype(np.uint32) if self.rehash is None else self.rehash(cells)
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,16 +165,7 @@ class HashingQuantizer(Quantizer):
 
     @cached_property
     def _parts(self) -> list[Part]:
-        """Hash functions in parts whose counters stay in the cache while many points pass."""
-        size = max(1, PART_COUNTERS // self.width)
-        parts = []
-        for start in range(0, self.terms, size):
-            stop = min(start + size, self.terms)
-            family = self.family.part(start, stop)
-            if family is None:
-                return [Part(slice(0, self.terms), self.family, self.rehash)]
-            parts.append(Part(slice(start, stop), family, self.rehash and self.rehash.part(start, stop)))
-        return parts
+        return cut(self.family, self.rehash, self.width)
 
     def hashed(self, rows: NDArray[Any]) -> Iterator[tuple[slice, Places]]:
         """Hash rows of points, block by block and part by part.
@@ -227,7 +202,7 @@ class HashingQuantizer(Quantizer):
         """Add the rows to their counters."""
         table, total = sums.reshape(self.terms, self.width), 0
         for part, places in self.hashed(rows):
-            _count(places, self.value, table[part])
+            count(places, self.value, table[part])
             total += len(places) if part.start == 0 else 0
         return total
 
@@ -249,7 +224,7 @@ class HashingQuantizer(Quantizer):
 
     def _query_places(self, Y: Floats) -> Places:
         block = max(1, BLOCK_INTEGERS // (self.terms * self.family.length))
-        whole = Part(slice(0, self.terms), self.family, self.rehash)
+        whole = Part(slice(0, self.terms), self.family, self.rehash, self.width)
         places = np.empty((len(Y), self.terms), dtype=np.uint32)
         for start in range(0, len(Y), block):
             places[start : start + block] = whole.places(self.family.query_cells(Y[start : start + block]))
@@ -313,10 +288,3 @@ class HashingQuantizer(Quantizer):
         if quantizer.fingerprint() != document["fingerprint"]:
             raise ReleaseFileError("the hash functions drawn from the release's seed are not the ones it was made with")
         return quantizer
-
-
-@njit(nogil=True, cache=True)
-def _count(places, value, sums):  # type: ignore[no-untyped-def]
-    for r in range(places.shape[1]):  # one row of counters at a time stays in the cache
-        for i in range(places.shape[0]):
-            sums[r, places[i, r]] += value

@@ -15,10 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from sfumato.errors import InputError
 from sfumato.shuffled.bitsum.curves import Pair
 from sfumato.shuffled.bitsum.protocol import Floats
 
 Values = NDArray[np.int64]
+
+LARGEST_WINDOW = 10**7  # values; arrays of them take a few hundred megabytes
 
 
 def chernoff_window(mean: float, exponent: Callable[[float], float], tail: float) -> tuple[int, int]:
@@ -36,14 +39,20 @@ def chernoff_window(mean: float, exponent: Callable[[float], float], tail: float
     Examples
     --------
     >>> chernoff_window(100.0, lambda x: poisson_exponent(x, 100.0), 1e-6)
-    (48, 163)
+    (51, 159)
     """
     needed = math.log(2 / tail)
     low = 0 if exponent(0.0) < needed else math.floor(brentq(lambda x: exponent(x) - needed, 0.0, mean))
     end = 2 * mean + 1
     while exponent(end) < needed:
         end *= 2
-    return low, math.ceil(brentq(lambda x: exponent(x) - needed, mean, end))
+    high = math.ceil(brentq(lambda x: exponent(x) - needed, mean, end))
+    if high - low > LARGEST_WINDOW:
+        raise InputError(
+            f"the noise would need about {mean:.1g} messages an instance, more than can be calibrated; "
+            "take a larger epsilon or delta, or fewer instances"
+        )
+    return low, high
 
 
 def poisson_exponent(x: float, mean: float) -> float:
@@ -78,7 +87,7 @@ def law_from_ratios(log_ratios: Floats) -> Floats:
     """
     logs = np.concatenate([[0.0], np.cumsum(log_ratios)])
     weights = np.exp(logs - logs.max())
-    return weights / weights.sum()
+    return np.asarray(weights / weights.sum(), dtype=np.float64)
 
 
 def shifted_pair(low: int, high: int, log_ratio: Callable[[Values], Floats], tail: float) -> Pair:

@@ -31,7 +31,7 @@ NAMES = ("rr", "poisson", "negative-binomial", "3nb", "pure", "rr-published", "3
 LARGEST_INSTANCES = 10**6
 LARGEST_EPSILON = 50
 
-_PUBLISHED: dict[str, Callable[[int, int, float, float], BitSum]] = {
+_PUBLISHED: dict[str, Callable[[int, int, float, float], ComposableBitSum]] = {
     "rr-published": published_response,
     "3nb-published": published_three_nb,
 }
@@ -138,7 +138,7 @@ def calibrate(
     --------
     >>> response = calibrate("rr", n=1000, instances=16, epsilon=1, delta=1e-5)
     >>> round(response.rmse, 1), response.messages, response.delta <= 1e-5
-    (15.4, 16.0, True)
+    (15.3, 16.0, True)
     >>> round(calibrate("pure", n=1000, instances=1, epsilon=1).rmse, 2)
     1.4
     """
@@ -173,10 +173,12 @@ def _send_chance(messages: float, instances: int) -> Fraction | None:
 def _calibrated(
     name: str, n: int, instances: int, epsilon: Fraction, delta: float, send: Fraction | None
 ) -> Calibration:
+    search = Search(n, instances, float(epsilon), delta)
     if name in _PUBLISHED:
         published = _PUBLISHED[name](n, instances, float(epsilon), delta)
+        if search.certify(published) > delta:
+            raise InputError(f"the published formula of {name!r} does not reach here; use {name.split('-')[0]!r}")
         return Calibration(name=name, protocol=published, instances=instances, epsilon=epsilon, delta=delta)
-    search = Search(n, instances, float(epsilon), delta)
     key = cache.key(name, n, instances, epsilon, delta, send)
     protocol = _remembered(name, n, key)
     certified = math.inf if protocol is None else search.certify(protocol)
@@ -191,8 +193,9 @@ def _remembered(name: str, n: int, key: str) -> ComposableBitSum | None:
     parameters = cache.load(key)
     if parameters is None:
         return None
-    whole = {field: int(value) if field.endswith("shape") else value for field, value in parameters.items()}
+    fields = {field: int(value) if field.endswith("shape") else value for field, value in parameters.items()}
+    build: Callable[..., ComposableBitSum] = SampledResponse if "send" in fields else _CLASSES[name]
     try:
-        return (SampledResponse if "send" in whole else _CLASSES[name])(n=n, **whole)
+        return build(n=n, **fields)
     except (TypeError, InputError):
         return None

@@ -47,8 +47,8 @@ def composed_delta(curve: Curve, instances: int, epsilon: float) -> float:
     >>> from sfumato.shuffled.bitsum.curves import Pair, curve_of
     >>> keep = np.array([0.25, 0.75])
     >>> response = curve_of([Pair(keep, keep[::-1], np.log(keep / keep[::-1]), 0.0)], 1.0, math.log(3))
-    >>> round(composed_delta(response, 2, 1.2), 4)  # 9/16 - e^1.2 / 16, and a little for the steps
-    0.3554
+    >>> round(composed_delta(response, 2, 1.2), 4)  # 9/16 - e^1.2 / 16
+    0.355
     """
     losses, masses, infinite = _dominating_losses(curve)
     if infinite >= 1.0:
@@ -104,7 +104,7 @@ class _TiltedLaw:
         return scale * ((1 + RELATIVE_MARGIN) * kept + error + 2 * _WINDOW_TAIL)
 
     def _reach(self, sign: int) -> float:
-        """A sum that the composed tilted law exceeds, in the direction of `sign`, with at most the window's tail."""
+        """Return a sum that the composed tilted law exceeds, in the direction of `sign`, with the window's tail."""
         mean = float(np.exp(self.logs) @ self.losses)
         variance = max(float(np.exp(self.logs) @ (self.losses - mean) ** 2), self.step**2)
         typical = math.sqrt(-2 * math.log(_WINDOW_TAIL) / (variance * self.instances))

@@ -136,7 +136,7 @@ class Curve:
     @property
     def losses(self) -> Floats:
         """The losses at which the curve is known."""
-        return self.step * np.arange(self.heights.size)
+        return self.step * np.arange(self.heights.size, dtype=np.float64)
 
 
 def curve_of(views: Iterable[View], deviation: float, largest_loss: float) -> Curve:
@@ -159,7 +159,7 @@ def curve_of(views: Iterable[View], deviation: float, largest_loss: float) -> Cu
     0.5
     """
     step = deviation / STEPS_PER_DEVIATION
-    at = step * np.arange(math.ceil(largest_loss / step) + 2)
+    at = step * np.arange(math.ceil(largest_loss / step) + 2, dtype=np.float64)
     heights = np.zeros(at.size)
     for view in views:
         np.maximum(heights, view.heights(at), out=heights)

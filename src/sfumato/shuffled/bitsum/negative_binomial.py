@@ -2,9 +2,9 @@
 
 Source: the single-distribution protocol of B. Ghazi, R. Kumar, P. Manurangsi, R. Pagh, ICML 2020.
 Guarantee: calibrated on the exact laws of N and N + 1, N negative binomial; the bits of the others only shift the view.
-Variance of the sum: r e^-a / (1 - e^-a)^2 for shape r and rate a, with r e^-a / (1 - e^-a) noise messages together. At a
-given variance the number of messages grows with the square root of r, while the error exceeds that of Poisson noise by
-about 1 / (r - 2).
+Variance of the sum: r e^-a / (1 - e^-a)^2 for shape r and rate a, with r e^-a / (1 - e^-a) noise messages together. At
+a given variance the number of messages grows with the square root of r, and the error falls towards that of Poisson
+noise.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class NegativeBinomialNoise(ComposableBitSum):
     >>> protocol = NegativeBinomialNoise(1000, 64, Fraction(2, 5))
     >>> counts = protocol.totals(np.array([0, 1000]), SecureBits.seeded(7))
     >>> protocol.estimate(counts).round(1)
-    array([-14.1, 1000.9])
+    array([   7.9, 1002.9])
     >>> round(protocol.rmse, 2), round(protocol.messages(0.5), 3)
     (19.87, 0.63)
     """
@@ -58,9 +58,9 @@ class NegativeBinomialNoise(ComposableBitSum):
         if self.shape < 1 or not self.rate > 0:
             raise InputError(f"Shape and rate must be positive; got {self.shape} and {self.rate}.")
 
-    def randomise(self, bits: Integers, secure: SecureBits) -> Counts:
+    def _send(self, bits: Integers, secure: SecureBits) -> Counts:
         """Send the bit as a message or none, and a share of the noise."""
-        noise = negative_binomial(secure, bits.size, Fraction(self.shape, self.n), self.rate).reshape(bits.shape)
+        noise = negative_binomial(secure, bits.size, Fraction(self.shape, self.n), self.rate)
         return Counts(bits + noise, np.zeros_like(noise))
 
     def totals(self, sums: Integers, secure: SecureBits) -> Counts:
@@ -106,8 +106,8 @@ def rate_for_variance(shape: float, variance: float) -> float:
 
     Examples
     --------
-    >>> NegativeBinomialNoise(10, 7, Fraction(rate_for_variance(7, 50.0))).variance
-    50.0...
+    >>> round(NegativeBinomialNoise(10, 7, Fraction(rate_for_variance(7, 50.0))).variance, 9)
+    50.0
     """
     # shape x = variance (1 - x)^2 for x = e^-rate; with y = 1 - x, y^2 + c y - c = 0 for c = shape / variance.
     ratio = shape / variance

@@ -37,7 +37,7 @@ class PoissonNoise(ComposableBitSum):
     >>> protocol = PoissonNoise(1000, Fraction(400))
     >>> counts = protocol.totals(np.array([0, 1000]), SecureBits.seeded(7))
     >>> protocol.estimate(counts)
-    array([-35., 986.])
+    array([ 37., 991.])
     >>> protocol.rmse, protocol.messages(0.5)
     (20.0, 0.9)
     """
@@ -52,9 +52,9 @@ class PoissonNoise(ComposableBitSum):
         if not self.mean > 0:
             raise InputError(f"The mean of the noise must be positive; got {self.mean}.")
 
-    def randomise(self, bits: Integers, secure: SecureBits) -> Counts:
+    def _send(self, bits: Integers, secure: SecureBits) -> Counts:
         """Send the bit as a message or none, and a share of the noise."""
-        noise = poisson(secure, bits.size, self.mean / self.n).reshape(bits.shape)
+        noise = poisson(secure, bits.size, self.mean / self.n)
         return Counts(bits + noise, np.zeros_like(noise))
 
     def totals(self, sums: Integers, secure: SecureBits) -> Counts:

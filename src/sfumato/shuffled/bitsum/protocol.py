@@ -43,9 +43,15 @@ class BitSum(ABC):
     message_bits: ClassVar[int] = 1  # of content; messages that all say the same have none
     n: int
 
-    @abstractmethod
     def randomise(self, bits: Integers, secure: SecureBits) -> Counts:
         """Return what users send, one entry a user and instance, for their bits 0 or 1."""
+        values = checked_bits(bits)
+        sent = self._send(values.ravel(), secure)
+        return Counts(sent.ones.reshape(values.shape), sent.zeros.reshape(values.shape))
+
+    @abstractmethod
+    def _send(self, bits: Integers, secure: SecureBits) -> Counts:
+        """Randomise a flat array of bits."""
 
     @abstractmethod
     def totals(self, sums: Integers, secure: SecureBits) -> Counts:
@@ -104,6 +110,20 @@ def checked_participants(n: int) -> int:
     if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= LARGEST_PARTICIPANTS:
         raise InputError(f"n, the number of honest participants, must be an int from 1 to 10**9; got {n!r}.")
     return n
+
+
+def checked_bits(bits: Integers) -> Integers:
+    """Return bits as integers if they are bits: any other number would not be hidden.
+
+    Examples
+    --------
+    >>> checked_bits(np.array([True, False]))
+    array([1, 0])
+    """
+    values = np.asarray(bits)
+    if values.dtype.kind not in "biu" or not np.isin(values, (0, 1)).all():
+        raise InputError("bits must be the integers 0 and 1")
+    return values.astype(np.int64)
 
 
 def chance_above(value: float) -> Fraction:

@@ -4,9 +4,9 @@ Source: T. Wagner, "Learning from End User Data with Shuffled Differential Priva
 protocols it takes up. `rr-published` and `3nb-published` split (epsilon, delta) over the instances by advanced
 composition, half of delta for the composition and half for the instances, and use the formulas of Cheu et al. 2019
 (Theorem on randomised response, two regimes) and Ghazi et al. 2020 in each. The latter leave the constant of the
-flood's rate open; here it is halved from 1 until the exact curve of one instance keeps (epsilon0, delta0). `pure` has the
-parameters of Ghazi et al. 2023 for noise and dropped bits, with rho in (0, 1/2] and q below 1, which circulating code
-exceeds; copies and flood are the cheapest that meet the proven condition of `sfumato.shuffled.bitsum.pure`.
+flood's rate open; here it is halved from 1 until the exact curve of one instance keeps (epsilon0, delta0). `pure` has
+the parameters of Ghazi et al. 2023 for noise and dropped bits, with rho in (0, 1/2] and q below 1, which circulating
+code exceeds; copies and flood are the cheapest that meet the proven condition of `sfumato.shuffled.bitsum.pure`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def advanced_composition(instances: int, epsilon: float, delta: float) -> tuple[
     --------
     >>> epsilon0, delta0 = advanced_composition(768, 1.0, 1e-5)
     >>> round(epsilon0, 5), round(delta0 * 1e9, 2)
-    (0.00701, 6.51)
+    (0.00703, 6.51)
     """
     spread = math.sqrt(2 * instances * math.log(2 / delta))
 
@@ -89,22 +89,22 @@ def published_pure(n: int, instances: int, epsilon: Fraction, rho: Fraction) -> 
     Examples
     --------
     >>> published_pure(100, 1, Fraction(1), Fraction(1, 2)).copies
-    1
+    144
     """
     if not 0 < rho <= LARGEST_RHO:
         raise InputError(f"rho must lie above 0 and not above 1/2; got {rho}.")
     share = epsilon / instances
-    slack = rho / 100 * min(share, 1)
+    rate = rate_below(float(share - rho / 100 * min(share, Fraction(1))))
     drop = float(rho) / (20 * n * math.sinh(float(share) / 2) ** 2)
     if drop >= 1:
         raise InputError(
             f"The pure protocol would leave out every bit: epsilon {float(epsilon):g} over {instances} instances is "
-            f"{float(share):.2g} each, too little for {n} participants (q = {drop:.2g} must stay below 1). Take a larger "
-            "epsilon, fewer instances, more participants or a smaller rho."
+            f"{float(share):.2g} each, too little for {n} participants (q = {drop:.2g} must stay below 1). "
+            "Take a larger epsilon, fewer instances, more participants or a smaller rho."
         )
-    shape, flood_rate, copies = _cheapest_flood(n, float(share), float(slack), drop)
+    shape, flood_rate, copies = _cheapest_flood(n, float(share), float(share - rate), drop)
     while True:
-        protocol = Pure(n, share - slack, chance_above(drop), copies, shape, rate_below(flood_rate))
+        protocol = Pure(n, rate, chance_above(drop), copies, shape, rate_below(flood_rate))
         if protocol.is_private(share):
             return protocol
         copies += max(1, copies // 1000)

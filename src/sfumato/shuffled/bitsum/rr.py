@@ -45,9 +45,9 @@ class RandomisedResponse(ComposableBitSum):
     >>> protocol = RandomisedResponse(1000, Fraction(1, 4))
     >>> counts = protocol.totals(np.array([0, 500, 1000]), SecureBits.seeded(7))
     >>> counts.ones
-    array([248, 498, 746])
+    array([237, 480, 756])
     >>> protocol.estimate(counts)
-    array([-4., 496., 992.])
+    array([ -26.,  460., 1012.])
     >>> round(protocol.rmse, 2)
     27.39
     """
@@ -61,9 +61,9 @@ class RandomisedResponse(ComposableBitSum):
         if not 0 < self.flip < Fraction(1, 2):
             raise InputError(f"The probability of a flip must lie above 0 and below 1/2; got {self.flip}.")
 
-    def randomise(self, bits: Integers, secure: SecureBits) -> Counts:
+    def _send(self, bits: Integers, secure: SecureBits) -> Counts:
         """Flip some bits and send all."""
-        sent = bits ^ coins(secure, bits.size, self.flip).reshape(bits.shape)
+        sent = bits ^ coins(secure, bits.size, self.flip)
         return Counts(sent, 1 - sent)
 
     def totals(self, sums: Integers, secure: SecureBits) -> Counts:
@@ -139,7 +139,7 @@ def response_pair(n: int, ones: int, flip: float, tail: float) -> Pair:
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
 def _binomial_window(trials: int, chance: float, low: int, high: int) -> Floats:
-    """Probabilities of a binomial count from `low` to `high`, by ratios from the mode on; outside they are negligible."""
+    """Probabilities of a binomial count in a window outside of which they are negligible, by ratios from the mode."""
     law = np.empty(high - low + 1)
     mode = min(max(int((trials + 1) * chance), low), high)
     odds = chance / (1 - chance)
@@ -148,7 +148,8 @@ def _binomial_window(trials: int, chance: float, low: int, high: int) -> Floats:
         law[value + 1 - low] = law[value - low] * odds * (trials - value) / (value + 1)
     for value in range(mode, low, -1):
         law[value - 1 - low] = law[value - low] * value / (odds * (trials - value + 1))
-    return law / law.sum()
+    law /= law.sum()
+    return law
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]

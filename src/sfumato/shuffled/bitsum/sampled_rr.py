@@ -55,7 +55,7 @@ class SampledResponse(ComposableBitSum):
     >>> protocol = SampledResponse(1000, Fraction(1, 4), Fraction(1, 2))
     >>> counts = protocol.totals(np.array([0, 1000]), SecureBits.seeded(7))
     >>> protocol.estimate(counts)
-    array([ 14., 998.])
+    array([ -44., 1024.])
     >>> round(protocol.rmse, 2), protocol.messages(0.5)
     (41.83, 0.5)
     """
@@ -72,10 +72,10 @@ class SampledResponse(ComposableBitSum):
         if not 0 < self.send < 1:
             raise InputError(f"The probability of sending must lie above 0 and below 1; got {self.send}.")
 
-    def randomise(self, bits: Integers, secure: SecureBits) -> Counts:
+    def _send(self, bits: Integers, secure: SecureBits) -> Counts:
         """Send some of the bits, flipping a few."""
-        sent = coins(secure, bits.size, self.send).reshape(bits.shape).astype(np.int64)
-        flipped = bits ^ coins(secure, bits.size, self.flip).reshape(bits.shape)
+        sent = coins(secure, bits.size, self.send).astype(np.int64)
+        flipped = bits ^ coins(secure, bits.size, self.flip)
         return Counts(sent * flipped, sent * (1 - flipped))
 
     def totals(self, sums: Integers, secure: SecureBits) -> Counts:
@@ -126,7 +126,7 @@ class SampledResponse(ComposableBitSum):
         return Curve(curve.step, heights)
 
     def _view(self, participants: int, ones: int, tail: float) -> Mixture:
-        """The view if `ones` of the others hold a one, by groups of numbers of messages."""
+        """Return the view if `ones` of the others hold a one, by groups of numbers of messages."""
         send, flip = float(self.send), float(self.flip)
         mean = participants * send
         low, high = _window(mean, mean * (1 - send), tail / 2, 0, participants)

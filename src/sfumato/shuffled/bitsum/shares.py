@@ -29,6 +29,7 @@ from sfumato.privacy.noise import LARGEST_RATE_TERM
 
 SMALLEST_RATE = Fraction(1, 2**24)
 LARGEST_SHARES = 2**31
+_MOST_PIECES = 4096
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
@@ -40,8 +41,8 @@ def coins(bits: SecureBits, count: int, chance: Fraction) -> NDArray[np.bool_]:
 
     Examples
     --------
-    >>> coins(SecureBits.seeded(7), 5, Fraction(1, 3))
-    array([ True, False, False, False,  True])
+    >>> coins(SecureBits.seeded(7), 1000, Fraction(2, 3)).sum()
+    np.int64(659)
     """
     if not 0 <= chance <= 1 or chance.denominator > LARGEST_BOUND:
         raise InputError(f"A chance must be a fraction from 0 to 1 with a denominator of at most 2**62; got {chance}.")
@@ -54,7 +55,7 @@ def binomial(bits: SecureBits, trials: Integers, chance: Fraction) -> Integers:
     Examples
     --------
     >>> binomial(SecureBits.seeded(7), np.array([0, 100, 100]), Fraction(1, 4))
-    array([ 0, 24, 19])
+    array([ 0, 27, 25])
     """
     return np.array([np.count_nonzero(coins(bits, int(number), chance)) for number in trials], dtype=np.int64)
 
@@ -65,14 +66,16 @@ def poisson(bits: SecureBits, count: int, mean: Fraction) -> Integers:
     Examples
     --------
     >>> poisson(SecureBits.seeded(7), 5, Fraction(5, 2))
-    array([2, 3, 2, 4, 2])
+    array([1, 2, 1, 2, 2])
     """
-    pieces = int(2 * mean) + 1  # of mean below 1/2: four in five proposals are kept
-    chance = mean / pieces
+    parts = int(2 * mean) // _MOST_PIECES + 1
+    pieces = int(2 * mean / parts) + 1  # of mean below 1/2: four in five proposals are kept
+    chance = mean / (parts * pieces)
     if mean < 0 or chance.denominator > LARGEST_BOUND:
         raise InputError(f"A mean must be a fraction of at least 0 with a moderate denominator; got {mean}.")
     parameters = (np.uint64(chance.numerator), np.uint64(chance.denominator), np.uint64(pieces))
-    return bits.draw(_fill_poisson, count, 2.0 * pieces, *parameters)
+    samples = bits.draw(_fill_poisson, count * parts, 2.5 * pieces, *parameters)
+    return np.asarray(samples.reshape(count, parts).sum(axis=1), dtype=np.int64)
 
 
 def negative_binomial(bits: SecureBits, count: int, shape: Fraction, rate: Fraction) -> Integers:
@@ -94,9 +97,9 @@ def negative_binomial(bits: SecureBits, count: int, shape: Fraction, rate: Fract
     Examples
     --------
     >>> negative_binomial(SecureBits.seeded(7), 8, Fraction(1, 10), Fraction(1, 20))
-    array([0, 0, 0, 0, 0, 3, 0, 0])
+    array([0, 0, 4, 3, 0, 0, 0, 1])
     >>> negative_binomial(SecureBits.seeded(7), 4, Fraction(5, 2), Fraction(1, 20))
-    array([39, 56, 25, 20])
+    array([32, 70, 51,  5])
     """
     if shape <= 0 or shape.denominator > LARGEST_SHARES:
         raise InputError(f"A shape must be a positive fraction with a denominator of at most 2**31; got {shape}.")

@@ -48,7 +48,7 @@ class ThreeNegativeBinomials(ComposableBitSum):
     >>> protocol = ThreeNegativeBinomials(1000, Fraction(1, 10), 32, Fraction(1, 8))
     >>> counts = protocol.totals(np.array([0, 1000]), SecureBits.seeded(7))
     >>> protocol.estimate(counts)
-    array([  5., 1004.])
+    array([ -27., 1005.])
     >>> round(protocol.rmse, 2), round(protocol.messages(0.5), 3)
     (14.14, 1.0)
     """
@@ -67,10 +67,10 @@ class ThreeNegativeBinomials(ComposableBitSum):
                 f"got {self.rate}, {self.flood_rate} and {self.flood_shape}."
             )
 
-    def randomise(self, bits: Integers, secure: SecureBits) -> Counts:
+    def _send(self, bits: Integers, secure: SecureBits) -> Counts:
         """Send shares of the noise and the flood, and +1 if the bit is 1."""
-        counts = self._noise(bits.size, secure, Fraction(1, self.n))
-        return Counts(bits + counts.ones.reshape(bits.shape), counts.zeros.reshape(bits.shape))
+        noise = self._noise(bits.size, secure, Fraction(1, self.n))
+        return Counts(bits + noise.ones, noise.zeros)
 
     def totals(self, sums: Integers, secure: SecureBits) -> Counts:
         """Add the noise and the flood of all to the sums."""
