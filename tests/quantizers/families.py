@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sfumato.kernels import Cauchy, Gaussian, Laplacian
+from sfumato.kernels import L1LSH, Angular, Cauchy, Exponential, Gaussian, Jaccard, Laplacian
 from sfumato.quantizers import (
     BernsteinQuantizer,
     Box,
     FourierQuantizer,
     GridQuantizer,
     GridRecords,
+    HashingQuantizer,
     HermiteQuantizer,
     Quantizer,
     ShardedFourier,
@@ -74,6 +75,26 @@ def _grid_records() -> Quantizer:
     return GridRecords(Gaussian(2.0), Box((-3.0,) * 5, (3.0,) * 5), (2, 3, 1, 4, 3), scale=1024)
 
 
+def _p_stable() -> Quantizer:
+    return HashingQuantizer.draw(L1LSH([0.7, 1.0, 2.0, 0.4, 3.0]), 5, 60, seed=5, width=10, bounds=(-4, 4))
+
+
+def _binning() -> Quantizer:
+    return HashingQuantizer.draw(Laplacian(1.7), 5, 30, seed=6, width=16, value=3)
+
+
+def _signs() -> Quantizer:
+    return HashingQuantizer.draw(Angular(2), 5, 30, seed=7, width=16, bounds=(-3, 5), spread=False)
+
+
+def _hyperplanes() -> Quantizer:
+    return HashingQuantizer.draw(Exponential(8.0), 5, 20, seed=8, width=8, bounds=(-4, 4))
+
+
+def _min_hash() -> Quantizer:
+    return HashingQuantizer.draw(Jaccard(), 5, 40, seed=9, width=16)
+
+
 QUANTIZERS: dict[str, Callable[[], Quantizer]] = {
     "phase": _phase,
     "pair": _pair,
@@ -85,4 +106,9 @@ QUANTIZERS: dict[str, Callable[[], Quantizer]] = {
     "bernstein": _bernstein,
     "even-trig": _even_trig,
     "grid-records": _grid_records,
+    "p-stable": _p_stable,
+    "binning": _binning,
+    "signed-projections": _signs,
+    "hyperplanes": _hyperplanes,
+    "min-hash": _min_hash,
 }

@@ -105,6 +105,5 @@ def shifted_pair(low: int, high: int, log_ratio: Callable[[Values], Floats], tai
     values = np.arange(low + 1, high + 1)
     losses = log_ratio(values)
     law = law_from_ratios(losses)
-    # Only the value `low` of N and the value high + 1 of N + 1 have no partner in the interval.
-    lost = tail + float(law[0]) + float(law[-1])
-    return Pair(law[:0:-1], law[-2::-1], losses[::-1], lost)
+    # The value `low` of N and the value high + 1 of N + 1 have no partner in the interval.
+    return Pair(law[:0:-1], law[-2::-1], losses[::-1], tail, float(law[0]), float(law[-1]))

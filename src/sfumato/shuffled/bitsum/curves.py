@@ -44,12 +44,16 @@ class Pair:
     lost : float
         Upper bound of what the curve may miss: the probability, under either law, of what is not among the atoms, and
         absolute errors of the probabilities.
+    only_first, only_second : float
+        Probabilities of atoms that the other law does not have; they are not among the arrays.
     """
 
     first: Floats
     second: Floats
     losses: Floats
     lost: float
+    only_first: float = 0.0
+    only_second: float = 0.0
 
     @property
     def deviation(self) -> float:
@@ -66,8 +70,8 @@ class Pair:
         """Return upper bounds of the curve at losses from 0 on, the larger of both orders."""
         after = np.searchsorted(self.losses, at, side="right")
         before = np.searchsorted(self.losses, -at, side="left")
-        forward = _excess(_tails(self.first)[after], _tails(self.second)[after], at)
-        backward = _excess(_heads(self.second)[before], _heads(self.first)[before], at)
+        forward = _excess(_tails(self.first)[after], _tails(self.second)[after], at) + self.only_first
+        backward = _excess(_heads(self.second)[before], _heads(self.first)[before], at) + self.only_second
         return np.maximum(forward, backward) + self.lost
 
 

@@ -127,7 +127,7 @@ class ThreeNegativeBinomials(ComposableBitSum):
         second = np.append(-math.expm1(-rate) * math.exp(-rate) * smeared[at - 1], equal)
         order = np.argsort(losses, kind="stable")
         empty = float(smeared[0]) if low == 0 else 0.0  # A = 0 with bit 0 has no partner
-        return Pair(first[order], second[order], losses[order], tail + empty)
+        return Pair(first[order], second[order], losses[order], tail, only_first=empty)
 
     def _flood_window(self, tail: float) -> tuple[int, int]:
         exponent = negative_binomial_exponent

@@ -1,0 +1,19 @@
+"""Calibrations of the tests are kept in a folder of their own, shared by the tests of a run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    before = os.environ.get("SFUMATO_CACHE")
+    os.environ["SFUMATO_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    yield
+    if before is None:
+        del os.environ["SFUMATO_CACHE"]
+    else:
+        os.environ["SFUMATO_CACHE"] = before
