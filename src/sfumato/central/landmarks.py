@@ -11,7 +11,9 @@ discrete Gaussian noise for the l2 sensitivity f s, calibrated as in `fourier_ga
 
 Error of one answer, G the mean of |g(y)|^2 and b the bias on held-out public points: MSE = 2 r G (f / (e_f n))^2 + b^2
 + (P sd(count) / n)^2 with Laplace noise, G (c f / n)^2 + b^2 + ... with Gaussian noise. Both G and b come from the
-public sample, so the prediction assumes that the records resemble it; the release itself shows whether they do.
+public sample, so the prediction assumes that the records resemble it; the release itself shows whether they do. Where
+it could not show it, because the noise is too large or the public points hardly resemble each other, b is the whole
+residual, as in the release's error bars.
 
 The rank r is chosen from n, epsilon and the public sample: the one of a short list with the least noise plus bias as
 if the public sample completed nothing, so that a release says what its records say wherever the budget allows, instead
@@ -26,6 +28,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from sfumato.central.fourier_gaussian import LARGEST_SIGMA, calibrate, gaussian_multiplier, lattice_distance
 from sfumato.central.limits import INTEGER_BYTES, header_size
 from sfumato.central.mechanism import Mechanism
@@ -38,6 +42,7 @@ from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from sfumato.quantizers import Box, LandmarkQuantizer
 from sfumato.quantizers.nystrom import Estimate, PublicSample, Spectrum, estimates
+from sfumato.quantizers.resemblance import can_be_shown
 from sfumato.quantizers.similarities import Similarities, similarities
 
 NAME = "landmarks"
@@ -118,7 +123,17 @@ def _estimate(request: Request) -> Estimate:
             f"{len(found.fitted.points)} landmarks take a file of {size} bytes and {work} multiplications for each "
             "record and query, which the budgets do not allow: pass fewer landmarks"
         )
-    return min(fitting, key=lambda each: _noise(request, each) + each.bias**2 + each.missed**2)
+    return min(fitting, key=lambda each: _noise(request, each) + _bias(request, found, each) ** 2 + each.missed**2)
+
+
+def _bias(request: Request, found: Fit, estimate: Estimate) -> float:
+    """Bias of records that resemble the landmarks, or all that is missed where a release could not show that they do."""
+    noise = _noise(request, estimate) / max(estimate.strength, 1e-300)
+    law, rank = request.count_law, min(estimate.rank, found.spectrum.rank)
+    strength = float(np.square(found.spectrum.reference(rank)).sum())
+    count_share = 0.0 if law is None else law.variance / request.n**2
+    shown = can_be_shown(found.spectrum.spread(rank), strength, rank, noise, count_share)
+    return estimate.bias if shown else estimate.residual
 
 
 def _landmarks(request: Request) -> int:
@@ -153,7 +168,7 @@ def predict(request: Request, density: float) -> Prediction:
     """Predict error and cost, for records that resemble the landmarks."""
     request.check_options(*OPTIONS)
     estimate = _estimate(request)
-    variance = _noise(request, estimate) + estimate.bias**2 + request.count_error(density)
+    variance = _noise(request, estimate) + _bias(request, _fit(request), estimate) ** 2 + request.count_error(density)
     work = float(_work(request, estimate.rank))
     return Prediction(
         rmse=math.sqrt(variance),

@@ -51,7 +51,7 @@ class SummedNoise:
 
     def sample(self, bits: SecureBits, count: int) -> Integers:
         """Return `count` independent samples."""
-        return np.sum([law.sample(bits, count) for law in self.parts], axis=0, dtype=np.int64)
+        return np.asarray(np.sum([law.sample(bits, count) for law in self.parts], axis=0, dtype=np.int64))
 
     @property
     def variance(self) -> float:

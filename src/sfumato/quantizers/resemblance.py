@@ -86,12 +86,32 @@ class Resemblance:
         inf
         """
         seen, strength = float(np.square(mean - reference).sum()), float(np.square(reference).sum())
-        # Laplace noise has a fourth moment of 6 squared variances; Gaussian noise has less.
-        slack = 2 * math.sqrt(5 * len(mean) * noise * noise + 4 * noise * seen)
-        spread = max(self.spread + count_share * strength, 1e-300)
+        slack, spread = _slack(len(mean), noise, seen), max(self.spread + count_share * strength, 1e-300)
         if AGREEMENT * spread + slack > POWER * strength:
             return math.inf
         if residual > self.residual + CONFIDENT * math.hypot(math.sqrt(noise), self.residual_error):
             return math.inf
         excess = (seen - len(mean) * noise) / spread
         return 1.0 if excess <= AGREEMENT + slack / spread else math.sqrt(excess)
+
+
+def can_be_shown(spread: float, strength: float, rank: int, noise: float, count_share: float) -> bool:
+    """Tell from public facts whether a release of records that resemble the landmarks would show it.
+
+    Parameters
+    ----------
+    spread, strength : float
+        E of the module's text, and the squared length of the reference.
+    rank, noise, count_share
+        As in `Resemblance.inflation`.
+    """
+    expected = spread + count_share * strength
+    return AGREEMENT * expected + _slack(rank, noise, expected + rank * noise) <= POWER * strength
+
+
+def _slack(rank: int, noise: float, seen: float) -> float:
+    """Two standard deviations of the noise's part in a squared difference.
+
+    Laplace noise has a fourth moment of 6 squared variances; Gaussian noise has less.
+    """
+    return 2 * math.sqrt(5 * rank * noise * noise + 4 * noise * seen)

@@ -221,6 +221,7 @@ LIBRARY = (
     "sfumato.central.audits",
     "sfumato.central.audits.published",
     "sfumato.central.audits.similarities",
+    "sfumato.central.audits.sketches",
     "sfumato.central.audits.users",
     "sfumato.bandwidth.audits",
     "sfumato.distances.audits",

@@ -46,10 +46,12 @@ def composed_delta(curve: Curve, instances: int, epsilon: float) -> float:
     --------
     >>> from sfumato.shuffled.bitsum.curves import Pair, curve_of
     >>> keep = np.array([0.25, 0.75])
-    >>> response = curve_of([Pair(keep, keep[::-1], np.log(keep / keep[::-1]), 0.0)], 1.0, math.log(3))
+    >>> response = curve_of([Pair(keep, keep[::-1], np.log(keep / keep[::-1]), 0.0)], 0.02, math.log(3))
     >>> round(composed_delta(response, 2, 1.2), 4)  # 9/16 - e^1.2 / 16
     0.355
     """
+    if instances == 1:
+        return min(1.0, curve.at(epsilon) * (1 + RELATIVE_MARGIN))
     losses, masses, infinite = _dominating_losses(curve)
     if infinite >= 1.0:
         return 1.0

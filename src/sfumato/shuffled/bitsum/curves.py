@@ -20,14 +20,30 @@ Floats = NDArray[np.float64]
 
 RELATIVE_MARGIN = 1e-9  # of every height; sums of some thousand positive floats err by less than 1e-12
 LOSS_ERROR = 1e-11  # by which a loss may be off, as laws are computed here
-STEPS_PER_DEVIATION = 50  # a step of s standard deviations of the loss costs about s^2 / 12 of the error
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How closely a curve follows the laws; it lies above them in any case.
+
+    Parameters
+    ----------
+    tail : float
+        Probability that may be left out of the laws; it is added to the curve.
+    steps : int
+        Steps per standard deviation of the loss. A step of s deviations costs about s^2 / 12 of the error if there are
+        many instances, and more if there are few.
+    """
+
+    tail: float
+    steps: int
 
 
 class View(Protocol):
     """What an analyzer sees, under either bit of one user."""
 
-    def heights(self, at: Floats) -> Floats:
-        """Return upper bounds of the curve at losses from 0 on, the larger of both orders."""
+    def orders(self, at: Floats) -> Floats:
+        """Return upper bounds of the curve at losses from 0 on: a row for either order of the bits."""
         ...
 
 
@@ -66,13 +82,13 @@ class Pair:
         """Largest absolute loss among the atoms."""
         return float(max(-self.losses[0], self.losses[-1]))
 
-    def heights(self, at: Floats) -> Floats:
-        """Return upper bounds of the curve at losses from 0 on, the larger of both orders."""
+    def orders(self, at: Floats) -> Floats:
+        """Return upper bounds of the curve at losses from 0 on: a row for either order of the bits."""
         after = np.searchsorted(self.losses, at, side="right")
         before = np.searchsorted(self.losses, -at, side="left")
         forward = _excess(_tails(self.first)[after], _tails(self.second)[after], at) + self.only_first
         backward = _excess(_heads(self.second)[before], _heads(self.first)[before], at) + self.only_second
-        return np.maximum(forward, backward) + self.lost
+        return np.stack([forward, backward]) + self.lost
 
 
 def _heads(masses: Floats) -> Floats:
@@ -117,9 +133,10 @@ class Mixture:
         """Largest absolute loss among the pairs."""
         return max(pair.largest_loss for pair in self.pairs)
 
-    def heights(self, at: Floats) -> Floats:
-        """Return the mean of the pairs' bounds."""
-        return np.asarray(self.weights @ np.array([pair.heights(at) for pair in self.pairs]) + self.lost)
+    def orders(self, at: Floats) -> Floats:
+        """Return the mean of the pairs' bounds, a row for either order of the bits."""
+        parts = (weight * pair.orders(at) for weight, pair in zip(self.weights, self.pairs, strict=True))
+        return sum(parts, np.full((2, at.size), self.lost))
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,16 +159,20 @@ class Curve:
         """The losses at which the curve is known."""
         return self.step * np.arange(self.heights.size, dtype=np.float64)
 
+    def at(self, loss: float) -> float:
+        """Return the curve between the losses at which it is known: a straight line in e^loss."""
+        return float(np.interp(math.exp(loss), np.exp(self.losses), self.heights))
 
-def curve_of(views: Iterable[View], deviation: float, largest_loss: float) -> Curve:
+
+def curve_of(views: Iterable[View], step: float, largest_loss: float) -> Curve:
     """Return a curve above all views in both orders.
 
     Parameters
     ----------
     views : iterable of View
         Every case that may occur.
-    deviation : float
-        Standard deviation of the loss in a typical case; it sets the step.
+    step : float
+        Distance between the losses at which the curve is evaluated.
     largest_loss : float
         Where the curve may end.
 
@@ -159,12 +180,11 @@ def curve_of(views: Iterable[View], deviation: float, largest_loss: float) -> Cu
     --------
     >>> keep = np.array([0.25, 0.75])
     >>> response = Pair(keep, keep[::-1], np.log(keep / keep[::-1]), 0.0)
-    >>> round(float(curve_of([response], 1.0, math.log(3)).heights[0]), 6)
+    >>> round(float(curve_of([response], 0.02, math.log(3)).heights[0]), 6)
     0.5
     """
-    step = deviation / STEPS_PER_DEVIATION
     at = step * np.arange(math.ceil(largest_loss / step) + 2, dtype=np.float64)
     heights = np.zeros(at.size)
     for view in views:
-        np.maximum(heights, view.heights(at), out=heights)
+        np.maximum(heights, view.orders(at).max(axis=0), out=heights)
     return Curve(step, heights)

@@ -19,7 +19,7 @@ import numpy as np
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.shuffled.bitsum.added_noise import chernoff_window, negative_binomial_exponent, shifted_pair
-from sfumato.shuffled.bitsum.curves import Curve, curve_of
+from sfumato.shuffled.bitsum.curves import Accuracy, Curve, curve_of
 from sfumato.shuffled.bitsum.protocol import ComposableBitSum, Counts, Floats, checked_participants
 from sfumato.shuffled.bitsum.shares import negative_binomial
 
@@ -91,11 +91,12 @@ class NegativeBinomialNoise(ComposableBitSum):
         """Shape and rate of the noise."""
         return {"shape": self.shape, "rate": self.rate}
 
-    def curve(self, tail: float) -> Curve:
+    def curve(self, accuracy: Accuracy) -> Curve:
         """Return the curve of N against N + 1."""
-        low, high = chernoff_window(self.mean, lambda x: negative_binomial_exponent(x, self.shape, self.mean), tail)
+        exponent, tail = negative_binomial_exponent, accuracy.tail
+        low, high = chernoff_window(self.mean, lambda x: exponent(x, self.shape, self.mean), tail)
         pair = shifted_pair(low, high, self._log_ratio, tail)
-        return curve_of([pair], pair.deviation, pair.largest_loss)
+        return curve_of([pair], pair.deviation / accuracy.steps, pair.largest_loss)
 
     def _log_ratio(self, values: Integers) -> Floats:
         return np.log((values + (self.shape - 1.0)) / values) - float(self.rate)

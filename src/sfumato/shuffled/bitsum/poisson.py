@@ -16,7 +16,7 @@ import numpy as np
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.shuffled.bitsum.added_noise import chernoff_window, poisson_exponent, shifted_pair
-from sfumato.shuffled.bitsum.curves import Curve, curve_of
+from sfumato.shuffled.bitsum.curves import Accuracy, Curve, curve_of
 from sfumato.shuffled.bitsum.protocol import ComposableBitSum, Counts, Floats, checked_participants
 from sfumato.shuffled.bitsum.shares import poisson
 
@@ -80,9 +80,9 @@ class PoissonNoise(ComposableBitSum):
         """The mean of the noise."""
         return {"mean": self.mean}
 
-    def curve(self, tail: float) -> Curve:
+    def curve(self, accuracy: Accuracy) -> Curve:
         """Return the curve of N against N + 1."""
         mean = float(self.mean)
-        low, high = chernoff_window(mean, lambda x: poisson_exponent(x, mean), tail)
-        pair = shifted_pair(low, high, lambda values: np.log(mean / values), tail)
-        return curve_of([pair], pair.deviation, pair.largest_loss)
+        low, high = chernoff_window(mean, lambda x: poisson_exponent(x, mean), accuracy.tail)
+        pair = shifted_pair(low, high, lambda values: np.log(mean / values), accuracy.tail)
+        return curve_of([pair], pair.deviation / accuracy.steps, pair.largest_loss)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits
-from sfumato.shuffled.bitsum.curves import Curve
+from sfumato.shuffled.bitsum.curves import Accuracy, Curve
 
 Floats = NDArray[np.float64]
 
@@ -88,15 +88,12 @@ class ComposableBitSum(BitSum):
     """A protocol whose view has a privacy curve that is composed numerically."""
 
     @abstractmethod
-    def curve(self, tail: float) -> Curve:
-        """Return a curve above every pair of neighbouring inputs, whatever the bits of the others.
+    def curve(self, accuracy: Accuracy) -> Curve:
+        """Return a curve above every pair of neighbouring inputs, whatever the bits of the others."""
 
-        `tail` bounds the probability that may be left out of the laws; it is added to the curve.
-        """
-
-    def typical_curve(self, tail: float) -> Curve:
+    def typical_curve(self, accuracy: Accuracy) -> Curve:
         """Return the curve of a case that is close to the worst, where that is much quicker."""
-        return self.curve(tail)
+        return self.curve(accuracy)
 
 
 def checked_participants(n: int) -> int:

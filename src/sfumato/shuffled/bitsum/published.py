@@ -78,7 +78,7 @@ def published_three_nb(n: int, instances: int, epsilon: float, delta: float) -> 
     flood_rate = epsilon0 / (epsilon0 + math.log(1 / delta0))
     while True:
         protocol = ThreeNegativeBinomials(n, rate_below(rate), shape, rate_below(flood_rate))
-        if protocol.pair(1e-6 * delta0).heights(np.array([epsilon0]))[0] <= delta0:
+        if protocol.pair(1e-6 * delta0).orders(np.array([epsilon0])).max() <= delta0:
             return protocol
         flood_rate /= 2
 

@@ -21,7 +21,7 @@ from numba import njit
 
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits
-from sfumato.shuffled.bitsum.curves import Curve, Pair, curve_of
+from sfumato.shuffled.bitsum.curves import Accuracy, Curve, Pair, curve_of
 from sfumato.shuffled.bitsum.protocol import ComposableBitSum, Counts, Floats, checked_participants
 from sfumato.shuffled.bitsum.shares import binomial, coins
 
@@ -92,19 +92,20 @@ class RandomisedResponse(ComposableBitSum):
         """The flip probability."""
         return {"flip": self.flip}
 
-    def typical_curve(self, tail: float) -> Curve:
+    def typical_curve(self, accuracy: Accuracy) -> Curve:
         """Return the curve if the others hold no ones, which is close to the worst case."""
-        return self._curve_for(range(1), tail)
+        return self._curve_for(range(1), accuracy)
 
-    def curve(self, tail: float) -> Curve:
+    def curve(self, accuracy: Accuracy) -> Curve:
         """Return a curve above all numbers of ones among the others, by blocks of numbers."""
-        return self._curve_for(range(0, (self.n - 1) // 2 + 1, self.n // BLOCKS + 1), tail)
+        return self._curve_for(range(0, (self.n - 1) // 2 + 1, self.n // BLOCKS + 1), accuracy)
 
-    def _curve_for(self, numbers: Iterable[int], tail: float) -> Curve:
+    def _curve_for(self, numbers: Iterable[int], accuracy: Accuracy) -> Curve:
         participants, flip = self.n - self.n // BLOCKS, float(self.flip)
-        first = response_pair(participants, 0, flip, tail)
+        first = response_pair(participants, 0, flip, accuracy.tail)
         largest = min(1.5 * first.largest_loss, math.log((1 - flip) / flip))
-        return curve_of((response_pair(participants, ones, flip, tail) for ones in numbers), first.deviation, largest)
+        pairs = (response_pair(participants, ones, flip, accuracy.tail) for ones in numbers)
+        return curve_of(pairs, first.deviation / accuracy.steps, largest)
 
 
 def response_pair(n: int, ones: int, flip: float, tail: float) -> Pair:

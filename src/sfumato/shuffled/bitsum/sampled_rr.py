@@ -25,7 +25,7 @@ from scipy.stats import binom
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.shuffled.bitsum.added_noise import law_from_ratios
-from sfumato.shuffled.bitsum.curves import Curve, Mixture, Pair, curve_of
+from sfumato.shuffled.bitsum.curves import Accuracy, Curve, Mixture, Pair, curve_of
 from sfumato.shuffled.bitsum.protocol import ComposableBitSum, Counts, Floats, checked_participants
 from sfumato.shuffled.bitsum.shares import binomial, coins
 
@@ -104,23 +104,24 @@ class SampledResponse(ComposableBitSum):
         """Probabilities of a flip and of sending."""
         return {"flip": self.flip, "send": self.send}
 
-    def typical_curve(self, tail: float) -> Curve:
+    def typical_curve(self, accuracy: Accuracy) -> Curve:
         """Return the curve if the others hold almost no ones, which is close to the worst case."""
-        view, flip = self._view(self.n - self.n // BLOCKS, 0, tail), float(self.flip)
-        return curve_of([view], view.deviation, min(1.5 * view.largest_loss, math.log((1 - flip) / flip)))
+        view, flip = self._view(self.n - self.n // BLOCKS, 0, accuracy.tail), float(self.flip)
+        largest = min(1.5 * view.largest_loss, math.log((1 - flip) / flip))
+        return curve_of([view], view.deviation / accuracy.steps, largest)
 
-    def curve(self, tail: float) -> Curve:
+    def curve(self, accuracy: Accuracy) -> Curve:
         """Return a curve above all numbers of ones among the others, by blocks as large as the curve so far allows."""
         smallest, last = self.n // BLOCKS, (self.n - 1) // 2
-        curve = self.typical_curve(tail)
+        curve = self.typical_curve(accuracy)
         heights, at = curve.heights, curve.losses
         ones, width = smallest + 1, smallest
         while ones <= last:
             width = min(2 * width + 1, last - ones)
-            block = self._view(self.n - width, ones, tail).heights(at)
+            block = self._view(self.n - width, ones, accuracy.tail).orders(at).max(axis=0)
             while width > smallest and np.any(block > (1 + LIFT) * heights + FOURIER_ERROR):
                 width = max(width // 2, smallest)
-                block = self._view(self.n - width, ones, tail).heights(at)
+                block = self._view(self.n - width, ones, accuracy.tail).orders(at).max(axis=0)
             heights = np.maximum(heights, block)
             ones += width + 1
         return Curve(curve.step, heights)
@@ -130,7 +131,7 @@ class SampledResponse(ComposableBitSum):
         send, flip = float(self.send), float(self.flip)
         mean = participants * send
         low, high = _window(mean, mean * (1 - send), tail / 2, 0, participants)
-        tops = np.unique(np.linspace(low, high, GROUPS + 1).astype(np.int64)[1:])
+        tops = np.unique(np.linspace(low, high, GROUPS + 1).astype(np.int64))
         weights = np.diff(binom.cdf(tops, participants, send), prepend=0.0)
         pairs = [_pair_given(int(top), participants, ones, flip, tail / 2) for top in tops]
         return Mixture(weights, pairs, tail / 2)

@@ -20,7 +20,7 @@ from scipy.optimize import brentq
 from sfumato.errors import InputError
 from sfumato.privacy.loss import gaussian_delta
 from sfumato.shuffled.bitsum.composition import composed_delta
-from sfumato.shuffled.bitsum.curves import Curve
+from sfumato.shuffled.bitsum.curves import Accuracy, Curve
 from sfumato.shuffled.bitsum.negative_binomial import NegativeBinomialNoise, rate_for_variance
 from sfumato.shuffled.bitsum.poisson import PoissonNoise
 from sfumato.shuffled.bitsum.protocol import ComposableBitSum, chance_above, rate_below
@@ -29,6 +29,7 @@ from sfumato.shuffled.bitsum.sampled_rr import FOURIER_ERROR, SampledResponse
 from sfumato.shuffled.bitsum.three_nb import ThreeNegativeBinomials, rate_for_difference
 
 TAIL_SHARE = 1e-6  # of delta that may be left out of the laws, all instances together
+FEWEST_STEPS, MOST_STEPS = 50, 1000  # per standard deviation of the loss: for many instances, and for one
 WORTH = 0.01  # shapes and floods are doubled, at the cost of messages, while that lowers the error by more than this
 _FIRST_SHAPE = 64
 _FLOOD_SHAPE = 32
@@ -77,7 +78,7 @@ class Search:
 
     def certify(self, protocol: ComposableBitSum) -> float:
         """Return an upper bound of delta at epsilon for all instances of a protocol."""
-        return self._delta(protocol.curve(self._tail))
+        return self._delta(protocol.curve(self._accuracy))
 
     def response(self) -> RandomisedResponse:
         """Find the flips of randomised response."""
@@ -128,8 +129,9 @@ class Search:
         return self._doubled(make, 2.0)
 
     @property
-    def _tail(self) -> float:
-        return TAIL_SHARE * self.delta / self.instances
+    def _accuracy(self) -> Accuracy:
+        steps = max(FEWEST_STEPS, math.ceil(MOST_STEPS / math.sqrt(self.instances)))
+        return Accuracy(TAIL_SHARE * self.delta / self.instances, steps)
 
     @property
     def _gaussian(self) -> float:
@@ -170,7 +172,7 @@ class Search:
         """Variance at which the delta of a typical case is about `aim`."""
 
         def excess(log_variance: float) -> float:
-            curve = make(math.exp(log_variance)).typical_curve(self._tail)
+            curve = make(math.exp(log_variance)).typical_curve(self._accuracy)
             return math.log(max(self._delta(curve), 1e-320) / aim)
 
         low = high = math.log(guess)

@@ -23,7 +23,7 @@ from scipy.signal import lfilter
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.shuffled.bitsum.added_noise import chernoff_window, law_from_ratios, negative_binomial_exponent
-from sfumato.shuffled.bitsum.curves import Curve, Pair, curve_of
+from sfumato.shuffled.bitsum.curves import Accuracy, Curve, Pair, curve_of
 from sfumato.shuffled.bitsum.protocol import ComposableBitSum, Counts, Floats, checked_participants
 from sfumato.shuffled.bitsum.shares import negative_binomial
 
@@ -105,10 +105,10 @@ class ThreeNegativeBinomials(ComposableBitSum):
         """Rate of the noise, shape and rate of the flood."""
         return {"rate": self.rate, "flood_shape": self.flood_shape, "flood_rate": self.flood_rate}
 
-    def curve(self, tail: float) -> Curve:
+    def curve(self, accuracy: Accuracy) -> Curve:
         """Return the curve of the view with bit 0 against the view with bit 1."""
-        pair = self.pair(tail)
-        return curve_of([pair], float(self.rate), pair.largest_loss)
+        pair = self.pair(accuracy.tail)
+        return curve_of([pair], float(self.rate) / accuracy.steps, pair.largest_loss)
 
     def pair(self, tail: float) -> Pair:
         """Return the laws of the loss for the bits 0 and 1."""
@@ -126,7 +126,7 @@ class ThreeNegativeBinomials(ComposableBitSum):
         first = np.append(-math.expm1(-rate) * smeared[at], equal * math.exp(-rate))
         second = np.append(-math.expm1(-rate) * math.exp(-rate) * smeared[at - 1], equal)
         order = np.argsort(losses, kind="stable")
-        empty = float(smeared[0]) if low == 0 else 0.0  # A = 0 with bit 0 has no partner
+        empty = -math.expm1(-rate) * float(smeared[0]) if start == 0 else 0.0  # A = 0 with bit 0 has no partner
         return Pair(first[order], second[order], losses[order], tail, only_first=empty)
 
     def _flood_window(self, tail: float) -> tuple[int, int]:
