@@ -13,7 +13,9 @@ EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if EXAMPLE.search(page.read_text())], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if EXAMPLE.search(page.read_text())], ids=lambda page: page.name
+)
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SFUMATO_LEDGER", str(tmp_path / "ledger.jsonl"))

@@ -66,7 +66,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             count = curator.buy_count(request, self._mechanism(request))
             request = replace(request, n=count.value)
         release = curator.run(self._mechanism(request), count)
-        self.release_ = replace(release, columns=source.column_names)
+        self.release_ = replace(release, columns=source.column_names, sampled=source.weighted or source.keyed)
         self.n_features_in_ = source.dimension
         if source.column_names is not None:
             self.feature_names_in_ = np.array(source.column_names, dtype=object)

@@ -205,9 +205,7 @@ class PrivateKDE(DensityMixin, BaseEstimator):  # type: ignore[misc]
             source = thinned(source, bits)
         return bounded(source, request.records_per_user, bits) if source.keyed else source
 
-    def request(
-        self, dimension: int, weighted: bool = False, column_names: tuple[str, ...] | None = None
-    ) -> Request:
+    def request(self, dimension: int, weighted: bool = False, column_names: tuple[str, ...] | None = None) -> Request:
         """Check the parameters and gather the public facts of the release to be.
 
         While the count is still to be bought, n stands at more rows than anyone has: sizes are at their largest.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -141,7 +141,7 @@ class Release:
         -------
         answers, or (answers, standard errors)
         """
-        answers, errors = self._answers(Y, self._mean)
+        answers, errors = self._answers(Y, mean=True)
         return (answers, errors) if return_std else answers
 
     @overload
@@ -153,31 +153,38 @@ class Release:
 
         It does not depend on the published count. Parameters and results are those of `query`.
         """
-        answers, errors = self._answers(Y, self._sum)
+        answers, errors = self._answers(Y, mean=False)
         return (answers, errors) if return_std else answers
 
-    def _mean(self, answer: Answer) -> tuple[Floats, Floats]:
+    def _mean(self, answer: Answer, largest: Floats | float) -> tuple[Floats, Floats]:
         """Divide by the count, whose error may go together with the answer's."""
         scale = self.count.value
         mean = answer.total / scale
         noise = answer.standard_error**2 + mean * (self.count.variance * mean - 2 * answer.count_covariance)
-        error = np.sqrt(np.maximum(noise, 0.0) / scale**2 + answer.bias**2 + self._coins(mean) / scale)
+        share = np.clip(mean / largest, 0.0, 1.0)
+        coins = largest**2 * share * (1 - share) / scale if self.sampled else 0.0
+        error = np.sqrt(np.maximum(noise, 0.0) / scale**2 + answer.bias**2 + coins)
         if scale < CLEAR_COUNT * math.sqrt(self.count.variance):
             error = np.full_like(error, np.inf)  # a mean over nobody knows how many; `total` needs no count
         return mean, error
 
-    def _sum(self, answer: Answer) -> tuple[Floats, Floats]:
-        count = self.count.value
-        variance = answer.standard_error**2 + (answer.bias * count) ** 2 + self._coins(answer.total / count) * count
-        return answer.total, np.sqrt(variance)
+    def _sum(self, answer: Answer, largest: Floats | float) -> tuple[Floats, Floats]:
+        coins = largest * np.maximum(answer.total, 0.0) if self.sampled else 0.0
+        return answer.total, np.sqrt(answer.standard_error**2 + (answer.bias * self.count.value) ** 2 + coins)
 
-    def _coins(self, mean: Floats) -> Floats:
-        """Variance per record, at most, of choosing records by coins (weights, limits per user): A (1 - A)."""
-        share = np.clip(mean, 0.0, 1.0) if self.sampled else np.zeros_like(mean)
-        return share * (1 - share)
+    def _largest(self, points: Floats) -> Floats | float:
+        """Return what one record can add to an answer at most, on which the variance of coins depends.
 
-    def _answers(self, Y: ArrayLike, finish: Callable[[Answer], tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
-        points = self._points(Y)
+        Coins that choose records (weights, limits per user) add to a sum at most the largest value times the sum, and
+        to a mean A of values up to 1 at most A (1 - A) / n.
+        """
+        if not isinstance(self.kernel, Distance):
+            return 1.0
+        box = self.quantizer.box
+        return self.kernel.farthest(points, np.array(box.lower), np.array(box.upper))
+
+    def _answers(self, Y: ArrayLike, mean: bool) -> tuple[Floats, Floats]:
+        points, finish = self._points(Y), self._mean if mean else self._sum
         answers, errors = np.empty(len(points)), np.empty(len(points))
         block = max(1, QUERY_BLOCK_TERMS // max(self.quantizer.terms, 1024))
         sums = self.values.astype(np.float64)
@@ -193,7 +200,7 @@ class Release:
                 count=self.count.value,
                 count_variance=self.count.variance,
             )
-            answers[part], errors[part] = finish(result)
+            answers[part], errors[part] = finish(result, self._largest(points[part]))
 
         starts = range(0, len(points), block)
         if len(starts) <= 1:

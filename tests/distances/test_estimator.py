@@ -192,11 +192,18 @@ class TestRecords:
         with pytest.raises(InputError, match="pass users="):
             model.fit(POINTS)
 
-    def test_weights_are_probabilities(self) -> None:
-        model = PrivateDistance(**{**SEEDED, "epsilon": 100})
-        sums = model.fit(POINTS, sample_weight=np.full(800, 0.5)).query([[0.5, 0.5]])
-        exact = float(Distance("l1").exact_density(POINTS, [[0.5, 0.5]])[0]) * 800
-        assert sums[0] == pytest.approx(exact / 2, rel=0.25)
+    def test_weights_are_probabilities_and_their_coins_are_in_the_bars(self) -> None:
+        query = [[0.5, 0.5]]
+        exact = float(Distance("l1").exact_density(POINTS, query)[0]) * 800 / 2
+        errors, bars = [], []
+        for seed in range(60):
+            model = PrivateDistance(**{**SEEDED, "epsilon": 100, "random_state": seed})
+            answer, bar = model.fit(POINTS, sample_weight=np.full(800, 0.5)).query(query, return_std=True)
+            errors.append(answer[0] - exact)
+            bars.append(bar[0])
+        measured = np.sqrt(np.mean(np.square(errors)))
+        assert abs(np.mean(errors)) < 5.5 * measured / np.sqrt(60)
+        assert 0.8 * measured < np.mean(bars) < 3 * measured
 
     def test_frames_give_names_and_clones_share_accounts(self) -> None:
         account = Ledger().account("people")

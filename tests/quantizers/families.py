@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
-from sfumato.kernels import L1LSH, Angular, Cauchy, Exponential, Gaussian, Jaccard, Laplacian
+from sfumato.kernels import L1LSH, Angular, Cauchy, Exponential, Gaussian, InnerProduct, Jaccard, Kernel, Laplacian
 from sfumato.quantizers import (
     BernsteinQuantizer,
     Box,
@@ -15,11 +16,17 @@ from sfumato.quantizers import (
     GridRecords,
     HashingQuantizer,
     HermiteQuantizer,
+    InnerProductQuantizer,
+    InnerProductSigns,
+    LandmarkQuantizer,
     Quantizer,
     ShardedFourier,
     TrigonometricQuantizer,
 )
+from sfumato.quantizers.ball import Ball
+from sfumato.quantizers.nystrom import estimates
 from sfumato.quantizers.phases import Phases
+from sfumato.quantizers.similarities import similarities
 
 
 class AssignedCoins:
@@ -95,6 +102,15 @@ def _min_hash() -> Quantizer:
     return HashingQuantizer.draw(Jaccard(), 5, 40, seed=9, width=16)
 
 
+def _landmarks(kernel: Kernel, rank: int) -> Quantizer:
+    fitted = similarities(kernel, np.random.default_rng(3).normal(size=(40, 5)))
+    return LandmarkQuantizer.fit(fitted, estimates(fitted, [rank])[0], scale=2**15)
+
+
+def _ball() -> Ball:
+    return Ball.around(InnerProduct(2.0), 5, 2**15)
+
+
 QUANTIZERS: dict[str, Callable[[], Quantizer]] = {
     "phase": _phase,
     "pair": _pair,
@@ -111,4 +127,10 @@ QUANTIZERS: dict[str, Callable[[], Quantizer]] = {
     "signed-projections": _signs,
     "hyperplanes": _hyperplanes,
     "min-hash": _min_hash,
+    "landmarks": partial(_landmarks, Gaussian(np.diag([2.0, 3.0, 1.5, 2.0, 4.0]) + 0.2), 12),
+    "landmarks-portable": partial(_landmarks, Laplacian(4.0), 3),
+    "landmarks-row-by-row": partial(_landmarks, Angular(), 8),
+    "inner-product": lambda: InnerProductQuantizer(_ball(), clip=None),
+    "inner-product-rotated": lambda: InnerProductQuantizer(_ball(), clip=1.5, seed=4),
+    "inner-product-signs": lambda: InnerProductSigns(_ball(), draws=30, seed=4),
 }

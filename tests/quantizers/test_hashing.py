@@ -178,6 +178,29 @@ class TestRehash:
             counts = np.bincount(pair[0] * buckets + pair[1], minlength=buckets**2)
             assert stats.chisquare(counts).pvalue > 1e-7
 
+    @pytest.mark.parametrize(
+        "triple",
+        [
+            ((0,), (1,), (2,)),
+            ((-1,), (0,), (1,)),
+            ((7,), (7 + 2**10,), (7 - 2**10,)),
+            ((0,), (2**19,), (2**20 - 1,)),
+            ((0, 0), (1, 0), (0, 1)),
+            ((3, 4, 5), (3, 4, 6), (2, 4, 5)),
+        ],
+    )
+    def test_three_are_independent(self, triple: tuple[tuple[int, ...], ...]) -> None:
+        """A linear hash fails this: it sends z + 1 and z - 1 to the counter of z together."""
+        rows = 64_000
+        rehash = Rehash.draw(PublicStream(9, f"triple {triple}"), rows, len(triple[0]), 4)
+        cells = np.broadcast_to(np.array(triple)[:, None, :], (3, rows, len(triple[0]))).copy()
+        counts = np.bincount(np.array([16, 4, 1]) @ rehash(cells).astype(np.int64), minlength=64)
+        assert stats.chisquare(counts).pvalue > 1e-7
+        cells[:] = np.array([10, 11, 9])[:, None, None]
+        linear = Rehash(np.where(np.arange(2 * len(triple[0]) + 1) % 2, np.uint64(0), rehash.keys), 4)
+        counts = np.bincount(np.array([16, 4, 1]) @ linear(cells).astype(np.int64), minlength=64)
+        assert stats.chisquare(counts).pvalue < 1e-7
+
     @pytest.mark.parametrize("buckets", [2, 64, 2**20])
     def test_powers_of_two_collide_in_exactly_one_of_them(self, buckets: int) -> None:
         assert Rehash.draw(PublicStream(1, "x"), 1, 1, buckets).collision * buckets == 1

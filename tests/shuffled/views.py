@@ -1,7 +1,7 @@
 """What an analyzer sees, enumerated from what every user does: the oracle for all curves.
 
-Laws are arrays indexed by (ones, zeros), cut at `size`: counts only add up, so that the entries kept are exact, and what
-is cut off makes an enumerated delta smaller, never larger.
+Laws are arrays indexed by (ones, zeros), cut at `size`: counts only add up, so that the entries kept are exact, and
+what is cut off makes an enumerated delta smaller, never larger.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ def _estimate(request: Request) -> Estimate:
 
 
 def _bias(request: Request, found: Fit, estimate: Estimate) -> float:
-    """Bias of records that resemble the landmarks, or all that is missed where a release could not show that they do."""
+    """Bias of records that resemble the landmarks, or all that is missed where a release could not show it."""
     noise = _noise(request, estimate) / max(estimate.strength, 1e-300)
     law, rank = request.count_law, min(estimate.rank, found.spectrum.rank)
     strength = float(np.square(found.spectrum.reference(rank)).sum())

@@ -22,7 +22,8 @@ bought adds (P sd(count) / n)^2. Pure: the best R is (e n / f) sqrt(V / (2 c)), 
 with delta the noise does not depend on R.
 
 V is A + B / (W - 1), which depends on the data. On eighteen pairs of data set and kernel A was between 0.02 and 4 P^2,
-most often near P^2 / 4; predictions take that, and B = P - P^2 - A, its largest value.
+most often near P^2 / 4 for functions that are spread evenly and near P^2 / 2 for independent ones; predictions take
+that, and B = P - P^2 - A.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ OPTIONS = (*SIZE_OPTIONS, "own_count")
 TYPICAL_DENSITY = 0.1
 WIDTHS = tuple(2**power for power in range(1, 9))
 MOST_ROWS, FEWEST_GAUSSIAN_ROWS = 4096, 256
-MOST_WORK = 2**24  # multiplications for one record
+MOST_WORK = 2**18  # multiplications for one record
 GAUSSIAN_STEP = 2**10
 
 
@@ -73,11 +74,14 @@ class Terms:
         Whether buckets share counters.
     own_count : bool
         Whether the count comes from the sketch.
+    spread : bool
+        Whether the hash functions are spread evenly.
     """
 
     request: Request
     rehashed: bool
     own_count: bool
+    spread: bool = True
 
     @property
     def epsilon(self) -> Fraction:
@@ -91,7 +95,7 @@ class Terms:
 
     def hash_variance(self, density: float, width: int) -> float:
         """Typical V, see the module's text."""
-        bucket = density**2 / 4
+        bucket = density**2 / (4 if self.spread else 2)
         others = max(density - density**2 - bucket, 0.0)
         return bucket + (others / (width - 1) if self.rehashed else 0.0)
 
@@ -163,7 +167,9 @@ def _most_rows(request: Request, family: type[HashFamily], width: int) -> int:
     return int(max(0.0, min(room, limits.work_per_query / work, limits.work_per_record / work, MOST_TERMS)))
 
 
-def sizes_of(request: Request, own_count: bool, predictor: Predictor, widths: Sequence[int] = WIDTHS) -> Sizes:
+def sizes_of(
+    request: Request, own_count: bool, spread: bool, predictor: Predictor, widths: Sequence[int] = WIDTHS
+) -> Sizes:
     """Read the sizes from the options, or take those of least predicted error."""
     family = family_for(request.kernel)
     assert family is not None
@@ -174,7 +180,9 @@ def sizes_of(request: Request, own_count: bool, predictor: Predictor, widths: Se
         widths = (buckets,)
     if min(widths) < 2:
         raise InputError("option width must be 2 or more: one counter a row tells nothing")
-    terms = Terms(request, buckets is None or buckets > max(widths), own_count)
+    groups = request.positive_option("groups", 1)
+    # A median of means needs independent functions.
+    terms = Terms(request, buckets is None or buckets > max(widths), own_count, spread and groups == 1)
     density = request.density if "density" in request.options else TYPICAL_DENSITY
     swiftest = max(1, int(MOST_WORK / family.work(request.kernel, request.dimension, request.bounds)))
 
@@ -184,7 +192,6 @@ def sizes_of(request: Request, own_count: bool, predictor: Predictor, widths: Se
 
     fitting = [width for width in widths if _most_rows(request, family, width) >= 1] or [min(widths)]
     width = min(fitting, key=lambda width: predictor(terms, density, rows_of(width), width))
-    groups = request.positive_option("groups", 1)
     if groups > rows_of(width):
         raise InputError(f"groups ({groups}) must not exceed rows ({rows_of(width)})")
     return Sizes(rows_of(width), width, groups, terms)
@@ -200,7 +207,8 @@ def choose_sizes(request: Request) -> Sizes:
         raise InputError("own_count=True reads a private count off the counters: leave count_share and 'replace' out")
     if request.neighbours == "replace" or "count_share" in request.options:
         own = False
-    both = [sizes_of(request, count, Terms.mean_square_error) for count in ((False, True) if own is None else (own,))]
+    sources = (False, True) if own is None else (own,)
+    both = [sizes_of(request, count, spread=True, predictor=Terms.mean_square_error) for count in sources]
     density = request.density if "density" in request.options else TYPICAL_DENSITY
     return min(both, key=lambda sizes: sizes.terms.mean_square_error(density, sizes.rows, sizes.width))
 
@@ -228,8 +236,8 @@ def prediction(request: Request, sizes: Sizes, mean_square_error: float) -> Pred
     )
 
 
-def draw(request: Request, sizes: Sizes, debias: bool = True, spread: bool = True) -> HashingQuantizer:
-    """Draw the hash functions of a request; a median of means needs independent ones."""
+def draw(request: Request, sizes: Sizes, debias: bool = True) -> HashingQuantizer:
+    """Draw the hash functions of a request."""
     return HashingQuantizer.draw(
         request.kernel,
         request.dimension,
@@ -239,7 +247,7 @@ def draw(request: Request, sizes: Sizes, debias: bool = True, spread: bool = Tru
         bounds=request.bounds,
         outside=request.outside,
         debias=debias,
-        spread=spread and sizes.groups == 1,
+        spread=sizes.terms.spread,
     )
 
 

@@ -63,7 +63,7 @@ def mean_square_error(terms: Terms, density: float, rows: int, width: int) -> fl
 
 def _sizes(request: Request) -> Sizes:
     request.check_options(*SIZE_OPTIONS)
-    return sizes_of(request, request.neighbours == "add-remove", mean_square_error, WIDTHS)
+    return sizes_of(request, request.neighbours == "add-remove", False, mean_square_error, WIDTHS)
 
 
 def predict(request: Request, density: float) -> Prediction:
@@ -75,7 +75,7 @@ def predict(request: Request, density: float) -> Prediction:
 def build(request: Request) -> Mechanism:
     """Draw the hash functions."""
     sizes = _sizes(request)
-    quantizer = draw(request, sizes, debias=False, spread=False)
+    quantizer = draw(request, sizes, debias=False)
     noise = FlooredLaplace(sizes.terms.epsilon / (request.factor * quantizer.bound.l1))
     own_count = sizes.terms.own_count
     return Mechanism(

@@ -70,6 +70,19 @@ class Distance(Kernel):
             raise InputError("the distance l2 is not a sum over the columns")
         return {"l1": 1.0, "sqeuclidean": 2.0}.get(self.metric) or float(self.p or 0.0)
 
+    def farthest(self, Y: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
+        """Largest distance from each query to a point of a box.
+
+        Examples
+        --------
+        >>> Distance("l1").farthest(np.array([[0.2, 3.0]]), np.zeros(2), np.ones(2))
+        array([3.8])
+        """
+        reach = np.maximum(np.abs(Y - lower), np.abs(Y - upper))
+        if self.metric == "l2":
+            return np.asarray(np.sqrt(np.square(reach).sum(axis=1)))
+        return np.asarray((reach**self.power).sum(axis=1))
+
     def _pairwise(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         if self.metric == "lpp":
             return np.asarray(cdist(X, Y, "minkowski", p=self.power) ** self.power)

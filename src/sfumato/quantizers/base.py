@@ -157,7 +157,7 @@ class Known:
 
 
 class LinearQuantizer(Quantizer):
-    """A quantizer that approximates the kernel as a whole: one term, fixed weights, a bias that depends on the query."""
+    """A quantizer that approximates the kernel as a whole: one term, fixed weights, a bias that the query decides."""
 
     @property
     def terms(self) -> int:

@@ -12,8 +12,8 @@ with probability k + (1 - k) q, so the estimate is unbiased; it takes the row's 
 counter's noise is part of it and partly cancels. Without a rehash q = 0.
 
 Variance of one row per record, over hashes: A + B / (W - 1), where A is the variance of the share of the records in
-y's bucket and B the mean of the sum of the squared shares of all other buckets; A + B <= P (1 - P), P the mean kernel
-value between two records. Noise of variance v on each counter adds v W / (W - 1) (v without a rehash).
+y's bucket and B the mean of the sum of the squared shares of all other buckets; A + B = P - KDE(y)^2, P the mean
+kernel value between two records. Noise of variance v on each counter adds v W / (W - 1) (v without a rehash).
 
 As published (`debias=False`) the counter itself is the estimate: its bias is (1 - k) q.
 """

@@ -77,8 +77,8 @@ class BallCarving(HashFamily):
 
     @classmethod
     def work(cls, kernel: Erfc, dimension: int, bounds: Any) -> float:
-        """All balls of one hash function."""
-        return float(dimension * cls.buckets(kernel, dimension, bounds))
+        """Count M balls, the mean number of the first that holds a point."""
+        return dimension * (cls._measure(kernel, dimension, bounds) + 1)
 
     @staticmethod
     def _measure(kernel: Erfc, dimension: int, bounds: Any) -> float:

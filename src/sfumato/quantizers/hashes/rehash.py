@@ -1,14 +1,23 @@
 """A universal rehash of buckets into a few: distinct buckets collide with a probability that is known exactly.
 
-Source: multiply-shift hashing of vectors (M. Dietzfelbinger, "Universal hashing and k-wise independent random
-variables via integer arithmetic without primes", STACS 1996). For a bucket z of `length` integers and keys a_1, ...,
-a_length, b, uniform 64-bit words of one row, let v(z) be the upper 24 bits of (sum_l a_l z_l + b) mod 2**64.
+Source: polynomials modulo a power of two (M. Dietzfelbinger, "Universal hashing and k-wise independent random
+variables via integer arithmetic without primes", STACS 1996). For a bucket z of `length` integers and keys a_l, c_l,
+b, uniform 64-bit words of one row, let v(z) be the upper 24 bits of (sum_l z_l (a_l + c_l z_l) + b) mod 2**64.
 
-Proof that (v(z), v(z')) is uniform on pairs for z != z' with integers of magnitude below 2**40. Some z_l - z'_l is an
-odd multiple of 2**s, and s <= 40 because the difference is below 2**41. Given the other keys, a_l (z_l - z'_l) mod
-2**64 is uniform on the multiples of 2**s, so D = sum_l a_l (z_l - z'_l) has uniform upper 24 bits whatever its lower
-40 are. b is uniform and independent, so V = sum_l a_l z_l + b is uniform and independent of D. The upper bits of V -
-D are those of V minus those of D minus a borrow, which depends on lower bits only: uniform and independent of V's.
+Two buckets. For z != z' with integers of magnitude below 2**40, (v(z), v(z')) is uniform on pairs. Some z_l - z'_l is
+an odd multiple of 2**s, and s <= 40 because the difference is below 2**41. Given all other keys, the difference D of
+the two sums is a constant plus a_l (z_l - z'_l), uniform on the multiples of 2**s modulo 2**64, so its upper 24 bits
+are uniform whatever its lower 40 are. b is uniform and independent, so the first sum V is uniform and independent of
+D. The upper bits of V - D are those of V minus those of D minus a borrow, which depends on lower bits only: uniform,
+and independent of V's.
+
+Three buckets, with integers below 2**20, have independent uniform v. If one l has three different x_l, y_l, z_l,
+write the polynomial in Newton's form there: y differs from x by a' (y_l - x_l) and z from both by c_l (z_l - x_l)
+(z_l - y_l) more, with a' and c_l independent and uniform, both products uniform on multiples of at most 2**40.
+Otherwise some l sets x apart from y and z, and some m another one apart from the rest; their keys are different and
+independent. So the counters that two other buckets fall into are uncorrelated, given a query's, which is what the
+variance of an estimate needs (`quantizers.hashing`); a linear hash sends z + 1 and z - 1 to the counter of z
+together.
 
 The bucket is floor(v B / 2**24). It takes the value j for c_j of the 2**24 values of v, where c_j is 2**24 / B
 rounded down or up, so that distinct buckets collide with probability q = sum_j (c_j / 2**24)^2 exactly: 1/B when B is
@@ -39,8 +48,8 @@ class Rehash:
 
     Attributes
     ----------
-    keys : ndarray of uint64, shape (rows, length + 1)
-        Public keys; the last of a row is added.
+    keys : ndarray of uint64, shape (rows, 2 length + 1)
+        Public keys of each row: a_1, c_1, a_2, c_2, ..., b.
     buckets : int
         B.
 
@@ -48,8 +57,8 @@ class Rehash:
     --------
     >>> rehash = Rehash.draw(PublicStream(7, "example"), rows=2, length=1, buckets=8)
     >>> rehash(np.array([[[3], [3]], [[4], [4]]]))
-    array([[4, 7],
-           [1, 4]], dtype=uint32)
+    array([[5, 1],
+           [1, 7]], dtype=uint32)
     >>> rehash.collision
     Fraction(1, 8)
     """
@@ -62,7 +71,7 @@ class Rehash:
         """Draw the keys row by row."""
         if not 2 <= buckets <= MOST_BUCKETS:
             raise InputError(f"the number of buckets must be from 2 to {MOST_BUCKETS}; got {buckets}")
-        return cls(stream.words(rows * (length + 1)).reshape(rows, length + 1), buckets)
+        return cls(stream.words(rows * (2 * length + 1)).reshape(rows, 2 * length + 1), buckets)
 
     @property
     def collision(self) -> Fraction:
@@ -91,10 +100,12 @@ def _rehash(cells, keys, buckets, out):  # type: ignore[no-untyped-def]
     length, lower, scale = cells.shape[2], np.uint64(64 - HASH_BITS), np.uint64(HASH_BITS)
     for i in range(cells.shape[0]):
         for r in range(cells.shape[1]):
-            code = keys[r, length]
+            code = keys[r, 2 * length]
             if length == 1:  # most families: without the loop the compiler uses vector instructions
-                code += keys[r, 0] * np.uint64(cells[i, r, 0])
+                cell = np.uint64(cells[i, r, 0])
+                code += cell * (keys[r, 0] + cell * keys[r, 1])
             else:
                 for part in range(length):
-                    code += keys[r, part] * np.uint64(cells[i, r, part])
+                    cell = np.uint64(cells[i, r, part])
+                    code += cell * (keys[r, 2 * part] + cell * keys[r, 2 * part + 1])
             out[i, r] = ((code >> lower) * np.uint64(buckets)) >> scale

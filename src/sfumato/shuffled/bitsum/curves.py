@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 RELATIVE_MARGIN = 1e-9  # of every height; sums of some thousand positive floats err by less than 1e-12
-LOSS_ERROR = 1e-11  # by which a loss may be off, as laws are computed here
 
 
 @dataclass(frozen=True)
@@ -100,8 +99,8 @@ def _tails(masses: Floats) -> Floats:
 
 
 def _excess(first: Floats, second: Floats, at: Floats) -> Floats:
-    """P(E) - e^t Q(E), plus what rounding may hide."""
-    return np.maximum(first - np.exp(at) * second, 0.0) * (1 + RELATIVE_MARGIN) + LOSS_ERROR * first
+    """P(E) - e^t Q(E), rounded up."""
+    return np.maximum(first - np.exp(at) * second, 0.0) * (1 + RELATIVE_MARGIN)
 
 
 @dataclass(frozen=True, eq=False)
