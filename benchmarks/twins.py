@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks import distance_twins, published_twins, similarity_twins
+from benchmarks import distance_twins, published_twins, similarity_twins, sketch_twins
 from sfumato.central import audits, fourier, fourier_gaussian, grid, lsq_rff
 from sfumato.central.audits.attacks import CentralCase, Outputs, encoded_sums, noisy_counts, run
 from sfumato.central.audits.exact import SMALL_RADIUS, at_small_scale, exact_case
@@ -221,5 +221,6 @@ TWINS: tuple[Twin, ...] = (
     Twin(audits.COUNT, "count not paid", _broken(audits.count_cases, "one more", _unpaid_count)),
     *(Twin(*each) for each in published_twins.TWINS),
     *(Twin(*each) for each in similarity_twins.TWINS),
+    *(Twin(*each) for each in sketch_twins.TWINS),
     *(Twin(*each) for each in distance_twins.TWINS),
 )

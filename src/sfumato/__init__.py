@@ -9,7 +9,8 @@ from sfumato.errors import BudgetError, InputError, LedgerError, ReleaseFileErro
 from sfumato.version import __version__
 
 if TYPE_CHECKING:
-    from sfumato import bandwidth, kernels, maps
+    from sfumato import bandwidth, kernels, learn, maps
+    from sfumato.distances.estimator import PrivateDistance
     from sfumato.kde import PrivateKDE
     from sfumato.planning import Plan, epsilon_for, n_for, plan
     from sfumato.privacy import audit, ledger
@@ -22,6 +23,7 @@ _NAMES = {
     "Guarantee": "sfumato.privacy.guarantee",
     "Ledger": "sfumato.privacy.ledger",
     "Plan": "sfumato.planning",
+    "PrivateDistance": "sfumato.distances.estimator",
     "PrivateKDE": "sfumato.kde",
     "Release": "sfumato.release",
     "epsilon_for": "sfumato.planning",
@@ -33,6 +35,7 @@ _MODULES = {
     "audit": "sfumato.privacy.audit",
     "bandwidth": "sfumato.bandwidth",
     "kernels": "sfumato.kernels",
+    "learn": "sfumato.learn",
     "ledger": "sfumato.privacy.ledger",
     "maps": "sfumato.maps",
 }
@@ -44,6 +47,7 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "Plan",
+    "PrivateDistance",
     "PrivateKDE",
     "Release",
     "ReleaseFileError",
@@ -54,6 +58,7 @@ __all__ = [
     "bandwidth",
     "epsilon_for",
     "kernels",
+    "learn",
     "ledger",
     "load",
     "maps",

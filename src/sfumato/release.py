@@ -21,7 +21,7 @@ from sfumato import format as container
 from sfumato.decoders import Answer, decode
 from sfumato.engines.threads import default_threads, one_blas_thread
 from sfumato.errors import InputError, ReleaseFileError
-from sfumato.kernels import Distance, Kernel, ShiftInvariantKernel, kernel_from_document
+from sfumato.kernels import Distance, InnerProduct, Kernel, ShiftInvariantKernel, kernel_from_document
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.laws import NoiseLaw, law_from_document
 from sfumato.quantizers import Quantizer, quantizer_from_document
@@ -227,6 +227,8 @@ class Release:
         """Mean kernel value clipped to [0, 1], where it must lie."""
         if isinstance(self.kernel, Distance):
             raise InputError("a release of distances is no density: use query for the mean distance, total for the sum")
+        if isinstance(self.kernel, InnerProduct):
+            raise InputError("a mean inner product may be negative and is no density: use query")
         return np.clip(self.query(Y), 0.0, 1.0)
 
     def log_density(self, Y: ArrayLike) -> Floats:

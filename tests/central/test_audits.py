@@ -53,6 +53,20 @@ CLOSE = {
         "1 or 2 records, 1 feature": 0.75,
         "a record or its opposite, 1 feature": 0.83,
     },
+    "race": {
+        "0 or 1 records, 1 feature": 0.8,
+        "1 or 2 records, 2 features": 0.75,
+        "0 or 1 records, 2 features": 0.7,
+        "a record or its opposite, 1 feature": 0.8,
+        "exact, radius 1, 2 features, add-remove": 1.0,
+        "exact, radius 1, 2 features, replace": 1.0,
+    },
+    "race-published": {
+        "0 or 1 records, 1 feature": 0.8,
+        "a record or its opposite, 1 feature": 0.8,
+        "exact, radius 1, 2 features, add-remove": 1.0,
+        "exact, radius 1, 2 features, replace": 1.0,
+    },
     "lsq-rff": {
         "0 or 1 records, 1 feature": 0.85,
         "1 or 2 records, 2 features": 0.83,

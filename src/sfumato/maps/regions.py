@@ -42,7 +42,7 @@ from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
 from sfumato.maps.interval import LEVEL, Estimate
 from sfumato.maps.quadrature import quadrature
-from sfumato.quantizers.base import Floats, LinearQuantizer, Quantizer
+from sfumato.quantizers.base import Floats, Known, LinearQuantizer, Quantizer
 from sfumato.release import Release
 
 BLOCK_NUMBERS = 1 << 22
@@ -99,8 +99,9 @@ def functional(release: Release, nodes: Floats, weights: Floats) -> tuple[float,
     quantizer, sums = release.quantizer, release.values.astype(np.float64)
     if isinstance(quantizer, LinearQuantizer):
         combined = combined_weights(quantizer, nodes, weights)
-        reading = quantizer.read(nodes, sums)
-        total = float(combined @ sums)
+        known = Known(release.noise.variance, release.count.value, release.count.variance)
+        reading = quantizer.read_released(nodes, sums, known)
+        total = float(weights @ reading.total)
         noise = max(release.noise.variance, float(np.max(reading.spread))) * float(combined @ combined)
         misfit = _misfit(release, combined, nodes, weights, reading.total)
         # A quantizer that hashes has its randomness in the misfit of single records: there the stated biases are less.

@@ -66,8 +66,10 @@ class SummedNoise:
     def from_document(cls, document: Mapping[str, Any]) -> SummedNoise:
         """Read what `to_document` wrote."""
         parts = document.get("parts")
-        if not isinstance(parts, list) or not parts or any(part.get("law") == cls.name for part in parts):
-            raise InputError("a sum of noises must list its parts, none of them a sum itself")
+        if not isinstance(parts, list) or not parts or not all(isinstance(part, Mapping) for part in parts):
+            raise InputError("a sum of noises must list its parts")
+        if any(part.get("law") == cls.name for part in parts):
+            raise InputError("a part of a sum of noises must not be a sum itself")
         return cls(tuple(law_from_document(part) for part in parts))
 
 

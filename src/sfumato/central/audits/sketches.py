@@ -1,7 +1,6 @@
 """Audits of `race` and `race-published`; importing this module registers them.
 
-Sketches of one column with one or two rows of few counters. The published noise is a floored Laplace law on the same
-counters; its attack weighs outputs as if the noise were discrete Laplace, which is close to the best.
+Sketches of one column with one or two rows of few counters, whose count is bought or read off the counters.
 """
 
 from __future__ import annotations
@@ -14,9 +13,11 @@ from typing import Any
 from sfumato.central import race, race_published, registry
 from sfumato.central.audits import one_more, opposites, register_central
 from sfumato.central.audits.attacks import CentralCase, low_bits
+from sfumato.central.audits.exact import exact_case
 from sfumato.central.mechanism import Mechanism
 from sfumato.central.request import Request
 from sfumato.kernels import Laplacian
+from sfumato.privacy.audit import ExactCase
 
 
 def small_sketch(
@@ -44,6 +45,7 @@ def race_cases() -> dict[str, CentralCase]:
     return {
         "one more": single,
         "second": one_more(small_sketch(race.NAME, 2, rows=2, width=4), already=1),
+        "own count": one_more(small_sketch(race.NAME, 2, rows=2, width=2, own_count=True)),
         "opposites": opposites(small_sketch(race.NAME, 2, "replace", rows=1, width=2)),
         "gaussian": one_more(small_sketch(race.NAME, 1, delta=0.05, rows=2, width=2)),
         "low bits": replace(single, name="digits behind the point", statistic=low_bits),
@@ -52,10 +54,17 @@ def race_cases() -> dict[str, CentralCase]:
 
 @cache
 def published_cases() -> dict[str, CentralCase]:
-    """Cases of `race-published`, attacked as if its noise were discrete."""
-    published = small_sketch(race_published.NAME, 1, rows=1, width=2)
-    return {"one more": replace(race_cases()["one more"], name="0 or 1 records, floored noise", mechanism=published)}
+    """Cases of `race-published`."""
+    return {
+        "one more": one_more(small_sketch(race_published.NAME, 1, rows=1, width=2)),
+        "opposites": opposites(small_sketch(race_published.NAME, 2, "replace", rows=1, width=2)),
+    }
 
 
-register_central(race.NAME, race_cases)
-register_central(race_published.NAME, published_cases)
+def _exact(method: str) -> list[ExactCase]:
+    relations = ("add-remove", "replace")
+    return [exact_case(small_sketch(method, 1, relation, rows=2, width=2), reach=3) for relation in relations]
+
+
+register_central(race.NAME, race_cases, lambda: _exact(race.NAME))
+register_central(race_published.NAME, published_cases, lambda: _exact(race_published.NAME))

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError
 from sfumato.privacy.body import CubeNoise, DiscNoise
+from sfumato.privacy.floored import FlooredLaplace
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from sfumato.privacy.stacked import StackedCubes
@@ -34,6 +35,8 @@ def log_weights(law: NoiseLaw, noise: NDArray[np.number]) -> NDArray[np.float64]
     """
     if isinstance(law, DiscreteLaplace):
         energy = float(law.rate) * np.abs(noise).sum(axis=-1)
+    elif isinstance(law, FlooredLaplace):
+        energy = float(law.rate) * np.where(noise >= 0, noise, -1 - noise).sum(axis=-1)
     elif isinstance(law, DiscreteGaussian):
         energy = np.square(noise.astype(np.float64)).sum(axis=-1) / (2.0 * law.sigma**2)
     elif isinstance(law, CubeNoise):

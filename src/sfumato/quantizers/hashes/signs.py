@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from sfumato.kernels import Angular
@@ -70,8 +71,9 @@ class SignedProjections(HashFamily):
 
     def cells(self, coordinates: Floats) -> Integers:
         """Signs, the first hyperplane's in the lowest bit; a point on a hyperplane lies on its positive side."""
-        positive = self.projections.floors(coordinates).reshape(len(coordinates), self.rows, self.power) >= 0
-        return np.asarray(positive @ (1 << np.arange(self.power)), dtype=np.int64)[:, :, None]
+        cells = np.empty((len(coordinates), self.rows, 1), dtype=np.int64)
+        _pack(self.projections.floors(coordinates), self.power, cells)
+        return cells
 
     def part(self, start: int, stop: int) -> SignedProjections:
         """Return some of the functions."""
@@ -80,3 +82,13 @@ class SignedProjections(HashFamily):
     def parameters(self) -> tuple[NDArray[Any], ...]:
         """Directions; the offsets follow from them."""
         return self.projections.parameters()
+
+
+@njit(nogil=True, cache=True)
+def _pack(floors, power, cells):  # type: ignore[no-untyped-def]
+    for i in range(cells.shape[0]):
+        for r in range(cells.shape[1]):
+            signs = 0
+            for plane in range(power):
+                signs |= (floors[i, r * power + plane] >= 0) << plane
+            cells[i, r, 0] = signs

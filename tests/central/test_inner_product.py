@@ -1,0 +1,157 @@
+"""`inner-product` and `inner-product-signs`: unbiased, with the error that their formulas say."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sfumato
+from sfumato import InputError, PrivateKDE
+from sfumato.central import inner_product, registry
+from sfumato.central.audits.similarities import inner_product_cases, signs_cases
+from sfumato.central.fourier_gaussian import gaussian_multiplier
+from sfumato.central.limits import Limits
+from sfumato.central.request import Request
+from sfumato.kernels import Gaussian, InnerProduct
+from sfumato.privacy.audit import audit
+from sfumato.privacy.bits import SecureBits
+
+DIMENSION, N, RUNS = 12, 900, 500
+RANDOM = np.random.default_rng(0)
+POINTS = RANDOM.normal(size=(N, DIMENSION)) + 0.5
+POINTS *= 3 / np.linalg.norm(POINTS, axis=1, keepdims=True)
+QUERIES = RANDOM.normal(size=(10, DIMENSION))
+KERNEL = InnerProduct(3.0)
+EXACT = KERNEL.exact_density(POINTS, QUERIES)
+
+
+def request(**arguments: Any) -> Request:
+    settings: dict[str, Any] = {
+        "kernel": KERNEL,
+        "dimension": DIMENSION,
+        "epsilon": Fraction(1),
+        "n": N,
+        "feature_seed": 1,
+    }
+    return Request(**{**settings, **arguments})
+
+
+def signs_variance(draws: int) -> float:
+    """Approximation variance of the mean of `draws` terms for all records, over the signs, averaged over queries."""
+    mean, queries = POINTS.mean(axis=0) / 3, QUERIES / 3
+    one = (mean @ mean) * np.square(queries).sum(axis=1) + (queries @ mean) ** 2
+    return float((one - 2 * np.square(queries) @ np.square(mean)).mean() / draws)
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+@pytest.mark.parametrize(
+    ("method", "delta", "options"),
+    [
+        ("inner-product", 0.0, {}),
+        ("inner-product", 1e-6, {}),
+        ("inner-product", 0.0, {"clip": 3.5}),
+        ("inner-product-signs", 0.0, {"n_features": 40}),
+    ],
+    ids=["laplace", "gaussian", "rotated", "signs"],
+)
+def test_error_is_the_formula(method: str, delta: float, options: dict[str, Any], neighbours: str) -> None:
+    """500 independent runs: t statistics of 5, false alarms below 1e-6 each."""
+    errors, squares, scores = [], [], []
+    for seed in range(RUNS):
+        model = PrivateKDE(
+            KERNEL,
+            epsilon="1/2",
+            delta=delta,
+            method=method,
+            n_hint=N,
+            neighbours=neighbours,
+            options=options,
+            random_state=seed,
+            feature_seed=seed,
+        ).fit(POINTS, threads=1)
+        answers, bars = model.query(QUERIES, return_std=True)
+        errors.append((answers - EXACT).mean())
+        squares.append(np.square(answers - EXACT).mean())
+        scores.append(np.square((answers - EXACT) / bars).mean())
+    factor, epsilon = (1, 0.475) if neighbours == "add-remove" else (2, 0.5)
+    lengths = np.square(QUERIES / 3).sum(axis=1).mean()
+    if method == "inner-product-signs":
+        noise = signs_variance(40) + 2 * 40 * DIMENSION * lengths * (factor / (epsilon * N)) ** 2
+    elif delta:
+        noise = lengths * (gaussian_multiplier(epsilon, delta) * factor / N) ** 2
+    else:
+        noise = 2 * DIMENSION * lengths * (factor / (epsilon * N)) ** 2
+    count = 0.0 if neighbours == "replace" else 2 / (0.025 * N) ** 2 * np.square(EXACT).mean()
+    assert abs(np.mean(errors)) < 5 * np.std(errors) / math.sqrt(RUNS)
+    tolerance = 5 * np.std(squares) / math.sqrt(RUNS)
+    assert tolerance < 0.35 * np.mean(squares)
+    assert abs(np.mean(squares) - noise - count) < tolerance
+    assert 0.8 < np.mean(scores) < 1.25
+
+
+def test_predictions_are_for_queries_of_the_radius() -> None:
+    predicted = registry.METHODS["inner-product"].predict(request(), 0.0)
+    assert predicted.rmse == pytest.approx(math.sqrt(2 * DIMENSION) / (0.95 * N))
+    assert registry.METHODS["inner-product"].predict(request(options={"clip": 2.5}), 0.5).rmse > 0.0124 * 0.5
+    errors = [
+        registry.METHODS["inner-product-signs"].predict(request(options={"n_features": draws}), 0.02).rmse
+        for draws in (10, 40, 160, 640)
+    ]
+    best = registry.METHODS["inner-product-signs"].predict(request(), 0.02)
+    assert best.rmse <= min(errors) * 1.001
+
+
+def test_auto_takes_the_noisy_mean_and_never_the_baseline() -> None:
+    assert registry.choose(request()) == "inner-product"
+    assert registry.choose(request(delta=1e-6)) == "inner-product"
+    assert registry.choose(request(options={"clip": 2.5})) == "inner-product"
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "message"),
+    [
+        ("inner-product", {"kernel": Gaussian(1.0)}, "for the inner product, not gaussian"),
+        ("inner-product-signs", {"kernel": Gaussian(1.0)}, "for the inner product, not gaussian"),
+        ("inner-product-signs", {"delta": 1e-6}, "pure mechanism"),
+        ("inner-product", {"options": {"clip": -1}}, "clip must be a positive number"),
+        ("inner-product", {"options": {"n_features": 3}}, "unknown option 'n_features'"),
+        ("inner-product", {"limits": Limits(file_size=100)}, "budgets do not allow"),
+        ("inner-product", {"epsilon": Fraction(1, 10**6), "delta": 1e-300}, "64-bit noise"),
+        ("landmarks", {}, "pass landmarks="),
+    ],
+)
+def test_refusals_name_the_problem(method: str, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        registry.build(method, request(**arguments))
+
+
+def test_guarantees_say_what_happens_to_long_records(tmp_path: Path) -> None:
+    model = PrivateKDE(InnerProduct(1.0), epsilon=1, n_hint=N, random_state=1, options={"clip": 2.5}).fit(POINTS)
+    assert "records longer than 1 are scaled down" in str(model.release_.guarantee)
+    # Everybody was three times too long.
+    shrunk = InnerProduct(1.0).exact_density(POINTS / 3, QUERIES)
+    assert np.abs(model.query(QUERIES) - shrunk).max() < 0.25
+    model.release_.save(tmp_path / "out.sfm")
+    assert np.array_equal(sfumato.load(tmp_path / "out.sfm").query(QUERIES), model.query(QUERIES))
+
+
+def test_little_budget_takes_coarser_integers() -> None:
+    mechanism = registry.build("inner-product", request(epsilon=Fraction(1, 1000), delta=1e-6))
+    assert inner_product.SMALLEST_SCALE <= mechanism.quantizer.bound.largest < inner_product.SCALE
+
+
+CASES = {
+    **{f"inner-product {name}": case for name, case in inner_product_cases().items()},
+    **{f"inner-product-signs {name}": case for name, case in signs_cases().items()},
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_audits_come_close_to_the_claim(name: str) -> None:
+    result = audit(CASES[name].case(), 100_000, bits=SecureBits.seeded(name))
+    assert 0.7 * result.claim.value < result.lower_bound <= result.claim.value

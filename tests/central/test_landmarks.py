@@ -1,0 +1,288 @@
+"""`landmarks` in the central model: the noise it says, the error it predicts, and error bars that tell the truth."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import sfumato
+from sfumato import InputError, Ledger, PrivateKDE
+from sfumato.central import landmarks, registry
+from sfumato.central.audits.similarities import landmark_cases
+from sfumato.central.fourier_gaussian import gaussian_multiplier
+from sfumato.central.limits import Limits
+from sfumato.central.request import Request
+from sfumato.cli import app
+from sfumato.kernels import Gaussian, InnerProduct, Kernel, ShiftInvariant
+from sfumato.planning import plan
+from sfumato.privacy.audit import audit
+from sfumato.privacy.bits import SecureBits
+from sfumato.quantizers import LandmarkQuantizer
+from sfumato.quantizers.base import Known
+from sfumato.quantizers.nystrom import PublicSample
+
+DIMENSION, N = 20, 6000
+CENTRES = np.random.default_rng(0).normal(size=(12, DIMENSION))
+
+
+def people(count: int, seed: int, shift: float = 0.0) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    return CENTRES[random.integers(12, size=count)] + shift + 0.5 * random.normal(size=(count, DIMENSION))
+
+
+KERNEL = Gaussian(3.0)
+PUBLIC, POINTS, QUERIES = people(300, 1), people(N, 2), people(200, 3)
+EXACT = KERNEL.exact_density(POINTS, QUERIES)
+SAMPLE = PublicSample.of(PUBLIC, DIMENSION)
+
+
+def request(**arguments: Any) -> Request:
+    settings: dict[str, Any] = {
+        "kernel": KERNEL,
+        "dimension": DIMENSION,
+        "epsilon": Fraction(1),
+        "n": N,
+        "feature_seed": 1,
+        "landmarks": SAMPLE,
+    }
+    return Request(**{**settings, **arguments})
+
+
+def model(public: Any = PUBLIC, kernel: Kernel = KERNEL, **arguments: Any) -> PrivateKDE:
+    settings: dict[str, Any] = {"epsilon": 1, "method": "landmarks", "n_hint": N, "random_state": 1, "feature_seed": 1}
+    return PrivateKDE(kernel, landmarks=public, **{**settings, **arguments})
+
+
+class TestNoise:
+    @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+    @pytest.mark.parametrize("rank", [2, 16])
+    def test_laplace_noise_has_the_stated_rate(self, neighbours: str, rank: int) -> None:
+        mechanism = registry.build("landmarks", request(neighbours=neighbours, options={"n_features": rank}))
+        budget = Fraction(19, 20) if neighbours == "add-remove" else Fraction(1, 2)
+        length = math.isqrt(rank * landmarks.SCALE**2) if rank >= 4 else landmarks.SCALE * 3 // 2
+        assert mechanism.noise.rate == budget / length
+        assert mechanism.quantizer.size == rank + 1
+
+    @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+    def test_gaussian_noise_is_calibrated_to_the_ball(self, neighbours: str) -> None:
+        mechanism = registry.build("landmarks", request(neighbours=neighbours, delta=1e-6))
+        factor, epsilon = (1, 0.95) if neighbours == "add-remove" else (2, 1.0)
+        assert isinstance(mechanism.quantizer, LandmarkQuantizer)
+        ratio = mechanism.noise.sigma / (factor * mechanism.quantizer.scale)
+        assert 1 < ratio / gaussian_multiplier(epsilon, 1e-6) < 1.001
+        assert mechanism.feature_loss is not None
+        assert float(mechanism.feature_loss.mu_squared) == pytest.approx(ratio**-2, rel=1e-6)
+
+    def test_little_budget_takes_coarser_integers_and_then_none(self) -> None:
+        small = registry.build("landmarks", request(epsilon=Fraction(1, 1000), delta=1e-6))
+        assert 16 <= small.quantizer.bound.largest < landmarks.SCALE
+        with pytest.raises(InputError, match="64-bit noise"):
+            registry.build("landmarks", request(epsilon=Fraction(1, 10**6), delta=1e-300))
+
+    @pytest.mark.parametrize("delta", [0.0, 1e-6])
+    def test_error_is_noise_and_bias(self, delta: float) -> None:
+        """500 noisy releases of the same sums: mean and variance within 5 standard errors of the formula."""
+        mechanism = registry.build("landmarks", request(delta=delta, epsilon=Fraction(1, 2)))
+        quantizer = mechanism.quantizer
+        sums = np.zeros(quantizer.size, dtype=np.int64)
+        quantizer.accumulate(POINTS, sums)
+        known = Known(mechanism.noise.variance, float(N))
+        noise = mechanism.noise.sample(SecureBits.seeded("noise"), 500 * quantizer.size).reshape(500, -1)
+        errors = noise @ quantizer.weights(QUERIES).T / N
+        with_noise, without = (
+            quantizer.read_released(QUERIES, sums + each, known) for each in (noise[0], 0 * noise[0])
+        )
+        assert np.allclose((with_noise.total - without.total) / N, errors[0])
+        squares = np.square(quantizer.features(QUERIES)[1]).sum(axis=1)
+        if delta:
+            variance = squares * (gaussian_multiplier(0.475, delta) / N) ** 2
+        else:
+            variance = 2 * quantizer.rank * squares / (0.475 * N) ** 2
+        ratio = (np.square(errors) / variance).mean(axis=1)
+        assert abs(ratio.mean() - 1) < 5 * ratio.std() / math.sqrt(500) < 0.15
+        means = (errors / np.sqrt(variance)).mean(axis=1)
+        assert abs(means.mean()) < 5 * means.std() / math.sqrt(500)
+
+
+class TestErrors:
+    @pytest.mark.parametrize(("epsilon", "delta"), [("1/10", 0.0), ("1", 0.0), ("1", 1e-6)])
+    def test_measured_is_predicted_and_bars_cover(self, epsilon: str, delta: float) -> None:
+        """Runs have fixed seeds; a wrong term in the prediction moves the ratio by 1.4 or more."""
+        errors, bars = [], []
+        for seed in range(6):
+            made = model(epsilon=epsilon, delta=delta, random_state=seed).fit(POINTS)
+            answers, bar = made.query(QUERIES, return_std=True)
+            errors.append(answers - EXACT)
+            bars.append(bar)
+        predicted = registry.METHODS["landmarks"].predict(made.request(DIMENSION), float(EXACT.mean())).rmse
+        rmse = math.sqrt(np.square(errors).mean())
+        assert 0.6 < rmse / predicted < 1.6
+        assert 0.6 < math.sqrt(np.square(bars).mean()) / rmse < 1.8
+        assert (np.abs(errors) < 2.576 * np.array(bars)).mean() > 0.95
+        release = made.release_
+        assert isinstance(release.quantizer, LandmarkQuantizer)
+        noise = np.sqrt(release.noise.variance * np.square(release.quantizer.weights(QUERIES)).sum(axis=1)) / N
+        assert (np.abs(errors[-1]) < release.bias_bound(QUERIES) + 5 * noise).mean() >= 0.99
+
+    @pytest.mark.parametrize("public", [people(300, 5, shift=2.0), np.random.default_rng(6).uniform(-9, 9, (300, 20))])
+    def test_landmarks_unlike_the_records_are_reported(self, public: np.ndarray) -> None:
+        made = model(public).fit(POINTS)
+        answers, bars = made.query(QUERIES, return_std=True)
+        errors = np.abs(answers - EXACT)
+        assert errors.mean() > 0.5 * EXACT.mean()  # they fail, and
+        assert (errors < 2.576 * bars).mean() >= 0.99  # say so
+        assert (errors < made.release_.bias_bound(QUERIES) + 0.01).mean() >= 0.99
+
+    def test_a_part_of_the_public_domain_widens_the_bars(self) -> None:
+        """Records of one kind only: answers stay good, bars grow with the difference that the release shows."""
+        kind = POINTS[np.square(POINTS - CENTRES[3]).sum(axis=1) < 10]
+        places = people(2000, 8)
+        places = places[np.square(places - CENTRES[3]).sum(axis=1) < 10]
+        made = model(n_hint=len(kind)).fit(kind)
+        answers, bars = made.query(places, return_std=True)
+        errors = np.abs(answers - KERNEL.exact_density(kind, places))
+        assert (errors < 2.576 * bars).mean() > 0.98
+        assert (
+            bars.mean() > 2 * model(n_hint=len(kind)).fit(POINTS[: len(kind)]).query(places, return_std=True)[1].mean()
+        )
+
+    def test_other_methods_state_no_limit_or_need_none(self) -> None:
+        fourier = model(None, method="fourier").fit(POINTS)
+        assert not fourier.release_.bias_bound(QUERIES).any()
+        grid = PrivateKDE(Gaussian(1.0), epsilon=1, method="grid", bounds=(-3, 3), n_hint=N).fit(POINTS[:, :2])
+        with pytest.raises(InputError, match="no limit"):
+            grid.release_.bias_bound(QUERIES[:, :2])
+
+
+class TestChoice:
+    def test_more_budget_takes_more_features(self) -> None:
+        sizes = [
+            registry.METHODS["landmarks"].predict(request(n=n), 0.02).parameters["n_features"]
+            for n in (10**3, 10**4, 10**5, 10**6)
+        ]
+        assert sizes == sorted(sizes) and sizes[0] < sizes[-1]
+
+    def test_auto_and_plan_weigh_landmarks_against_the_others(self) -> None:
+        assert registry.choose(request()) == "landmarks"
+        assert registry.choose(request(landmarks=None)) == "fourier"
+        made = plan(n_hint=N, dimension=DIMENSION, kernel=KERNEL, epsilon=1, landmarks=PUBLIC)
+        assert made.method == "landmarks" and made.estimator().landmarks == SAMPLE
+        assert "records which resemble the public points" in " ".join(str(made).split())
+        assert "landmarks" not in [
+            row.method for row in plan(n_hint=N, dimension=DIMENSION, kernel=KERNEL, epsilon=1).rows if row.applies
+        ]
+
+    def test_landmarks_that_could_not_show_resemblance_are_not_chosen(self) -> None:
+        sparse = PublicSample.of(np.random.default_rng(6).uniform(-9, 9, (300, DIMENSION)), DIMENSION)
+        assert registry.METHODS["landmarks"].predict(request(landmarks=sparse), 0.02).rmse > 0.9
+        assert registry.choose(request(landmarks=sparse)) == "fourier"
+        noisy = registry.METHODS["landmarks"].predict(request(epsilon=Fraction(1, 200)), 0.02)
+        assert noisy.rmse > 0.5  # the noise would hide whether the records resemble the landmarks
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"landmarks": None}, "pass landmarks="),
+            ({"kernel": InnerProduct()}, "positive definite kernel with k\\(x, x\\) = 1"),
+            ({"options": {"n_features": 301}}, "these landmarks span"),
+            ({"options": {"n_features": 0}}, "positive whole number"),
+            ({"options": {"rank": 3}}, "unknown option 'rank'"),
+            ({"limits": Limits(file_size=5000)}, "pass fewer landmarks"),
+            ({"limits": Limits(work_per_query=100)}, "pass fewer landmarks"),
+        ],
+    )
+    def test_refusals_name_the_problem(self, arguments: dict[str, Any], message: str) -> None:
+        with pytest.raises(InputError, match=message):
+            registry.build("landmarks", request(**arguments))
+
+    def test_a_kernel_that_a_file_cannot_carry_is_refused(self) -> None:
+        own = ShiftInvariant(lambda u: np.exp(-np.square(u).sum(axis=-1)), lambda *_: np.zeros((20, 1)), bandwidth=1.0)
+        with pytest.raises(InputError, match="its author's own"):
+            registry.build("landmarks", request(kernel=own))
+
+    def test_limits_leave_smaller_sizes(self) -> None:
+        whole = registry.METHODS["landmarks"].predict(request(n=10**6), 0.02)
+        limits = Limits(file_size=whole.file_size / 2)
+        half = registry.METHODS["landmarks"].predict(request(n=10**6, limits=limits), 0.02)
+        assert half.parameters["n_features"] < whole.parameters["n_features"] and half.file_size <= limits.file_size
+
+
+class TestInputs:
+    def test_every_kind_of_public_data_gives_the_same_release(self, tmp_path: Path) -> None:
+        names = [f"c{j}" for j in range(DIMENSION)]
+        frame = pd.DataFrame(PUBLIC, columns=names)
+        frame.to_parquet(tmp_path / "public.parquet")
+        np.save(tmp_path / "public.npy", PUBLIC)
+        kinds = [PUBLIC, frame, tmp_path / "public.parquet", str(tmp_path / "public.npy"), SAMPLE]
+        releases = [model(public).fit(POINTS).release_ for public in kinds]
+        for release in releases[1:]:
+            assert np.array_equal(release.values, releases[0].values)
+        shuffled = frame[names[::-1]]
+        records = pd.DataFrame(POINTS, columns=names)
+        again = model(shuffled).fit(records).release_
+        assert np.array_equal(again.values, releases[0].values)
+
+    def test_wrong_landmarks_cost_nothing(self) -> None:
+        account = Ledger().account("people")
+        for public, message in ((PUBLIC[:, :3], "landmarks have 3 columns"), (PUBLIC[:2], "landmarks hold 2 rows")):
+            with pytest.raises(InputError, match=message):
+                model(public, ledger=account).fit(POINTS)
+        assert account.charges == ()
+
+    def test_a_paid_count_plans_for_it(self) -> None:
+        release = model(n_hint="paid", random_state=2).fit(POINTS).release_
+        assert abs(release.parameters["n_hint"] - N) < 1000
+
+    def test_bounds_and_users_and_dropped_rows(self) -> None:
+        clipped = model(bounds=(-2, 2)).fit(POINTS).release_
+        assert "clipped" in str(clipped.guarantee) and "landmarks are public" in str(clipped.guarantee)
+        dropped = model(bounds=(-2, 2), options={"outside": "drop"}).fit(POINTS).release_
+        assert dropped.count.value < clipped.count.value
+        users = model(unit="user", options={"max_records_per_user": 2}).fit(POINTS, users=np.arange(N) % 500)
+        assert users.release_.count.value < 1500
+
+
+def test_files_answer_as_the_release_did(tmp_path: Path) -> None:
+    release = model().fit(POINTS).release_
+    release.save(tmp_path / "out.sfm")
+    again = sfumato.load(tmp_path / "out.sfm")
+    for before, after in zip(release.query(QUERIES, True), again.query(QUERIES, True), strict=True):
+        assert np.array_equal(before, after)
+    assert np.array_equal(release.bias_bound(QUERIES), again.bias_bound(QUERIES))
+    predicted = registry.METHODS["landmarks"].predict(model().request(DIMENSION), 0.02)
+    assert (tmp_path / "out.sfm").stat().st_size <= predicted.file_size
+
+
+def test_the_command_line_takes_a_public_file(tmp_path: Path) -> None:
+    names = [f"c{j}" for j in range(DIMENSION)]
+    pd.DataFrame(POINTS, columns=names).assign(extra=0.0).to_parquet(tmp_path / "private.parquet")
+    pd.DataFrame(PUBLIC, columns=names).assign(other=1.0).to_csv(tmp_path / "public.csv", index=False)
+    shared = ["--bandwidth", "3", "--epsilon", "1", "--n-hint", str(N), "--columns", ",".join(names)]
+    shared += ["--landmarks", str(tmp_path / "public.csv")]
+    target = tmp_path / "out.sfm"
+    arguments = ["release", str(tmp_path / "private.parquet"), "-o", str(target), "--no-ledger", "--quiet", *shared]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    release = sfumato.load(target)
+    assert release.method == "landmarks" and release.columns == tuple(names)
+    assert np.abs(release.query(QUERIES) - EXACT).mean() < 0.2 * EXACT.mean()
+    planned = CliRunner().invoke(app, ["plan", *shared])
+    assert planned.exit_code == 0 and "landmarks" in planned.output, planned.output
+
+
+# How much of the claim the audits' bounds must show.
+CLOSE = {"one more": 0.75, "second": 0.7, "opposites": 0.3, "gaussian": 0.65}
+
+
+@pytest.mark.parametrize("name", CLOSE)
+def test_audits_come_close_to_the_claim(name: str) -> None:
+    case = landmark_cases()[name].case()
+    result = audit(case, 100_000, bits=SecureBits.seeded(f"landmarks {name}"))
+    assert CLOSE[name] * result.claim.value < result.lower_bound <= result.claim.value
