@@ -31,7 +31,7 @@ from sfumato.central.registry import METHODS
 from sfumato.central.request import Request
 from sfumato.cli import app, arguments
 from sfumato.errors import InputError, ReleaseFileError
-from sfumato.kernels import Gaussian, Laplacian, ShiftInvariant, StableExponential
+from sfumato.kernels import Gaussian, InnerProduct, Laplacian, ShiftInvariant, StableExponential
 from sfumato.release import Release, from_content
 from sfumato.sources import open_source
 
@@ -49,13 +49,14 @@ OWN_KERNEL = ShiftInvariant(
 )
 
 
-def _model(kernel: Any, method: str, delta: float = 0.0, **options: Any) -> PrivateKDE:
+def _model(kernel: Any, method: str, delta: float = 0.0, landmarks: Any = None, **options: Any) -> PrivateKDE:
     return PrivateKDE(
         kernel,
         epsilon=1,
         delta=delta,
         method=method,
         bounds=(-3, 3),
+        landmarks=landmarks,
         n_hint=40,
         options=options,
         feature_seed=3,
@@ -79,6 +80,10 @@ MODELS: dict[str, Callable[[], PrivateKDE]] = {
     "fourier": lambda: _model(Laplacian([1.0, 2.0]), "fourier", n_features=6, per_group=3),
     "fourier-gaussian": lambda: _model(StableExponential(1.0, 1.5), "fourier-gaussian", delta=1e-3, n_features=4),
     "grid": lambda: _model(Gaussian(1.0), "grid", spacing=0.8),
+    "landmarks": lambda: _model(Gaussian(1.0), "landmarks", landmarks=POINTS[:20], n_features=3),
+    "other landmarks": lambda: _model(Laplacian(1.0), "landmarks", 1e-3, POINTS[:20], n_features=2),
+    "inner-product": lambda: _model(InnerProduct(2.0), "inner-product", clip=2.5),
+    "inner-product-signs": lambda: _model(InnerProduct(2.0), "inner-product-signs", n_features=4),
     "own kernel": lambda: _model(OWN_KERNEL, "fourier", n_features=6, per_group=3),
 }
 
@@ -236,9 +241,12 @@ arrays_of_any_kind = st.one_of(
 )
 
 
+ARRAYS = ["values", "frequencies", "offsets", "landmarks", "projection", "completion", "reference", "more"]
+
+
 @in_bounded_memory
 @fuzz
-@given(names, st.sampled_from(["values", "frequencies", "offsets", "more"]), arrays_of_any_kind, st.booleans())
+@given(names, st.sampled_from(ARRAYS), arrays_of_any_kind, st.booleans())
 def test_altered_arrays(name: str, which: str, array: np.ndarray, fingerprint: bool) -> None:
     header, arrays = parts(name)
     arrays[which] = array

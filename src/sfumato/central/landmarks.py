@@ -92,13 +92,9 @@ def refuse(request: Request) -> str | None:
         return f"it needs a positive definite kernel with k(x, x) = 1, not {kernel.name}"
     try:
         _estimate(request)
-    except _TooLargeError as reason:
+    except InputError as reason:  # landmarks too far apart, a rank beyond them, budgets too tight
         return str(reason)
     return None
-
-
-class _TooLargeError(InputError):
-    """No rank fits the budgets."""
 
 
 def _fit(request: Request) -> Fit:
@@ -119,7 +115,7 @@ def _estimate(request: Request) -> Estimate:
     fitting = [estimate for estimate in choices if _fits(request, estimate.rank)]
     if not fitting:
         work, size = _work(request, choices[0].rank), _file_size(request, choices[0].rank)
-        raise _TooLargeError(
+        raise InputError(
             f"{len(found.fitted.points)} landmarks take a file of {size} bytes and {work} multiplications for each "
             "record and query, which the budgets do not allow: pass fewer landmarks"
         )

@@ -14,7 +14,8 @@ from sfumato.quantizers.hashes.rehash import Rehash
 
 Places = NDArray[np.uint32]
 
-PART_COUNTERS = 2**15
+# An odd number of cache lines of places, so that one column of them does not contend for the same lines of the cache.
+PART_ROWS = 112
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +46,9 @@ class Part:
 
 def cut(family: HashFamily, rehash: Rehash | None, width: int) -> list[Part]:
     """Cut hash functions of `width` counters each into parts; a family that cannot be cut is one part."""
-    size = max(1, PART_COUNTERS // width)
     parts = []
-    for start in range(0, family.rows, size):
-        stop = min(start + size, family.rows)
+    for start in range(0, family.rows, PART_ROWS):
+        stop = min(start + PART_ROWS, family.rows)
         some = family.part(start, stop)
         if some is None:
             return [Part(slice(0, family.rows), family, rehash, width)]

@@ -1,0 +1,204 @@
+"""Calibrate a bit-sum protocol: the least noise for which all instances together keep (epsilon, delta).
+
+By default the noise is found numerically on the exact laws of what the analyzer sees (`curves`, `composition`), so that
+the claimed delta is certified: an upper bound that covers every neighbouring pair of inputs, tails, steps and rounding.
+Parameters are rounded to what is sampled exactly before they are certified. Neighbours differ in one user's data, and
+`n` is public. Calibrations are remembered (`cache`), and certified again when they come from a file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+
+from sfumato.errors import InputError
+from sfumato.privacy.rational import exact_epsilon, exact_positive
+from sfumato.shuffled.bitsum import cache
+from sfumato.shuffled.bitsum.negative_binomial import NegativeBinomialNoise
+from sfumato.shuffled.bitsum.poisson import PoissonNoise
+from sfumato.shuffled.bitsum.protocol import BitSum, ComposableBitSum, checked_participants, rate_below
+from sfumato.shuffled.bitsum.published import LARGEST_RHO, published_pure, published_response, published_three_nb
+from sfumato.shuffled.bitsum.rr import RandomisedResponse
+from sfumato.shuffled.bitsum.sampled_rr import SampledResponse
+from sfumato.shuffled.bitsum.search import Search
+from sfumato.shuffled.bitsum.three_nb import ThreeNegativeBinomials
+
+NAMES = ("rr", "poisson", "negative-binomial", "3nb", "pure", "rr-published", "3nb-published")
+LARGEST_INSTANCES = 10**6
+LARGEST_EPSILON = 50
+SMALLEST_DELTA = 1e-15
+
+_PUBLISHED: dict[str, Callable[[int, int, float, float], ComposableBitSum]] = {
+    "rr-published": published_response,
+    "3nb-published": published_three_nb,
+}
+_EXACT: dict[str, Callable[[Search], ComposableBitSum]] = {
+    "rr": Search.response,
+    "poisson": Search.poisson,
+    "negative-binomial": Search.negative_binomial,
+    "3nb": Search.three_nb,
+}
+_CLASSES: dict[str, Callable[..., ComposableBitSum]] = {
+    "rr": RandomisedResponse,
+    "poisson": PoissonNoise,
+    "negative-binomial": NegativeBinomialNoise,
+    "3nb": ThreeNegativeBinomials,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """A calibrated protocol and what it costs.
+
+    Attributes
+    ----------
+    name : str
+        What was asked for.
+    protocol : BitSum
+        The protocol of one instance: randomizer and analyzer.
+    instances : int
+        How many instances run, each with coins of its own.
+    epsilon : Fraction
+        The guarantee for all instances together.
+    delta : float
+        Certified; never above what was asked for. Published calibrations have what was asked for.
+    """
+
+    name: str
+    protocol: BitSum
+    instances: int
+    epsilon: Fraction
+    delta: float
+
+    @property
+    def n(self) -> int:
+        """Honest participants, at least."""
+        return self.protocol.n
+
+    @property
+    def rmse(self) -> float:
+        """Root mean square error of one sum of bits, for the worst bits."""
+        return self.protocol.rmse
+
+    @property
+    def messages(self) -> float:
+        """Expected messages of one user in all instances, if all bits are 1; less if some are 0."""
+        return self.instances * self.protocol.messages(1.0)
+
+    @property
+    def bits(self) -> float:
+        """Expected bits of one user: each message has its content and the number of its instance."""
+        return self.messages * (self.protocol.message_bits + math.ceil(math.log2(self.instances)))
+
+    @property
+    def parameters(self) -> dict[str, Fraction | int]:
+        """What defines the protocol besides `n`."""
+        return self.protocol.parameters
+
+
+def calibrate(
+    name: str,
+    *,
+    n: int,
+    instances: int,
+    epsilon: int | float | str | Decimal | Fraction,
+    delta: float = 0.0,
+    messages: float | None = None,
+    rho: float | str | Fraction = LARGEST_RHO,
+) -> Calibration:
+    """Return a protocol for sums of bits with the least noise that keeps a guarantee.
+
+    Parameters
+    ----------
+    name : {"rr", "poisson", "negative-binomial", "3nb", "pure", "rr-published", "3nb-published"}
+        The protocol; the published ones have the noise of their publications' formulas.
+    n : int
+        Participants who follow the protocol, at least.
+    instances : int
+        Sums of bits, one bit of every participant in each.
+    epsilon : number
+        For all instances together.
+    delta : float
+        For all instances together; 0 for "pure" and positive for all others.
+    messages : float, optional
+        For "rr": messages that a user may send in all instances, on average; the rest of the instances is left out at
+        random.
+    rho : number
+        For "pure", above 0 and at most 1/2: a smaller one leaves out fewer bits and sends more messages.
+
+    Raises
+    ------
+    InputError
+        If a parameter is not allowed, or no noise is enough.
+
+    Examples
+    --------
+    >>> response = calibrate("rr", n=1000, instances=16, epsilon=1, delta=1e-5)
+    >>> round(response.rmse, 1), response.messages, response.delta <= 1e-5
+    (15.3, 16.0, True)
+    >>> round(calibrate("pure", n=1000, instances=1, epsilon=1).rmse, 2)
+    1.4
+    """
+    if name not in NAMES:
+        raise InputError(f"Unknown bit-sum protocol {name!r}; choose one of {', '.join(NAMES)}.")
+    checked_participants(n)
+    if isinstance(instances, bool) or not isinstance(instances, int) or not 1 <= instances <= LARGEST_INSTANCES:
+        raise InputError(f"instances must be an int from 1 to 10**6; got {instances!r}.")
+    exact = exact_epsilon(epsilon)
+    if exact > LARGEST_EPSILON:
+        raise InputError(f"epsilon must be at most {LARGEST_EPSILON} for a bit-sum protocol; got {float(exact):g}.")
+    if messages is not None and name != "rr":
+        raise InputError(f"Only 'rr' has a message budget; leave out messages for {name!r}.")
+    if name == "pure":
+        if delta:
+            raise InputError(f"'pure' keeps delta = 0; got delta {delta!r}. Leave it out, or choose another protocol.")
+        protocol = published_pure(n, instances, exact, exact_positive(rho, "rho", 1))
+        return Calibration(name=name, protocol=protocol, instances=instances, epsilon=exact, delta=0.0)
+    if isinstance(delta, bool) or not isinstance(delta, int | float) or not SMALLEST_DELTA <= delta < 1:
+        raise InputError(
+            f"delta must lie between {SMALLEST_DELTA:g} and 1 for {name!r}; got {delta!r}. Only 'pure' does without."
+        )
+    send = None if messages is None else _send_chance(messages, instances)
+    return _calibrated(name, n, instances, exact, float(delta), send)
+
+
+def _send_chance(messages: float, instances: int) -> Fraction | None:
+    if not 0 < messages < math.inf:
+        raise InputError(f"messages must be a positive number; got {messages!r}.")
+    return rate_below(messages / instances) if messages < instances else None
+
+
+@lru_cache(maxsize=256)
+def _calibrated(
+    name: str, n: int, instances: int, epsilon: Fraction, delta: float, send: Fraction | None
+) -> Calibration:
+    search = Search(n, instances, float(epsilon), delta)
+    if name in _PUBLISHED:
+        published = _PUBLISHED[name](n, instances, float(epsilon), delta)
+        if search.certify(published) > delta:
+            raise InputError(f"the published formula of {name!r} does not reach here; use {name.split('-')[0]!r}")
+        return Calibration(name=name, protocol=published, instances=instances, epsilon=epsilon, delta=delta)
+    key = cache.key(name, n, instances, epsilon, delta, send)
+    protocol = _remembered(name, n, key)
+    certified = math.inf if protocol is None else search.certify(protocol)
+    if protocol is None or certified > delta:
+        protocol = _EXACT[name](search) if send is None else search.sampled_response(send)
+        certified = search.certify(protocol)
+        cache.store(key, protocol.parameters)
+    return Calibration(name=name, protocol=protocol, instances=instances, epsilon=epsilon, delta=certified)
+
+
+def _remembered(name: str, n: int, key: str) -> ComposableBitSum | None:
+    parameters = cache.load(key)
+    if parameters is None:
+        return None
+    fields = {field: int(value) if field.endswith("shape") else value for field, value in parameters.items()}
+    build: Callable[..., ComposableBitSum] = SampledResponse if "send" in fields else _CLASSES[name]
+    try:
+        return build(n=n, **fields)
+    except (TypeError, InputError):
+        return None
