@@ -14,6 +14,7 @@ from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.privacy.body import CubeNoise, DiscNoise
 from sfumato.privacy.floored import FlooredLaplace
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from sfumato.privacy.reported import ReportNoise
 from sfumato.privacy.stacked import StackedCubes
 
 
@@ -79,6 +80,7 @@ _READERS: dict[str, Callable[[Mapping[str, Any]], NoiseLaw]] = {
     DiscNoise.name: DiscNoise.from_document,
     CubeNoise.name: CubeNoise.from_document,
     FlooredLaplace.name: FlooredLaplace.from_document,
+    ReportNoise.name: ReportNoise.from_document,
     StackedCubes.name: StackedCubes.from_document,
     SummedNoise.name: SummedNoise.from_document,
 }
