@@ -40,7 +40,7 @@ def main(
     for case in chosen:
         if not options.only or case.name in options.only:
             run(case, ResultFile.of(result_folder, case))
-    page_path.write_text(page.render(case_folder, result_folder), encoding="utf-8")
+    page_path.write_text(page.render(case_folder, result_folder, page_path.parent), encoding="utf-8")
     print(f"wrote {page_path.name}")
     return 0
 

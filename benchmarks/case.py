@@ -11,6 +11,9 @@ value = "ratio"
 at_least = 0.85
 at_most = 1.15
 where = { label = "best I" }
+[figure]                          # lines to draw from the rows, see benchmarks/figures.py
+x = "epsilon"
+y = "rmse"
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent / "cases"
-FIELDS = {"name", "kind", "title", "about", "settings", "quick", "expect"}
+FIELDS = {"name", "kind", "title", "about", "settings", "quick", "expect", "figure"}
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class Case:
     settings: Mapping[str, Any]
     expectations: tuple[Expectation, ...]
     full: bool
+    figure: Mapping[str, Any] | None = None
 
     @property
     def mode(self) -> str:
@@ -96,6 +100,7 @@ def load_case(path: Path, full: bool) -> Case:
         settings=settings if full else {**settings, **document.get("quick", {})},
         expectations=tuple(Expectation(**item) for item in document.get("expect", [])),
         full=full,
+        figure=document.get("figure"),
     )
 
 

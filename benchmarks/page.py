@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import figures
 from benchmarks.case import Case, load_cases
 from benchmarks.kinds import load_kind
 from benchmarks.results import ResultFile, Row
@@ -20,14 +21,17 @@ last column says whether a row shows what its case expects.
 """
 
 
-def render(case_folder: Path, result_folder: Path) -> str:
-    """Return the page for all cases: the full mode's rows where there are any, else the quick mode's."""
+def render(case_folder: Path, result_folder: Path, page_folder: Path) -> str:
+    """Return the page for all cases: the full mode's rows where there are any, else the quick mode's.
+
+    Figures are saved below the page's folder.
+    """
     quick, full = load_cases(case_folder, full=False), load_cases(case_folder, full=True)
     sections: list[str] = []
     summary: list[str] = []
     for pair in zip(full, quick, strict=True):
         case, rows = next(((case, rows) for case in pair if (rows := _rows(result_folder, case))), (pair[1], []))
-        sections.append(_section(case, rows))
+        sections.append(_section(case, rows, page_folder))
         summary.extend(f"- {case.name}: {line}" for line in _remarks(case, rows))
     remarks = "\n".join(summary) if summary else "None."
     return "\n".join([HEADER, "## Rows that were skipped or do not show what is expected\n", f"{remarks}\n", *sections])
@@ -54,12 +58,15 @@ def _unit_text(row: Row) -> str:
     return f"{text}: " if text else ""
 
 
-def _section(case: Case, rows: Sequence[Row]) -> str:
+def _section(case: Case, rows: Sequence[Row], page_folder: Path) -> str:
     measured = [row for row in rows if "skipped" not in row]
     lines = [f"## {case.title}\n", f"{case.about}\n", f"`{case.command}`\n"]
     if case.expectations:
         wanted = "; ".join(f"{item}{_condition(item.where)}" for item in case.expectations)
         lines.append(f"Expected: {wanted}.\n")
+    figure = figures.figure_of(case, rows)
+    if figure is not None:
+        lines.append(f"![{case.title}]({figures.write(figure, page_folder, case)})\n")
     if measured:
         lines += [_table(case, measured), "", *sorted({_circumstances(row) for row in measured}), ""]
     return "\n".join(lines)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import kinds
+from benchmarks import figures, kinds
 from benchmarks.__main__ import main
 from benchmarks.case import FOLDER, Expectation, load_cases
 from benchmarks.kinds import Skipped, load_kind
@@ -91,6 +91,33 @@ MEMORY = """
     columns = 3
     row_group = 1000
     arguments = ["--bandwidth", "1", "--epsilon", "1", "--method", "lsq-rff", "--option", "n_features=16", "--quiet"]
+"""
+
+
+ESTIMATES = """
+    name = "tiny-estimates"
+    kind = "estimates"
+    title = "Tiny estimates"
+    about = "A tiny case."
+    [settings]
+    kernel = "gaussian"
+    neighbours = "add-remove"
+    epsilons = ["10"]
+    queries = 30
+    data = [{ set = "mixture", n = 4030, d = 2, bandwidth = 1.0 }]
+    methods = [{ name = "lsq-rff", label = "lsq-rff", best_times = 1.0 }]
+"""
+HEAT_MAPS = """
+    name = "tiny-maps"
+    kind = "heat-maps"
+    title = "Tiny maps"
+    about = "A tiny case."
+    [settings]
+    kernel = "gaussian"
+    epsilons = ["10"]
+    size = 8
+    data = [{ set = "mixture", n = 5000, d = 2, bandwidth = 1.0, view = [[-3, 3], [-3, 3]] }]
+    methods = [{ name = "lsq-rff", label = "lsq-rff", options = { n_features = 200 } }]
 """
 
 
@@ -237,6 +264,53 @@ def test_every_module_in_kinds_keeps_the_contract() -> None:
     for module in modules:
         kind = load_kind(module)
         assert kind.COLUMNS and callable(kind.units) and callable(kind.measure)
+
+
+FIGURE = """
+    [figure]
+    x = "size"
+    y = "rmse"
+    x_label = "features"
+"""
+
+
+def test_a_case_that_asks_for_lines_has_a_figure(harness: Harness) -> None:
+    harness.add(dedent(ACCURACY) + dedent(FIGURE))
+    harness.run()
+    assert "![Tiny accuracy](images/benchmarks/tiny-accuracy.svg)" in harness.page.read_text()
+    picture = harness.page.parent / "images/benchmarks/tiny-accuracy.svg"
+    first = picture.read_bytes()
+    assert all(f">{word}</text>".encode() in first for word in ("features", "RMSE", "best", "few"))
+    harness.run()
+    assert picture.read_bytes() == first
+
+
+def test_answers_are_drawn_against_the_truth(harness: Harness) -> None:
+    harness.add(ESTIMATES)
+    (row,) = harness.run()
+    assert len(row["values"]["truth"]) == len(row["values"]["answers"]) == 30
+    assert row["values"]["correlation"] > 0.5
+    assert "images/benchmarks/tiny-estimates.svg" in harness.page.read_text()
+    assert b">mixture, epsilon 10</text>" in (harness.page.parent / "images/benchmarks/tiny-estimates.svg").read_bytes()
+
+
+def test_heat_maps_are_drawn_beside_the_exact_one(harness: Harness) -> None:
+    harness.add(HEAT_MAPS)
+    exact, released = harness.run()
+    assert len(exact["values"]["field"]) == len(released["values"]["field"]) == 64
+    assert released["values"]["correlation"] > 0.5
+    picture = (harness.page.parent / "images/benchmarks/tiny-maps.svg").read_bytes()
+    assert b">exact, not private</text>" in picture and b">lsq-rff, epsilon 10</text>" in picture
+
+
+@pytest.mark.parametrize(("value", "expected"), [(3, 3.0), ("n_features 400", 400.0), ("rho = 2, fixed", 2.0)])
+def test_numbers_along_an_axis(value: object, expected: float) -> None:
+    assert figures.number(value) == expected
+
+
+def test_an_axis_needs_numbers() -> None:
+    with pytest.raises(ValueError, match="'best' has none"):
+        figures.number("best")
 
 
 def test_listing_and_an_unknown_name(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:

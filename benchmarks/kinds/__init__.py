@@ -5,6 +5,9 @@ A kind is a module with three names:
     COLUMNS                    mapping of a value's name to its heading on the page, in order
     units(settings)            list of plain dicts: pieces of work, each finished and saved before the next
     measure(settings, unit)    the unit's rows, as `Measurement`s; raises `Skipped` where something it needs is absent
+
+and, where its picture is not made of lines, ``draw(rows)``, which returns a matplotlib figure of the stored rows.
+Values that COLUMNS does not name are for that picture only.
 """
 
 from __future__ import annotations
