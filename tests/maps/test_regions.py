@@ -12,7 +12,7 @@ from scipy.special import erf
 from scipy.stats import binom
 
 from sfumato import InputError, Release
-from sfumato.maps import Estimate, people, regions
+from sfumato.maps import Estimate, people
 from sfumato.maps.interval import deviations
 from sfumato.maps.quadrature import quadrature
 
@@ -37,14 +37,9 @@ def square(low: float, high: float) -> list[list[float]]:
 
 @pytest.mark.parametrize("region", [REGION, [(-4.0, 4.0), (0.0, 20.0)]], ids=["part", "all"])
 def test_intervals_of_grids_hold_the_smoothed_number_at_their_rate(
-    release: Release, points: np.ndarray, region: Any, monkeypatch: pytest.MonkeyPatch
+    release: Release, points: np.ndarray, region: Any
 ) -> None:
     truth, copies = smoothed(points, region), 150
-    # The copies differ in their noise alone, so the weights of the region are the same for all.
-    nodes, weights = quadrature(region, release.kernel.column_scales(2))
-    volume = math.exp(release.kernel.log_integral(2))
-    combined = regions.combined_weights(release.quantizer, nodes, weights / volume)
-    monkeypatch.setattr(regions, "combined_weights", lambda *arguments: combined)
     estimates = [people(copy, region) for copy in noisy_copies(release, points, copies)]
     held = sum(estimate.lower <= truth <= estimate.upper for estimate in estimates)
     assert held >= binom.ppf(FALSE_ALARM, copies, 0.95)

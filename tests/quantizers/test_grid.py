@@ -195,6 +195,9 @@ def test_reading_is_the_product_with_the_weights(kernel: ShiftInvariantKernel, b
     if buckets is None:
         np.testing.assert_allclose(reading.weight_squares, np.square(weights).sum(axis=1), rtol=1e-9)
         assert reading.spread == 0
+    coefficients = np.linspace(-1, 2, len(queries))
+    combined = quantizer.combine(queries, coefficients)
+    np.testing.assert_allclose(combined, coefficients @ weights, rtol=1e-9, atol=1e-12 * np.abs(weights).max())
 
 
 @pytest.mark.parametrize("far", [11.0, 30.0, -1e6, 1e300])

@@ -42,12 +42,13 @@ from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
 from sfumato.maps.interval import LEVEL, Estimate
 from sfumato.maps.quadrature import quadrature
-from sfumato.quantizers.base import Floats, Known, LinearQuantizer, Quantizer
+from sfumato.quantizers.base import Floats, Known, LinearQuantizer
 from sfumato.release import Release
 
 BLOCK_NUMBERS = 1 << 22
+WINDOW_NUMBERS = 64  # about what one query's weights along the columns of a grid take
 UNSEEN_SHARE = 1.5  # half of the 3 in I terms that may be missing, see the module's text
-MOST_PRODUCTS = 4 * 10**9  # quadrature nodes times sums of the release: a few minutes
+MOST_PRODUCTS = 4 * 10**9  # of weights and sums, for all quadrature nodes together: a minute or so
 PROBES, PROBE_SEED = 128, 7
 
 
@@ -81,10 +82,11 @@ def people(release: Release, region: Any, *, level: float = LEVEL) -> Estimate:
     if not isinstance(release.kernel, ShiftInvariantKernel):
         raise InputError("counting people needs a shift-invariant kernel that the release carries; use query")
     nodes, weights = quadrature(region, release.kernel.column_scales(release.dimension))
-    if len(nodes) * release.quantizer.size > MOST_PRODUCTS:
+    products = release.quantizer.query_products
+    if len(nodes) * products > MOST_PRODUCTS:
         raise InputError(
-            f"the region takes {len(nodes):,} queries of {release.quantizer.size:,} sums each, too many; cut it into "
-            "smaller regions"
+            f"the region takes {len(nodes):,} queries of {products:,} products each, too many; cut it into smaller "
+            "regions"
         )
     volume = math.exp(release.kernel.log_integral(release.dimension))
     total, variance = functional(release, nodes, weights / volume)
@@ -96,22 +98,33 @@ def people(release: Release, region: Any, *, level: float = LEVEL) -> Estimate:
 
 def functional(release: Release, nodes: Floats, weights: Floats) -> tuple[float, float]:
     """Value and variance of ``sum_q weights[q] * n * answer(nodes[q])``, the errors of all answers taken together."""
-    quantizer, sums = release.quantizer, release.values.astype(np.float64)
+    quantizer = release.quantizer
     if isinstance(quantizer, LinearQuantizer):
-        combined = combined_weights(quantizer, nodes, weights)
-        known = Known(release.noise.variance, release.count.value, release.count.variance)
-        reading = quantizer.read_released(nodes, sums, known)
-        total = float(weights @ reading.total)
-        noise = max(release.noise.variance, float(np.max(reading.spread))) * float(combined @ combined)
-        misfit = _misfit(release, combined, nodes, weights, reading.total)
-        # A quantizer that hashes has its randomness in the misfit of single records: there the stated biases are less.
-        bias = min(misfit * max(total, 0.0), release.count.value * float(weights @ reading.bias))
-        return total, noise + bias**2
+        return _linear_functional(release, quantizer, nodes, weights)
+    sums = release.values.astype(np.float64)
     terms = np.zeros((1, quantizer.terms))
     for part in _blocks(len(nodes), quantizer.terms):
         terms[0] += weights[part] @ quantizer.term_values(nodes[part], sums)
     answer = answer_from_terms(terms, release.groups)
     return float(answer.total[0]), float(answer.standard_error[0]) ** 2
+
+
+def _linear_functional(
+    release: Release, quantizer: LinearQuantizer, nodes: Floats, weights: Floats
+) -> tuple[float, float]:
+    sums = release.values.astype(np.float64)
+    known = Known(release.noise.variance, release.count.value, release.count.variance)
+    combined, answers, stated, noise = np.zeros(quantizer.size), np.empty(len(nodes)), 0.0, release.noise.variance
+    for part in _blocks(len(nodes), WINDOW_NUMBERS):
+        reading = quantizer.read_released(nodes[part], sums, known)
+        combined += quantizer.combine(nodes[part], weights[part])
+        answers[part], noise = reading.total, max(noise, reading.spread)
+        stated += release.count.value * float(weights[part] @ reading.bias)
+    total = float(weights @ answers)
+    misfit = _misfit(release, combined, nodes, weights, answers)
+    # A quantizer that hashes has its randomness in the misfit of single records: there the stated biases are less.
+    bias = min(misfit * max(total, 0.0), stated)
+    return total, noise * float(combined @ combined) + bias**2
 
 
 def _misfit(release: Release, combined: Floats, nodes: Floats, weights: Floats, answers: Floats) -> float:
@@ -126,14 +139,6 @@ def _misfit(release: Release, combined: Floats, nodes: Floats, weights: Floats, 
         probes = nodes[chosen[part]]
         missed[part] = release.quantizer.encode(probes) @ combined - release.kernel.value(probes, nodes) @ weights
     return math.sqrt(float(np.square(missed).mean()))
-
-
-def combined_weights(quantizer: Quantizer, nodes: Floats, weights: Floats) -> Floats:
-    """Weights ``sum_q weights[q] g(nodes[q])`` of a weighted sum of answers."""
-    combined = np.zeros(quantizer.size)
-    for part in _blocks(len(nodes), quantizer.size):
-        combined += weights[part] @ quantizer.weights(nodes[part])
-    return combined
 
 
 def _blocks(count: int, width: int) -> Iterator[slice]:

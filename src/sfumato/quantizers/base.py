@@ -23,6 +23,7 @@ from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.box import Box
 
+COMBINED_NUMBERS = 1 << 22  # of weights that are held at once
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -104,6 +105,17 @@ class Quantizer(ABC):
     @abstractmethod
     def weights(self, Y: Floats) -> Floats:
         """Weights g(y): the mean over terms of f(x) . g(y) estimates k(x, y). Shape (len(Y), size)."""
+
+    def combine(self, Y: Floats, coefficients: Floats) -> Floats:
+        """Weights ``sum_q coefficients[q] g(Y[q])`` of a weighted sum of answers, shape (size,)."""
+        block = max(1, COMBINED_NUMBERS // self.size)
+        parts = (slice(start, start + block) for start in range(0, len(Y), block))
+        return np.asarray(sum((coefficients[part] @ self.weights(Y[part]) for part in parts), np.zeros(self.size)))
+
+    @property
+    def query_products(self) -> int:
+        """Products of weights and sums that one answer takes."""
+        return self.size
 
     def term_values(self, Y: Floats, sums: Floats) -> Floats:
         """Value f_i . g_i(y) of each term for the summed features `sums`: shape (len(Y), terms)."""

@@ -221,11 +221,6 @@ class GridQuantizer(LinearQuantizer):
     def _solvers(self) -> tuple[DualSolver, ...]:
         return tuple(DualSolver(self.kernel.column_profile, axis) for axis in self.axes)
 
-    @cached_property
-    def rounding(self) -> float:
-        """Length of a wide axis' rounding error, see `table_error`."""
-        return table_error(self.degree, self.unit) if self.wide else 0.0
-
     def read(self, Y: Floats, sums: Floats) -> Reading:
         """Contract the sums with the columns' weights, each query over its own window of the grid."""
         duals = self._duals(Y)
@@ -249,6 +244,20 @@ class GridQuantizer(LinearQuantizer):
             result -= result.mean(axis=1, keepdims=True)
             result *= self.buckets / (self.buckets - 1)
         return np.asarray(result * (self._constant(duals) / self.scale)[:, None])
+
+    def combine(self, Y: Floats, coefficients: Floats) -> Floats:
+        """Weights of a weighted sum of answers, each query's spread over its own window of the grid."""
+        duals = self._duals(Y)
+        scaled = coefficients * self._constant(duals) / self.scale
+        result = self.nodes.spread([duals[column] for column in self.wide], scaled)
+        if self.buckets is not None:
+            result = (result - result.mean()) * (self.buckets / (self.buckets - 1))
+        return result
+
+    @property
+    def query_products(self) -> int:
+        """Nodes in the window of one query."""
+        return math.prod(self._solvers[column].window + self.degree for column in self.wide)
 
     def _constant(self, duals: list[Dual]) -> Floats:
         """Product of the single nodes' weights."""

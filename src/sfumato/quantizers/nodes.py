@@ -57,15 +57,15 @@ class Nodes:
 
     def gather(self, duals: Sequence[Dual], sums: Floats, queries: int) -> Floats:
         """For each query, the sum over the nodes of its windows of the product of its weights times the node's sum."""
-        lengths = np.array([dual.weights.shape[1] for dual in duals], dtype=np.int64)
-        weights = np.zeros((len(duals), queries, int(lengths.max(initial=1))))
-        first = np.zeros((len(duals), queries), dtype=np.int64)
-        for axis, dual in enumerate(duals):
-            weights[axis, :, : lengths[axis]] = dual.weights
-            first[axis] = dual.first
         total = np.empty(queries)
-        _gather(sums, weights, first, lengths, self.keys, self.starts, self.shift, total)
+        _gather(sums, *_windows(duals, queries), self.keys, self.starts, self.shift, total)
         return total
+
+    def spread(self, duals: Sequence[Dual], coefficients: Floats) -> Floats:
+        """Weights of all sums in the sum over queries of coefficient times answer: the transpose of `gather`."""
+        result = np.zeros(self.size)
+        _spread(coefficients, *_windows(duals, len(coefficients)), self.keys, self.starts, self.shift, result)
+        return result
 
     def layout(self, duals: Sequence[Dual], query: int) -> Floats:
         """Weights of one query, laid out like the sums."""
@@ -81,6 +81,17 @@ class Nodes:
 
 def _joined(keys: Sequence[NDArray[np.generic]]) -> NDArray[np.uint64]:
     return np.concatenate([np.zeros(0, dtype=np.uint64), *(own.astype(np.uint64) for own in keys)])
+
+
+def _windows(duals: Sequence[Dual], queries: int) -> tuple[Floats, Integers, Integers]:
+    """Weights of all axes, shape (axes, queries, longest window), their first nodes, and the windows' lengths."""
+    lengths = np.array([dual.weights.shape[1] for dual in duals], dtype=np.int64)
+    weights = np.zeros((len(duals), queries, int(lengths.max(initial=1))))
+    first = np.zeros((len(duals), queries), dtype=np.int64)
+    for axis, dual in enumerate(duals):
+        weights[axis, :, : lengths[axis]] = dual.weights
+        first[axis] = dual.first
+    return weights, first, lengths
 
 
 @njit(nogil=True, cache=True)
@@ -195,3 +206,28 @@ def _gather(sums, weights, first, lengths, keys, starts, shift, total):  # type:
                     inner += weights[axes - 1, query, m] * sums[offset + m]
             answer += factor * inner
         total[query] = answer
+
+
+@njit(nogil=True, cache=True)
+def _spread(coefficients, weights, first, lengths, keys, starts, shift, result):  # type: ignore[no-untyped-def]
+    axes = len(lengths)
+    outer = 1
+    for axis in range(axes - 1):
+        outer *= lengths[axis]
+    for query in range(len(coefficients)):
+        if axes == 0:
+            result[0] += coefficients[query]
+            continue
+        begin = starts[axes - 1] + first[axes - 1, query]
+        for combination in range(outer):
+            rest, factor, place = combination, coefficients[query], np.uint64(0)
+            for axis in range(axes - 2, -1, -1):
+                step = rest % lengths[axis]
+                rest //= lengths[axis]
+                factor *= weights[axis, query, step]
+                key = keys[starts[axis] + first[axis, query] + step]
+                place = place ^ key if shift else place + key
+            for m in range(lengths[axes - 1]):
+                key = keys[begin + m]
+                target = _bucket(place ^ key, shift) if shift else place + key
+                result[np.int64(target)] += factor * weights[axes - 1, query, m]
