@@ -71,7 +71,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if source.column_names is not None:
             self.feature_names_in_ = np.array(source.column_names, dtype=object)
 
-    def _facts(self, source: Source) -> dict[str, Any]:
+    def _facts(self, dimension: int, weighted: bool) -> dict[str, Any]:
         """Return the facts that every request holds, checked."""
         if self.epsilon is None:
             raise InputError(
@@ -82,7 +82,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         # A count that is bought first has its share, even where a method could do without.
         bought = {"count_share": COUNT_SHARE} if self.n_hint == "paid" else {}
         return {
-            "dimension": source.dimension,
+            "dimension": dimension,
             "epsilon": exact_epsilon(self.epsilon),
             "delta": checked_delta(self.delta),
             "neighbours": self.neighbours,
@@ -92,7 +92,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             "feature_seed": secrets.randbits(63) if self.feature_seed is None else int(self.feature_seed),
             "private": self.random_state is None,
             "unit": self.unit,
-            "weighted": source.weighted,
+            "weighted": weighted,
         }
 
     def _public_n(self) -> int:
@@ -106,8 +106,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 "n_hint is missing: pass n_hint=, a public guess of the number of records (a rough one will do), "
                 "or n_hint='paid' to buy a noisy count from the budget first"
             )
-        if isinstance(hint, bool) or not isinstance(hint, (int, np.integer)) or hint < 1:
-            raise InputError(f"n_hint must be a positive whole number or 'paid', got {hint!r}")
+        if isinstance(hint, bool) or not isinstance(hint, (int, np.integer)) or not 1 <= hint <= UNKNOWN_N:
+            raise InputError(f"n_hint must be a whole number from 1 to {UNKNOWN_N}, or 'paid'; got {hint!r}")
         return int(hint)
 
     def _queries(self, Y: ArrayLike) -> Floats:

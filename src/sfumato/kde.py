@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import DensityMixin
 
 from sfumato.central import registry
-from sfumato.central.contributions import bounded, thinned
-from sfumato.central.curator import Curator
-from sfumato.central.request import COUNT_SHARE, Request
+from sfumato.central.mechanism import Mechanism
+from sfumato.central.request import Request
 from sfumato.engines.threads import Progress
 from sfumato.errors import InputError
+from sfumato.fitting import PrivateEstimator
 from sfumato.kernels import Kernel, get_kernel
-from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.ledger import Account
-from sfumato.privacy.rational import exact_epsilon
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.nystrom import PublicSample
-from sfumato.sources import Source, attach, open_source
-
-NEIGHBOURS = ("add-remove", "replace")
-UNKNOWN_N = 10**15
+from sfumato.sources import Source
 
 
-class PrivateKDE(DensityMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
     """Differentially private kernel density estimate.
 
     Parameters
@@ -148,23 +137,7 @@ class PrivateKDE(DensityMixin, BaseEstimator):  # type: ignore[misc]
         threads : int, optional
             Workers of the sum; all available cores by default.
         """
-        source = _opened(X, users, sample_weight)
-        bits = SecureBits() if self.random_state is None else SecureBits.seeded(self.random_state)
-        request, count = self.request(source.dimension, source.weighted, source.column_names), None
-        curator = Curator(self._counted(source, request, bits), self.ledger, bits, threads, progress)
-        if self.n_hint == "paid":
-            # Everything that can be refused is refused before the count is bought.
-            if {"alpha", "eta"} & set(request.options):
-                raise InputError("options alpha and eta need a public n: pass n_hint as a number, not 'paid'")
-            count = curator.buy_count(request, registry.build(self.method, request))
-            request = replace(request, n=count.value)
-        mechanism = registry.build(self.method, request)
-        release = curator.run(mechanism, count)
-        sampled = source.weighted or source.keyed
-        self.release_ = replace(release, columns=source.column_names, sampled=sampled)
-        self.n_features_in_ = source.dimension
-        if source.column_names is not None:
-            self.feature_names_in_ = np.array(source.column_names, dtype=object)
+        self._release(X, users, sample_weight, progress, threads)
         return self
 
     def query(self, Y: ArrayLike, return_std: bool = False) -> Any:
@@ -186,93 +159,23 @@ class PrivateKDE(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """Total log density of X."""
         return float(self.score_samples(X).sum())
 
-    def _queries(self, Y: ArrayLike) -> Floats:
-        check_is_fitted(self)
-        points = validate_data(self, Y, reset=False, accept_sparse=True, dtype=np.float64)
-        return np.asarray(points.toarray() if issparse(points) else points)
-
-    def _counted(self, source: Source, request: Request, bits: SecureBits) -> Source:
-        """Return the records that count: what the weights' coins keep, and of that what the users may contribute."""
-        if request.unit == "record" and source.keyed:
-            raise InputError(
-                "the records come with users, and unit='record' would not protect them: pass unit='user', or no users"
-            )
-        if request.unit == "user" and not source.keyed:
-            raise InputError(
-                "unit='user' needs to know whose each record is: pass users=, an array of ids or the name of a column"
-            )
-        if source.weighted:
-            source = thinned(source, bits)
-        return bounded(source, request.records_per_user, bits) if source.keyed else source
+    def _request(self, source: Source) -> Request:
+        return self.request(source.dimension, source.weighted, source.column_names)
 
     def request(self, dimension: int, weighted: bool = False, column_names: tuple[str, ...] | None = None) -> Request:
         """Check the parameters and gather the public facts of the release to be.
 
         While the count is still to be bought, n stands at more rows than anyone has: sizes are at their largest.
         """
-        if self.epsilon is None:
-            raise InputError(
-                "epsilon is missing: pass epsilon=, the privacy budget of this release (smaller is more private)"
-            )
+        facts = self._facts(dimension, weighted)
         if isinstance(self.kernel, str) and self.bandwidth is None:
             raise InputError(
                 "bandwidth is missing: pass bandwidth=, in the points' units, chosen without looking at the data"
             )
-        if self.neighbours not in NEIGHBOURS:
-            raise InputError(f"neighbours must be 'add-remove' or 'replace', got {self.neighbours!r}")
-        return Request(
-            kernel=get_kernel(self.kernel, self.bandwidth),
-            dimension=dimension,
-            epsilon=exact_epsilon(self.epsilon),
-            delta=_checked_delta(self.delta),
-            neighbours=self.neighbours,
-            n=self._public_n(),
-            bounds=self.bounds,
-            options=self._options(),
-            feature_seed=secrets.randbits(63) if self.feature_seed is None else int(self.feature_seed),
-            private=self.random_state is None,
-            unit=self.unit,
-            weighted=weighted,
-            landmarks=None if self.landmarks is None else PublicSample.of(self.landmarks, dimension, column_names),
-        )
+        landmarks = None if self.landmarks is None else PublicSample.of(self.landmarks, dimension, column_names)
+        return Request(kernel=get_kernel(self.kernel, self.bandwidth), landmarks=landmarks, **facts)
 
-    def _options(self) -> dict[str, Any]:
-        """Return the options; a count that is bought first has its share, even where a method could do without."""
-        bought = {"count_share": COUNT_SHARE} if self.n_hint == "paid" else {}
-        return {**bought, **(self.options or {})}
-
-    def _public_n(self) -> int:
-        hint = self.n_hint
-        if hint == "paid":
-            if self.neighbours == "replace":
-                raise InputError("n is public under neighbours='replace': pass n_hint as a number")
-            return UNKNOWN_N
-        if hint is None:
-            raise InputError(
-                "n_hint is missing: pass n_hint=, a public guess of the number of records (a rough one will do), "
-                "or n_hint='paid' to buy a noisy count from the budget first"
-            )
-        if isinstance(hint, bool) or not isinstance(hint, (int, np.integer)) or not 1 <= hint <= UNKNOWN_N:
-            raise InputError(f"n_hint must be a whole number from 1 to {UNKNOWN_N}, or 'paid'; got {hint!r}")
-        return int(hint)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True  # rows that are not finite numbers are dropped, as the guarantee says
-        tags.input_tags.sparse = True  # made dense batch by batch
-        tags.non_deterministic = True
-        return tags
-
-
-def _opened(X: Any, users: Any, weights: Any) -> Source:
-    """Open the points with their users and weights, each from a column of the data or from an array."""
-    columns = [name if isinstance(name, str) else None for name in (users, weights)]
-    source = open_source(X, key=columns[0], weight=columns[1])
-    users, weights = (None if isinstance(values, str) else values for values in (users, weights))
-    return source if users is None and weights is None else attach(source, users, weights)
-
-
-def _checked_delta(delta: Any) -> float:
-    if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not 0 <= delta < 1:
-        raise InputError(f"delta must be a number from 0 to below 1, got {delta!r}")
-    return float(delta)
+    def _mechanism(self, request: Request) -> Mechanism:
+        if self.n_hint == "paid" and {"alpha", "eta"} & set(request.options):
+            raise InputError("options alpha and eta need a public n: pass n_hint as a number, not 'paid'")
+        return registry.build(self.method, request)

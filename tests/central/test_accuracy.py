@@ -9,8 +9,8 @@ import pytest
 
 from sfumato import PrivateKDE
 from sfumato.central import fourier
-from sfumato.central.fourier_gaussian import gaussian_multiplier
 from sfumato.kernels import Gaussian
+from sfumato.privacy.gaussian import gaussian_multiplier
 from tests.central.expected import coin_variance, pair_variance, phase_variance
 
 N, RUNS = 1200, 500

@@ -23,12 +23,12 @@ from sfumato import InputError, Ledger, PrivateKDE
 from sfumato.central import fourier, registry
 from sfumato.central.audits.users import RECORDS, run_limited, user_cases
 from sfumato.central.contributions import Choice, bounded, keeps, thinned
-from sfumato.central.fourier_gaussian import gaussian_multiplier
 from sfumato.central.request import Request
 from sfumato.kernels import Gaussian
 from sfumato.privacy.audit import audit
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.body import DiscNoise
+from sfumato.privacy.gaussian import gaussian_multiplier
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from sfumato.quantizers import ShardedFourier
 from sfumato.sources import Source, attach, open_source

@@ -14,12 +14,12 @@ import sfumato
 from sfumato import InputError, PrivateKDE
 from sfumato.central import inner_product, registry
 from sfumato.central.audits.similarities import inner_product_cases, signs_cases
-from sfumato.central.fourier_gaussian import gaussian_multiplier
 from sfumato.central.limits import Limits
 from sfumato.central.request import Request
 from sfumato.kernels import Gaussian, InnerProduct
 from sfumato.privacy.audit import audit
 from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.gaussian import gaussian_multiplier
 
 DIMENSION, N, RUNS = 12, 900, 500
 RANDOM = np.random.default_rng(0)

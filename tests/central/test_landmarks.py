@@ -16,7 +16,6 @@ import sfumato
 from sfumato import InputError, Ledger, PrivateKDE
 from sfumato.central import landmarks, registry
 from sfumato.central.audits.similarities import landmark_cases
-from sfumato.central.fourier_gaussian import gaussian_multiplier
 from sfumato.central.limits import Limits
 from sfumato.central.request import Request
 from sfumato.cli import app
@@ -24,6 +23,7 @@ from sfumato.kernels import Gaussian, InnerProduct, Kernel, ShiftInvariant
 from sfumato.planning import plan
 from sfumato.privacy.audit import audit
 from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.gaussian import gaussian_multiplier
 from sfumato.quantizers import LandmarkQuantizer
 from sfumato.quantizers.base import Known
 from sfumato.quantizers.nystrom import PublicSample

@@ -12,11 +12,11 @@ import pytest
 
 from sfumato import Ledger, PrivateKDE, load
 from sfumato.central import race, race_published, registry
-from sfumato.central.fourier_gaussian import gaussian_multiplier
 from sfumato.central.limits import Limits
 from sfumato.central.request import Request
 from sfumato.errors import InputError
 from sfumato.kernels import L2LSH, Angular, Gaussian, Jaccard, Kernel, Laplacian
+from sfumato.privacy.gaussian import gaussian_multiplier
 from sfumato.quantizers import HashingQuantizer
 
 N = 800

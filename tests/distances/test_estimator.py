@@ -61,7 +61,7 @@ def test_scikit_learn_conventions(estimator: Any, check: Any) -> None:
         ({"bounds": (1, 0)}, "lower < upper"),
         ({"bounds": [(0, 1)]}, "1 columns but the points have 2"),
         ({"n_hint": None}, "n_hint is missing: pass n_hint="),
-        ({"n_hint": 0}, "n_hint must be a positive whole number"),
+        ({"n_hint": 0}, "n_hint must be a whole number"),
         ({"n_hint": "paid", "neighbours": "replace"}, "n is public"),
         ({"neighbours": "similar"}, "'add-remove' or 'replace'"),
         ({"delta": 1.0}, "delta must be"),

@@ -11,7 +11,6 @@ import pytest
 from scipy import stats
 from scipy.special import ndtr
 
-from sfumato.central.fourier_gaussian import calibrate, gaussian_delta, lattice_distance
 from sfumato.errors import InputError
 from sfumato.privacy.audit import (
     AUDITS,
@@ -32,6 +31,7 @@ from sfumato.privacy.audit import (
 from sfumato.privacy.audit.estimators import _Counts, _thresholds
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.body import CubeNoise, DiscNoise
+from sfumato.privacy.gaussian import calibrate, gaussian_delta, lattice_distance
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
 
 LOG_3 = math.log(3)

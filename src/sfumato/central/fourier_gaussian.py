@@ -3,15 +3,9 @@
 Source: the Gaussian mechanism on random Fourier features, the rate of Hall, Rinaldo and Wasserman (appendix C.3 of
 000_373b91ba792b499d.txt) as a function release, linear in the dimension.
 
-Guarantee. A record's m pairs have l2 norm at most D = sqrt(m) s (2 D when a record is replaced). Noise of law
-round(N(0, sigma^2)) on each integer is post-processing of the continuous Gaussian mechanism, so it is (e_f, d_G)-DP
-with d_G = Phi(D / (2 sigma) - e_f sigma / D) - exp(e_f) Phi(-D / (2 sigma) - e_f sigma / D) exactly, in any dimension
-(the analytic calibration). The discrete Gaussian used here differs from the rounded one by a total variation t over
-all 2 m coordinates, so it is (e_f, d_G + (1 + exp(e_f)) t)-DP. Bound of t: the ratio of the two laws at z is C
-E_u[exp(-u^2 / (2 sigma^2)) cosh(z u / sigma^2)], u uniform in [-1/2, 1/2], C = 1 + 2 exp(-2 pi^2 sigma^2) + ...; its
-second moment under the discrete law, which is sub-Gaussian, is at most C^2 E cosh(u u' / sigma^2), so chi^2 <= 1 /
-(287 sigma^4) for one coordinate and sigma >= 2, and t <= sqrt((1 + chi^2)^(2m) - 1) / 2. sigma is found with d_G + (1
-+ exp(e_f)) t <= delta; the count at pure e_c composes to (epsilon, delta).
+Guarantee. A record's m pairs have l2 norm at most D = sqrt(m) s (2 D when a record is replaced), and discrete Gaussian
+noise calibrated to it is (e_f, delta)-DP (`privacy.gaussian`, with its proof); the count at pure e_c composes to
+(epsilon, delta).
 
 Error of one answer: MSE = P / (2 m) + (c f / n)^2 + (P sd(count) / n)^2 with c = sigma / D: the noise does not depend
 on m, which compute alone limits.
@@ -22,14 +16,13 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from scipy.optimize import brentq
-
 from sfumato.central.mechanism import Mechanism
 from sfumato.central.method import Method, Prediction
 from sfumato.central.request import Request
 from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
-from sfumato.privacy.loss import Loss, gaussian_delta
+from sfumato.privacy.gaussian import LARGEST_SIGMA, calibrate, gaussian_multiplier, lattice_distance
+from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import DiscreteGaussian
 from sfumato.quantizers import FourierQuantizer
 
@@ -37,31 +30,7 @@ NAME = "fourier-gaussian"
 OPTIONS = ("n_features",)
 USUAL_RADIUS, LARGEST_RADIUS = 2**15 - 1, 2**26
 LARGEST_EPSILON = 16  # beyond, exp(epsilon) makes the lattice count beside delta, and pure noise is small enough
-LARGEST_SIGMA = 2.0**29
 MOST_PAIRS, FEWEST_PAIRS = 10_000, 500
-
-
-def gaussian_multiplier(epsilon: float, delta: float) -> float:
-    """Noise multiplier c = sigma / D of the analytic Gaussian mechanism."""
-    return float(brentq(lambda c: gaussian_delta(c, epsilon) - delta, 1e-3, 1e9, xtol=1e-300, rtol=1e-12)) * (1 + 1e-9)
-
-
-def lattice_distance(sigma: int, coordinates: int) -> float:
-    """Upper bound of the total variation between discrete and rounded Gaussian noise over all coordinates."""
-    chi_squared = math.expm1(coordinates * math.log1p(1 / (287 * float(sigma) ** 4)))
-    return math.sqrt(chi_squared) / 2
-
-
-def calibrate(l2: float, coordinates: int, epsilon: float, delta: float) -> int:
-    """Smallest sigma found for integers of l2 sensitivity `l2`, the lattice's slack included."""
-    slack = delta / 1000
-    for _ in range(60):
-        sigma = math.ceil(gaussian_multiplier(epsilon, delta - slack) * l2)
-        needed = (1 + math.exp(epsilon)) * lattice_distance(max(sigma, 2), coordinates)
-        if needed <= slack:
-            return max(sigma, 2)
-        slack = min(2 * needed, delta / 2)
-    raise InputError(f"delta {delta:g} is too small for integer noise at epsilon {epsilon:g}; pass a larger delta")
 
 
 def refuse(request: Request) -> str | None:

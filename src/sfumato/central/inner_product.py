@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sfumato.central.fourier_gaussian import LARGEST_SIGMA, gaussian_multiplier
 from sfumato.central.landmarks import noise_for
 from sfumato.central.limits import INTEGER_BYTES, header_size
 from sfumato.central.mechanism import Mechanism
@@ -30,6 +29,7 @@ from sfumato.central.method import Method, Prediction
 from sfumato.central.request import Request
 from sfumato.errors import InputError
 from sfumato.kernels import InnerProduct
+from sfumato.privacy.gaussian import LARGEST_SIGMA, gaussian_multiplier
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.quantizers import InnerProductQuantizer, InnerProductSigns
 from sfumato.quantizers.ball import Ball

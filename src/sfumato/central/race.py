@@ -37,12 +37,12 @@ from functools import partial
 import numpy as np
 
 from sfumato.central.contributions import CountNoise
-from sfumato.central.fourier_gaussian import LARGEST_SIGMA, calibrate, gaussian_multiplier, lattice_distance
 from sfumato.central.limits import INTEGER_BYTES, MOST_TERMS, header_size
 from sfumato.central.mechanism import Mechanism
 from sfumato.central.method import Method, Prediction
 from sfumato.central.request import Request
 from sfumato.errors import InputError
+from sfumato.privacy.gaussian import LARGEST_SIGMA, calibrate, gaussian_multiplier, lattice_distance
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace

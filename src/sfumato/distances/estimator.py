@@ -154,7 +154,7 @@ class PrivateDistance(PrivateEstimator):
         return (counts, errors) if return_std else counts
 
     def _request(self, source: Source) -> DistanceRequest:
-        return DistanceRequest(kernel=Distance(self.metric, self.p), **self._facts(source))
+        return DistanceRequest(kernel=Distance(self.metric, self.p), **self._facts(source.dimension, source.weighted))
 
     def _mechanism(self, request: Request) -> Mechanism:
         assert isinstance(request, DistanceRequest)

@@ -29,7 +29,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.central.fourier_gaussian import LARGEST_SIGMA, calibrate, gaussian_multiplier, lattice_distance
 from sfumato.central.mechanism import Mechanism
 from sfumato.distances.counting import count_reader
 from sfumato.distances.method import DistanceMethod, Forecast, forecast_by_reading
@@ -37,6 +36,7 @@ from sfumato.distances.moments import LARGEST_SCALE, OFFSET, MomentQuantizer
 from sfumato.distances.request import DistanceRequest
 from sfumato.errors import InputError
 from sfumato.privacy.body import CubeNoise
+from sfumato.privacy.gaussian import LARGEST_SIGMA, calibrate, gaussian_multiplier, lattice_distance
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import DiscreteGaussian
 from sfumato.privacy.stacked import StackedCubes
@@ -106,12 +106,13 @@ def shares(costs: Sequence[float]) -> list[Fraction]:
     Examples
     --------
     >>> shares([8.0, 1.0])
-    [Fraction(3333, 5000), Fraction(1667, 5000)]
+    [Fraction(6667, 10000), Fraction(3333, 10000)]
     """
     roots = np.cbrt(np.array(costs, dtype=np.float64))
     parts = [max(1, math.floor(PARTS * root)) for root in roots / roots.sum()]
-    parts[-1] += PARTS - sum(parts)
-    if parts[-1] < 1:
+    largest = int(np.argmax(roots))  # takes what rounding leaves, or pays for parts that were raised to one
+    parts[largest] += PARTS - sum(parts)
+    if parts[largest] < 1:
         raise InputError(f"{len(costs)} blocks of columns are too many to split a budget between; scale the columns")
     return [Fraction(part, PARTS) for part in parts]
 

@@ -10,10 +10,10 @@ import pytest
 
 from sfumato import InputError, Ledger, PrivateKDE
 from sfumato.central import registry
-from sfumato.central.fourier_gaussian import gaussian_multiplier
 from sfumato.central.published.hrw_online import OnlineQueries
 from sfumato.kernels import Laplacian
 from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.gaussian import gaussian_multiplier
 from sfumato.release import Count
 from tests.central.published.requests import BOUNDS, KERNEL, POINTS, QUERIES, TRUTH, N, facts, request
 

@@ -11,8 +11,8 @@ import pytest
 
 from sfumato import PrivateKDE
 from sfumato.central import registry
-from sfumato.central.fourier_gaussian import gaussian_multiplier
 from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.gaussian import gaussian_multiplier
 from sfumato.release import Count
 from tests.central.published.requests import (
     BOUNDS,

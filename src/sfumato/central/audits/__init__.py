@@ -32,6 +32,7 @@ from sfumato.central.mechanism import Mechanism
 from sfumato.central.request import Request
 from sfumato.kernels import Gaussian
 from sfumato.privacy.audit import EpsilonClaim, ExactCase, MuClaim, log_weights, register_audit
+from sfumato.privacy.gaussian import gaussian_multiplier
 from sfumato.quantizers.base import Floats
 
 COUNT = "count"
@@ -118,7 +119,7 @@ def gaussian_cases() -> dict[str, CentralCase]:
     """Cases of `fourier-gaussian`; with n public it is a Gaussian mechanism, whose mu follows from its claim."""
     replaced = opposites(small_mechanism(fourier_gaussian.NAME, 2, "replace", 1e-6, n_features=2))
     # The total variation between discrete and rounded Gaussian noise is far below what the samples could show.
-    mu = 1 / fourier_gaussian.gaussian_multiplier(2.0, 1e-6)
+    mu = 1 / gaussian_multiplier(2.0, 1e-6)
     single = one_more(small_mechanism(fourier_gaussian.NAME, 1, delta=0.05, n_features=2))
     return {
         "opposites": replace(replaced, claim=MuClaim(mu)),

@@ -15,11 +15,11 @@ import numpy as np
 from scipy.special import logsumexp
 
 from sfumato.central.audits.attacks import features, possible_sums, scan, sizes
-from sfumato.central.fourier_gaussian import calibrate
 from sfumato.central.mechanism import Mechanism
 from sfumato.errors import InputError
 from sfumato.privacy.audit import EpsilonClaim, ExactCase, log_weights
 from sfumato.privacy.body import DiscNoise
+from sfumato.privacy.gaussian import calibrate
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from sfumato.quantizers import Bound, FourierQuantizer, ShardedFourier

@@ -23,7 +23,6 @@ from sfumato.central import registry
 from sfumato.central.audits import one_more, opposites, register_central
 from sfumato.central.audits.attacks import CentralCase, low_bits, scan
 from sfumato.central.audits.exact import exact_case
-from sfumato.central.fourier_gaussian import calibrate
 from sfumato.central.mechanism import Mechanism
 from sfumato.central.published import (
     bernstein,
@@ -40,6 +39,7 @@ from sfumato.central.published.steps import log_law
 from sfumato.central.request import Request
 from sfumato.kernels import Gaussian
 from sfumato.privacy.audit import EpsilonClaim, ExactCase, log_weights, register_audit
+from sfumato.privacy.gaussian import calibrate
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.noise import DiscreteGaussian
 from sfumato.quantizers import KernelQueries

@@ -15,13 +15,13 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from sfumato.central.fourier_gaussian import LARGEST_SIGMA, calibrate, gaussian_multiplier, lattice_distance
 from sfumato.central.mechanism import Mechanism
 from sfumato.central.method import Method, Prediction
 from sfumato.central.published.common import dense_prediction
 from sfumato.central.published.query_lists import OPTIONS, SCALE, listed, records_box, refuse_list
 from sfumato.central.request import Request
 from sfumato.errors import InputError
+from sfumato.privacy.gaussian import LARGEST_SIGMA, calibrate, gaussian_multiplier, lattice_distance
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import DiscreteGaussian
 from sfumato.quantizers.queries import KernelQueries

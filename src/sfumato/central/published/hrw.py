@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import math
 
-from sfumato.central.fourier_gaussian import gaussian_multiplier
 from sfumato.central.mechanism import Mechanism
 from sfumato.central.method import Method, Prediction
 from sfumato.central.published.common import dense_prediction
@@ -35,6 +34,7 @@ from sfumato.central.published.gaussian_queries import fitting_scale, gaussian_n
 from sfumato.central.published.query_lists import OPTIONS, listed, records_box, refuse_list
 from sfumato.central.request import Request
 from sfumato.errors import InputError
+from sfumato.privacy.gaussian import gaussian_multiplier
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.queries import WhitenedQueries
 
