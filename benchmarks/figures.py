@@ -38,7 +38,7 @@ FOLDER = "images/benchmarks"
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = "osD^vPX*"
 MOST_ACROSS = 3
-MOST_MARKS = 8  # along an axis, each with its number
+MOST_MARKS, MOST_DIGITS = 8, 5  # along an axis, each with its number
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 
 
@@ -68,7 +68,7 @@ def figure_of(case: Case, rows: Sequence[Row]) -> Figure | None:
 
 def canvas(panels: int, size: tuple[float, float] = (4.2, 3.4), across: int = MOST_ACROSS) -> tuple[Figure, list[Axes]]:
     """Return an empty figure with so many panels, `across` in a row at most."""
-    wide = min(panels, across)
+    wide = 2 if panels == 4 and across == MOST_ACROSS else min(panels, across)
     tall = -(-panels // wide)
     figure = Figure(figsize=(size[0] * wide, size[1] * tall), layout="constrained")
     FigureCanvasAgg(figure)
@@ -98,7 +98,7 @@ def draw_lines(case: Case, wanted: Lines, rows: Sequence[Row]) -> Figure:
                 style = {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)]}
                 ax.plot(*zip(*points, strict=True), label=name, linewidth=1.6, markersize=4.5, **style)
         ax.set(xscale=horizontal, yscale=vertical, xlabel=wanted.x_label or heads.get(wanted.x, wanted.x))
-        if len(marks) <= MOST_MARKS:
+        if len(marks) <= MOST_MARKS and all(len(f"{mark:g}") <= MOST_DIGITS for mark in marks):
             ax.set_xticks(sorted(marks), [f"{mark:g}" for mark in sorted(marks)], minor=False)
             ax.set_xticks([], minor=True)
         ax.set_ylabel(heads.get(wanted.y, wanted.y))

@@ -2,8 +2,8 @@
 
 Settings: `kernel`, `neighbours`, `count_share`, `epsilons` (text), `seeds` (how many), `queries`, `held_out` (points
 set aside: the first `queries` are asked, all of them measure P), `data` (tables with `set` and `bandwidth`),
-`methods` (tables with `name`, `label`, and `options` or `best_times`, a multiple of the method's own best size, and
-`delta` where it is not 0). The first method of a case is its baseline.
+`methods` (tables with `name`, `label`, and `options` or `best_times`, a multiple of the method's own best size,
+`delta` where it is not 0, and `sets` where not all data sets suit it). The first method of a case is its baseline.
 
 All methods of one unit (a data set and an epsilon) run after one another with the same points, queries, seeds,
 neighbouring relation and count share. Run s uses s as feature seed and as noise seed. The error is the root mean
@@ -94,6 +94,8 @@ def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
     experiment = Experiment(settings, split, kernel, unit["epsilon"], truth, density)
     baseline: Measurement | None = None
     for method in settings["methods"]:
+        if unit["set"] not in method.get("sets", [unit["set"]]):
+            continue
         row = _measure_method(experiment, method, baseline)
         baseline = baseline or row
         yield row
@@ -108,6 +110,7 @@ def _measure_method(experiment: Experiment, method: Mapping[str, Any], baseline:
     seeds = list(range(1, settings["seeds"] + 1))
     runs = [_run(experiment, method["name"], delta, options, seed) for seed in seeds]
     values = _errors(runs) | {"epsilon": experiment.epsilon, "size": _text(options), "density": experiment.density}
+    values["method"] = method["name"]
     values["predicted"], lowest, highest = facts.predict(method["name"], options)
     values["ratio"] = values["rmse"] / values["predicted"]
     values["inside"] = int(lowest <= values["rmse"] <= highest)
