@@ -63,6 +63,16 @@ class TestRaw:
         first.merge(second).add(POINTS)
         assert (_table(first), _table(second)) == before
 
+    def test_a_shard_is_merged_once(self) -> None:
+        """Twice in one sketch, a record would move every counter by two, with noise for one."""
+        first, second = _sketch().add(POINTS[:10]), _sketch().add(POINTS[10:30])
+        merged = first.merge(second)
+        for parts in ((first, first), (merged, second), (second, first.merge(second)), (merged, merged)):
+            with pytest.raises(InputError, match="rows of the same shard"):
+                parts[0].merge(*parts[1:])
+        third = _sketch().add(POINTS[30:40])
+        assert _table(merged.merge(third)) == _table(_sketch().add(POINTS[:40]))
+
     @pytest.mark.parametrize(
         "other",
         [
@@ -115,7 +125,10 @@ class TestRaw:
         sketch.save(tmp_path / "shard")
         again = RaceSketch.load(tmp_path / "shard")
         assert _table(again) == _table(sketch) and again.fingerprint == sketch.fingerprint
-        assert _table(again.merge(sketch)) == (2 * np.array(_table(sketch))).tolist()
+        with pytest.raises(InputError, match="rows of the same shard"):
+            again.merge(sketch)
+        other = _sketch(bounds=(-4, 4)).add(POINTS)
+        assert _table(again.merge(other)) == (2 * np.array(_table(sketch))).tolist()
         with pytest.raises(BudgetError, match="released before"):
             again.release(epsilon=1)
         with pytest.raises(ReleaseFileError, match="does not describe a release"):

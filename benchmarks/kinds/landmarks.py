@@ -4,7 +4,7 @@ Settings: `kernel`, `neighbours`, `count_share`, `epsilons` (text), `seeds` (how
 many), `data`: tables with `set`, `bandwidth`, `rows` and `landmarks_from`: "same" for other points of the same set,
 "uniform" for points spread evenly over the set's bounds, or the name of another set.
 
-Landmarks, queries and points are disjoint. A bar is the reported standard error times 2.576, which 99 % of the errors
+Landmarks, queries and points are disjoint. A bar is the reported standard error times 1.96, which 95 % of the errors
 of unbiased normal answers would not exceed. Run s uses s as feature seed and as noise seed.
 """
 
@@ -37,14 +37,14 @@ COLUMNS = {
     "predicted": "predicted RMSE",
     "ratio": "measured / predicted",
     "covered": "errors within the bar",
-    "bar_ratio": "median bar / RMSE",
+    "bar_ratio": "median bar / mean abs",
     "bound_covers": "errors within bias bound and noise",
-    "bound_ratio": "median bias bound / RMSE",
+    "bound_ratio": "median bias bound / mean abs",
     "public_mae": "mean abs of the public sample itself",
     "file_kb": "file kB",
     "cpu_seconds": "curator CPU s",
 }
-NORMAL_99 = 2.5758
+NORMAL_95 = 1.96
 LOOSE = 5.0  # standard deviations of noise beside the bias bound, which is about bias alone
 
 
@@ -137,8 +137,8 @@ def _measure(
         "rmse": rmse,
         "mae": mae,
         "predicted": facts.predict(method, options)[0],
-        "covered": float((np.abs(errors) <= NORMAL_99 * bars).mean()),
-        "bar_ratio": NORMAL_99 * float(np.median(bars)) / rmse,
+        "covered": float((np.abs(errors) <= NORMAL_95 * bars).mean()),
+        "bar_ratio": NORMAL_95 * float(np.median(bars)) / mae,
         "file_kb": len(release.to_bytes()) / 1000,
         "cpu_seconds": float(np.median([run[3] for run in runs])),
     }
@@ -146,7 +146,7 @@ def _measure(
     if baseline is not None:
         values["mae_over_baseline"] = mae / baseline.values["mae"]
     if method == "landmarks":
-        values |= _bounds(experiment, runs, errors, rmse)
+        values |= _bounds(experiment, runs, errors)
     return Measurement(
         label=label,
         values=values,
@@ -166,7 +166,7 @@ def _run(experiment: Experiment, method: str, options: Mapping[str, Any], seed: 
     return answers - experiment.truth, bars, model.release_, seconds
 
 
-def _bounds(experiment: Experiment, runs: Sequence[Any], errors: NDArray[Any], rmse: float) -> dict[str, float]:
+def _bounds(experiment: Experiment, runs: Sequence[Any], errors: NDArray[Any]) -> dict[str, float]:
     bounds, noises = [], []
     for _, _, release, _ in runs:
         weights = release.quantizer.weights(experiment.queries)
@@ -176,6 +176,6 @@ def _bounds(experiment: Experiment, runs: Sequence[Any], errors: NDArray[Any], r
     public = experiment.kernel.exact_density(experiment.public, experiment.queries)
     return {
         "bound_covers": float((np.abs(errors) <= limits).mean()),
-        "bound_ratio": float(np.median(bounds)) / rmse,
+        "bound_ratio": float(np.median(bounds)) / float(np.abs(errors).mean()),
         "public_mae": float(np.abs(public - experiment.truth).mean()),
     }

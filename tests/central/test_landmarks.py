@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from fractions import Fraction
 from pathlib import Path
@@ -153,10 +154,25 @@ class TestErrors:
             bars.mean() > 2 * model(n_hint=len(kind)).fit(POINTS[: len(kind)]).query(places, return_std=True)[1].mean()
         )
 
+    def test_the_residual_of_the_records_is_shown(self) -> None:
+        """Within five deviations of noise; records outside the landmarks' reach have a residual of 1."""
+        for records, residual in ((POINTS, None), (POINTS + 100, 1.0)):
+            release = model().fit(records).release_
+            quantizer, found = release.quantizer, release.findings()
+            assert isinstance(quantizer, LandmarkQuantizer)
+            exact = 1 - np.square(quantizer.features(records)[1]).sum(axis=1).mean()
+            assert residual is None or exact > 0.99
+            noise = math.sqrt(release.noise.variance + exact**2 * release.count.variance) / (quantizer.amplitude * N)
+            assert abs(found["mean_residual"] - exact) < 5 * noise + 0.01 * exact
+            assert exact <= found["mean_residual_limit"]
+            assert (found["bias_inflation"] == math.inf) == (residual is not None)
+
     def test_other_methods_state_no_limit_or_need_none(self) -> None:
         fourier = model(None, method="fourier").fit(POINTS)
         assert not fourier.release_.bias_bound(QUERIES).any()
+        assert fourier.release_.findings() == {}
         grid = PrivateKDE(Gaussian(1.0), epsilon=1, method="grid", bounds=(-3, 3), n_hint=N).fit(POINTS[:, :2])
+        assert grid.release_.findings() == {}
         with pytest.raises(InputError, match="no limit"):
             grid.release_.bias_bound(QUERIES[:, :2])
 
@@ -273,6 +289,13 @@ def test_the_command_line_takes_a_public_file(tmp_path: Path) -> None:
     release = sfumato.load(target)
     assert release.method == "landmarks" and release.columns == tuple(names)
     assert np.abs(release.query(QUERIES) - EXACT).mean() < 0.2 * EXACT.mean()
+    np.save(tmp_path / "queries.npy", QUERIES)
+    asked = CliRunner().invoke(app, ["query", str(target), str(tmp_path / "queries.npy"), "--json"])
+    answers = json.loads(asked.stdout)["answers"]
+    assert [row["bias_bound"] for row in answers] == pytest.approx(release.bias_bound(QUERIES))
+    shown = CliRunner().invoke(app, ["inspect", str(target), "--json"])
+    assert json.loads(shown.stdout)["findings"] == release.findings()
+    assert "mean residual limit" in CliRunner().invoke(app, ["inspect", str(target)]).stdout
     planned = CliRunner().invoke(app, ["plan", *shared])
     assert planned.exit_code == 0 and "landmarks" in planned.output, planned.output
 

@@ -38,6 +38,7 @@ def _document(release: Release, path: Path) -> dict[str, Any]:
         "bytes": path.stat().st_size,
         **release.describe(),
         "count_interval_95": list(count_interval(release.count)),
+        "findings": {name: value if math.isfinite(value) else None for name, value in release.findings().items()},
         "statement": release.statement(),
     }
 
@@ -62,6 +63,7 @@ def _facts(release: Release, path: Path) -> list[tuple[str, str]]:
         ("records", count),
         ("columns", f"{columns} ({release.dimension})"),
         ("bounds", _bounds(release)),
+        *(("shows", f"{name.replace('_', ' ')} {value:.4g}") for name, value in release.findings().items()),
         ("written by", f"sfumato {release.version}"),
     ]
 

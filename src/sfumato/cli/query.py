@@ -61,7 +61,7 @@ def query(
     """Ask a release for the mean similarity between its records and each query, with an error bar.
 
     Answers are not clipped: near zero, noise may push one below zero. Queries cost no privacy, however many.
-    Output columns: those of the queries, then value and std.
+    Output columns: those of the queries, then value and std; with landmarks also bias_bound, a limit of the bias.
     """
     from sfumato.release import load
 
@@ -156,15 +156,17 @@ def _answers(release: Release, source: Source, std: bool) -> Iterator[NDArray[np
                 f"query number {asked + int(odd[0]) + 1} is not made of finite numbers; correct it or leave it out"
             )
         asked += len(batch)
-        answers = release.query(batch, return_std=True)
-        yield np.column_stack([batch, *(answers if std else answers[:1])])
+        value, error = release.query(batch, return_std=True)
+        bounds = [release.bias_bound(batch)] if release.findings() else []
+        yield np.column_stack([batch, value, *([error, *bounds] if std else [])])
 
 
 def _output_names(release: Release, source: Source, std: bool) -> list[str]:
     columns = source.column_names or release.columns or tuple(f"x{i}" for i in range(source.dimension))
-    names = [*columns, "value", *(["std"] if std else [])]
+    bars = ("std", "bias_bound") if release.findings() else ("std",)
+    names = [*columns, "value", *(bars if std else ())]
     if len(set(names)) < len(names):
-        raise InputError("a query column is called 'value' or 'std', as the answers are; rename it")
+        raise InputError("a query column is called 'value', 'std' or 'bias_bound', as the answers are; rename it")
     return names
 
 

@@ -236,6 +236,19 @@ class LandmarkQuantizer(LinearQuantizer):
             known.count_variance / count**2,
         )
 
+    def findings(self, sums: Floats, known: Known) -> dict[str, float]:
+        """Mean residual of the records, its upper limit, what landmarks would have, and what follows for the bias.
+
+        Residuals lie between 0, within the landmarks' reach, and 1, outside of it; `bias_inflation` is the factor of
+        `inflation`.
+        """
+        return {
+            "mean_residual": self.mean_residual(sums, known),
+            "mean_residual_limit": self.mean_residual(sums, known, CONFIDENT),
+            "mean_residual_of_public_points": self.resemblance.residual,
+            "bias_inflation": self.inflation(sums, known),
+        }
+
     def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the public description; landmarks and projection are stored as integers where they are."""
         lattice, landmarks = self.fitted.to_document()

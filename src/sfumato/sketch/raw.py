@@ -95,9 +95,10 @@ class RaceSketch:
         self.quantizer = quantizer
         self._counters = np.zeros(quantizer.size, dtype=np.int64)
         self._kept = self._seen = 0
-        # What was charged for each release of these records; None for a release that no ledger knows of. Sketches with
-        # records in common share the lists, so that none of them can be released behind another's back.
-        self._charges: tuple[list[str | None], ...] = ([],)
+        # For every shard in the sketch, by a name drawn at random: what was charged for each release of its records, or
+        # None for a release that no ledger knows of. Sketches with records in common share the lists, so that none of
+        # them can be released behind another's back, and the names, so that no record is counted twice.
+        self._charges: dict[str, list[str | None]] = {secrets.token_hex(16): []}
 
     @classmethod
     def planned(
@@ -186,19 +187,29 @@ class RaceSketch:
         return stream_sum(source.batches(), self.quantizer, coins=SecureBits(), threads=threads)
 
     def merge(self, *others: RaceSketch) -> RaceSketch:
-        """Return the sketch of all rows together; the parts stay as they are."""
+        """Return the sketch of all rows together; the parts stay as they are.
+
+        Raises
+        ------
+        InputError
+            If public parameters differ, or if two of the sketches hold the rows of one shard: every record would count
+            twice, with noise for once.
+        """
         merged = RaceSketch.__new__(RaceSketch)
         merged.kernel = self.kernel
         merged._begin(self.quantizer)
+        merged._charges = {}
         for part in (self, *others):
             if part.fingerprint != self.fingerprint:
                 raise InputError(
                     "the sketches have different public parameters: make all shards with the same kernel, bounds, "
                     "rows, width and feature_seed"
                 )
+            if merged._charges.keys() & part._charges.keys():
+                raise InputError("two of the sketches hold the rows of the same shard; merge every shard once")
             merged._counters += part._counters
             merged._kept, merged._seen = merged._kept + part._kept, merged._seen + part._seen
-        merged._charges = tuple(charges for part in (self, *others) for charges in part._charges)
+            merged._charges.update(part._charges)
         return merged
 
     def release(
@@ -237,7 +248,7 @@ class RaceSketch:
         if ledger is not None:
             relation = {"neighbours": neighbours, "unit": "record"}
             charge = ledger.charge(mechanism.method, cost, mechanism.guarantee.delta, **relation, loss=loss).id
-        for charges in self._charges:
+        for charges in self._charges.values():
             charges.append(charge)
         bits = SecureBits() if random_state is None else SecureBits.seeded(random_state)
         count = Count(max(self._seen, 1), 0.0, public=True)
@@ -268,7 +279,7 @@ class RaceSketch:
         return replace(mechanism, parameters=sizes)
 
     def _check_paid(self, epsilon: Fraction, ledger: Account | None) -> None:
-        before = {charge for charges in self._charges for charge in charges}
+        before = {charge for charges in self._charges.values() for charge in charges}
         if not before:
             return
         known = set() if ledger is None else {charge.id for charge in ledger.charges}
@@ -289,7 +300,7 @@ class RaceSketch:
             "quantizer": quantizer,
             "kept": self._kept,
             "seen": self._seen,
-            "charges": [list(charges) for charges in self._charges],
+            "charges": {shard: list(charges) for shard, charges in self._charges.items()},
         }
         with AtomicFile(path, overwrite=overwrite) as file:
             file.write(container.encode(header, {"counters": self._counters, **arrays}))
@@ -306,7 +317,7 @@ class RaceSketch:
         sketch._begin(HashingQuantizer.from_document(header["quantizer"], arrays, sketch.kernel, len(counters)))
         sketch._counters += counters
         sketch._kept, sketch._seen = int(header["kept"]), int(header["seen"])
-        sketch._charges = tuple(list(charges) for charges in header["charges"])
+        sketch._charges = {str(shard): list(charges) for shard, charges in header["charges"].items()}
         return sketch
 
     def __repr__(self) -> str:
