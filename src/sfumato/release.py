@@ -26,6 +26,7 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.laws import NoiseLaw, law_from_document
 from sfumato.quantizers import Quantizer, quantizer_from_document
 from sfumato.quantizers.base import Floats, Integers, Known, LinearQuantizer
+from sfumato.quantizers.projection import ProjectedPoints
 from sfumato.storage import AtomicFile
 from sfumato.version import __version__
 
@@ -218,10 +219,24 @@ class Release:
         the records are; it is wide, and `query`'s standard errors assume less than it does.
         """
         points = self._points(Y)
+        if isinstance(self.quantizer, ProjectedPoints):
+            raise InputError("the bias of projected points has no limit: error bars state its typical size")
         if not isinstance(self.quantizer, LinearQuantizer):
-            return np.zeros(len(points))
-        known = Known(self.noise.variance, self.count.value, self.count.variance)
-        return self.quantizer.bias_bound(points, self.values.astype(np.float64), known)
+            return np.full(len(points), self.quantizer.term_bias)
+        return self.quantizer.bias_bound(points, self.values.astype(np.float64), self._known)
+
+    def findings(self) -> dict[str, float]:
+        """Say what the release itself shows of how well its method suits the records.
+
+        For landmarks that is how far the records lie outside their reach; for most methods there is nothing to show.
+        """
+        if not isinstance(self.quantizer, LinearQuantizer):
+            return {}
+        return self.quantizer.findings(self.values.astype(np.float64), self._known)
+
+    @property
+    def _known(self) -> Known:
+        return Known(self.noise.variance, self.count.value, self.count.variance)
 
     def density(self, Y: ArrayLike) -> Floats:
         """Mean kernel value clipped to [0, 1], where it must lie."""
@@ -353,6 +368,8 @@ def load(path: str | Path) -> Release:
 
 def from_content(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Release:
     """Rebuild a release from its header and arrays; anything out of place is a `ReleaseFileError`."""
+    if "classifier" in header:
+        raise ReleaseFileError("the file holds a classifier: read it with sfumato.learn.DensityClassifier.load")
     try:
         release = _rebuild(header, arrays)
         _check_faithful(release, header, arrays)

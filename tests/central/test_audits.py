@@ -34,6 +34,20 @@ FALSE_ALARM = 1e-6
 # How much of the claim a bound must show: what is not named here asks for a mistake that is not there.
 CLOSE = {
     "count": {"0 or 1 records": 0.92, "exact": 1.0},
+    "exponential-sums": {
+        "0 or 1 records, 3 features": 0.65,
+        "1 or 2 records, 6 features": 0.65,
+        "a record or its opposite, 3 features": 0.7,
+    },
+    "exponential-sums-published": {
+        "0 or 1 records, 3 features": 0.78,
+        "a record or its opposite, 6 features": 0.6,
+    },
+    "projection": {
+        "0 or 1 records, dense, 2 columns to 1": 0.78,
+        "0 or 1 records, fast, 2 columns to 1": 0.85,
+        "8 or 9 records, dense, 2 columns to 1": 0.78,
+    },
     "fourier": {
         "0 or 1 records, 1 feature": 0.8,
         "1 or 2 records, 3 features": 0.8,

@@ -7,10 +7,23 @@ from functools import partial
 
 import numpy as np
 
-from sfumato.kernels import L1LSH, Angular, Cauchy, Exponential, Gaussian, InnerProduct, Jaccard, Kernel, Laplacian
+from sfumato.kernels import (
+    L1LSH,
+    Angular,
+    Cauchy,
+    Exponential,
+    Gaussian,
+    InnerProduct,
+    Jaccard,
+    Kernel,
+    Laplacian,
+    Rational,
+)
+from sfumato.kernels.exponential_sum import exponential_sum
 from sfumato.quantizers import (
     BernsteinQuantizer,
     Box,
+    ExponentialSums,
     FourierQuantizer,
     GridQuantizer,
     GridRecords,
@@ -19,13 +32,16 @@ from sfumato.quantizers import (
     InnerProductQuantizer,
     InnerProductSigns,
     LandmarkQuantizer,
+    ProjectedPoints,
     Quantizer,
     ShardedFourier,
     TrigonometricQuantizer,
 )
 from sfumato.quantizers.ball import Ball
+from sfumato.quantizers.exponential_sums import draw_terms
 from sfumato.quantizers.nystrom import estimates
 from sfumato.quantizers.phases import Phases
+from sfumato.quantizers.projection import Projection
 from sfumato.quantizers.similarities import similarities
 
 
@@ -37,7 +53,8 @@ class AssignedCoins:
 
     def below(self, bound: int, count: int) -> np.ndarray:
         self.used += count
-        return self.groups[self.used - count : self.used] % bound
+        # A quantizer of several structures asks once for each, and gives a row the same coin in all.
+        return np.take(self.groups, np.arange(self.used - count, self.used), mode="wrap") % bound
 
 
 def _phase() -> Quantizer:
@@ -82,6 +99,19 @@ def _grid_records() -> Quantizer:
     return GridRecords(Gaussian(2.0), Box((-3.0,) * 5, (3.0,) * 5), (2, 3, 1, 4, 3), scale=1024)
 
 
+def _exponential_sums() -> Quantizer:
+    kernel, made = Rational(2.0, "l1"), exponential_sum(1.0, 0.1)
+    drawn = draw_terms(kernel, made, 5, (4, 10, 6), 4, (-4, 4), "clip")
+    sizes = zip(drawn, (2, 5, 6), (64, 512, 300), strict=True)
+    return ExponentialSums(made, tuple(ShardedFourier(phases, group, radius) for phases, group, radius in sizes))
+
+
+def _projected(kind: str) -> Quantizer:
+    kernel, projection = Gaussian(0.7), Projection(Box((-4.0,) * 5, (4.0,) * 5), kind, columns=3, seed=5)
+    inner = FourierQuantizer.draw(kernel, 3, 37, seed=1, bounds=projection.box)
+    return ProjectedPoints(projection, inner, kernel)
+
+
 def _p_stable() -> Quantizer:
     return HashingQuantizer.draw(L1LSH([0.7, 1.0, 2.0, 0.4, 3.0]), 5, 60, seed=5, width=10, bounds=(-4, 4))
 
@@ -121,7 +151,10 @@ QUANTIZERS: dict[str, Callable[[], Quantizer]] = {
     "hermite": _hermite,
     "bernstein": _bernstein,
     "even-trig": _even_trig,
+    "exponential-sums": _exponential_sums,
     "grid-records": _grid_records,
+    "projected-dense": partial(_projected, "dense"),
+    "projected-fast": partial(_projected, "fast"),
     "p-stable": _p_stable,
     "binning": _binning,
     "signed-projections": _signs,

@@ -72,7 +72,7 @@ def test_float32_points_are_the_same_points(quantizer: Quantizer) -> None:
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_threads_and_batches_do_not_change_the_sum(quantizer: Quantizer, threads: int) -> None:
     rows = _points(4001)
-    if quantizer.name == "sharded-fourier":
+    if quantizer.name in ("sharded-fourier", "exponential-sums"):
         batches = [rows[i : i + 500] for i in range(0, 4001, 500)]  # children of seeded coins follow the batches
     else:
         batches = [rows[i : i + 333 * threads] for i in range(0, 4001, 333 * threads)]

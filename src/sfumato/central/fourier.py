@@ -18,6 +18,7 @@ m_g^2).
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 from sfumato.central.mechanism import Mechanism
 from sfumato.central.method import Method, Prediction
@@ -88,12 +89,12 @@ def predict(request: Request, density: float) -> Prediction:
     )
 
 
-def _radius(request: Request, per_group: int) -> int:
+def disc_radius(epsilon: Fraction, per_group: int, factor: int) -> int:
     """Integer radius of a disc: finer for a large budget, whose noise is narrow; coarser where noise is too wide."""
-    widest = LARGEST_MEAN_RADIUS * request.feature_epsilon / ((2 * per_group + 1) * request.factor)
+    widest = LARGEST_MEAN_RADIUS * epsilon / ((2 * per_group + 1) * factor)
     if widest < SMALLEST_RADIUS:
         raise InputError("so little budget does not fit 64-bit noise; pass a larger epsilon or fewer records per user")
-    fine = math.ceil(STEPS_PER_NOISE * request.feature_epsilon / request.factor)
+    fine = math.ceil(STEPS_PER_NOISE * epsilon / factor)
     return min(max(RADIUS, fine), LARGEST_RADIUS, int(widest))
 
 
@@ -104,7 +105,7 @@ def build(request: Request) -> Mechanism:
     phases = Phases.draw(
         request.kernel, request.dimension, pairs, request.feature_seed, request.bounds, request.outside
     )
-    radius = _radius(request, per_group)
+    radius = disc_radius(request.feature_epsilon, per_group, request.factor)
     quantizer = ShardedFourier(phases, per_group, radius)
     return Mechanism(
         method=NAME,

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from sfumato.central import fourier, fourier_gaussian, grid, inner_product, landmarks, lsq_rff, race, race_published
+from sfumato.central import (
+    exponential_sums,
+    exponential_sums_published,
+    fourier,
+    fourier_gaussian,
+    grid,
+    inner_product,
+    landmarks,
+    lsq_rff,
+    projecting,
+    race,
+    race_published,
+)
 from sfumato.central.mechanism import Mechanism
 from sfumato.central.method import Method
 from sfumato.central.published import (
@@ -25,12 +37,14 @@ METHODS: dict[str, Method] = {
         fourier.METHOD,
         fourier_gaussian.METHOD,
         grid.METHOD,
+        exponential_sums.METHOD,
         landmarks.METHOD,
         inner_product.METHOD,
         race.METHOD,
         lsq_rff.METHOD,
         lsq_fgt.METHOD,
         race_published.METHOD,
+        exponential_sums_published.METHOD,
         inner_product.SIGNS_METHOD,
         bernstein.METHOD,
         even_trig.METHOD,
@@ -44,13 +58,27 @@ METHODS: dict[str, Method] = {
 }
 
 
+def register(method: Method) -> Method:
+    """Add a method of one's own: plans list it, "auto" weighs it, and its name can be typed wherever a method's can."""
+    if method.name in METHODS or method.name == "auto":
+        raise InputError(f"there is a method {method.name!r} already; choose another name")
+    METHODS[method.name] = method
+    return method
+
+
 def choose(request: Request) -> str:
     """Name the method with the least predicted error among those that apply (a data-free choice); no baselines."""
+    asked = request if projecting.wanted(request) else None
+    request = projecting.plain(request)
     choices = [method for method in METHODS.values() if not method.baseline]
     candidates = [method for method in choices if request.own_options <= set(method.options)] or choices
-    applicable = [method for method in candidates if method.refuse(request) is None]
+
+    def refuse(method: Method) -> str | None:
+        return method.refuse(request) or (projecting.refuse(method, asked) if asked is not None else None)
+
+    applicable = [method for method in candidates if refuse(method) is None]
     if not applicable:
-        reasons = "; ".join(f"{method.name}: {method.refuse(request)}" for method in candidates)
+        reasons = "; ".join(f"{method.name}: {refuse(method)}" for method in candidates)
         raise InputError(f"no method applies to this request ({reasons})")
     # A method's own options say which methods are meant; among those, "auto" chooses by the general ones.
     general = request.without_own_options()
@@ -63,7 +91,12 @@ def build(method: str, request: Request) -> Mechanism:
         method = choose(request)
     if method not in METHODS:
         raise InputError(f"unknown method {method!r}; known are auto, {', '.join(sorted(METHODS))}")
-    reason = METHODS[method].refuse(request)
+    chosen, reduced = METHODS[method], None
+    if projecting.wanted(request):
+        reduced = projecting.reduce(chosen, request)
+        request = reduced.request
+    reason = chosen.refuse(request)
     if reason is not None:
         raise InputError(f"{method} does not apply: {reason}")
-    return METHODS[method].build(request)
+    mechanism = chosen.build(request)
+    return mechanism if reduced is None else reduced.wrap(mechanism)

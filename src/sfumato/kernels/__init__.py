@@ -13,6 +13,7 @@ from sfumato.kernels.inner_product import InnerProduct
 from sfumato.kernels.jaccard import Jaccard
 from sfumato.kernels.laplacian import Laplacian
 from sfumato.kernels.lsh import L1LSH, L2LSH, Hat
+from sfumato.kernels.rational import Rational
 from sfumato.kernels.registry import get_kernel, kernel_from_document
 from sfumato.kernels.shift_invariant import ShiftInvariant
 from sfumato.kernels.stable import StableExponential
@@ -31,6 +32,7 @@ __all__ = [
     "Jaccard",
     "Kernel",
     "Laplacian",
+    "Rational",
     "ShiftInvariant",
     "ShiftInvariantKernel",
     "StableExponential",

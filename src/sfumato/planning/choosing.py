@@ -13,7 +13,9 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from sfumato.central import projecting
 from sfumato.central.limits import Limits
+from sfumato.central.registry import METHODS
 from sfumato.central.request import Request
 from sfumato.errors import InputError
 from sfumato.kde import PrivateKDE
@@ -138,6 +140,8 @@ class Plan:
                 f"Guarantee: an error of at most {options['alpha']:g} with probability 1 - {options['eta']:g}, for "
                 f"{scope}, with {request.n} records or more{assumed}."
             )
+        if not projecting.wanted(request) and (advice := projecting.advice(METHODS[self.method], request)):
+            lines.append(advice)
         if not self.useful:
             lines.append(
                 "A constant answer is predicted to be as good: this budget tells little about these data. More records "

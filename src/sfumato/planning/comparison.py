@@ -18,7 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sfumato.central.method import Method
+from sfumato.central import projecting
+from sfumato.central.method import Method, Prediction
 from sfumato.central.registry import METHODS
 from sfumato.central.request import Request
 from sfumato.errors import InputError
@@ -92,7 +93,8 @@ def compare(request: Request) -> tuple[Row, ...]:
     rows = [_row(method, request) for method in METHODS.values()]
     applicable = sorted((row for row in rows if row.applies), key=_rank)
     if not applicable:
-        meant = [row for row in rows if request.own_options <= set(METHODS[row.method].options)]
+        own = request.own_options - set(projecting.OPTIONS)
+        meant = [row for row in rows if own <= set(METHODS[row.method].options)]
         reasons = "; ".join(f"{row.method}: {row.reason}" for row in meant or rows)
         raise InputError(f"no method applies ({reasons})")
     return (*applicable, *(row for row in rows if not row.applies))
@@ -105,8 +107,8 @@ def _rank(row: Row) -> tuple[bool, float]:
 
 
 def _row(method: Method, request: Request) -> Row:
-    unknown = sorted(request.own_options - set(method.options))
-    reason = f"it has no option {unknown[0]!r}" if unknown else method.refuse(request)
+    unknown = sorted(request.own_options - {*method.options, *projecting.OPTIONS})
+    reason = f"it has no option {unknown[0]!r}" if unknown else method.refuse(projecting.plain(request))
     if reason is None:
         try:
             return _predicted(method, request)
@@ -117,9 +119,18 @@ def _row(method: Method, request: Request) -> Row:
 
 def _predicted(method: Method, request: Request) -> Row:
     known = "density" in request.options
-    prediction = method.predict(request, request.density)
+    reduced = projecting.reduce(method, request) if projecting.wanted(request) else None
+    if reduced is not None and (reason := method.refuse(reduced.request)) is not None:
+        raise InputError(reason)
+
+    def predict(density: float) -> Prediction:
+        if reduced is None:
+            return method.predict(request, density)
+        return reduced.prediction(method.predict(reduced.request, density), density)
+
+    prediction = predict(request.density)
     ends = (request.density, request.density) if known else (0.0, 1.0)
-    low, high = (method.predict(request, density).rmse for density in ends)
+    low, high = (predict(density).rmse for density in ends)
     return Row(
         method=method.name,
         summary=method.summary,

@@ -16,6 +16,7 @@ from sfumato.privacy.floored import FlooredLaplace
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from sfumato.privacy.reported import ReportNoise
 from sfumato.privacy.stacked import StackedCubes
+from sfumato.privacy.stacked_discs import StackedDiscs
 
 
 class NoiseLaw(Protocol):
@@ -82,6 +83,7 @@ _READERS: dict[str, Callable[[Mapping[str, Any]], NoiseLaw]] = {
     FlooredLaplace.name: FlooredLaplace.from_document,
     ReportNoise.name: ReportNoise.from_document,
     StackedCubes.name: StackedCubes.from_document,
+    StackedDiscs.name: StackedDiscs.from_document,
     SummedNoise.name: SummedNoise.from_document,
 }
 

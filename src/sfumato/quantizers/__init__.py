@@ -7,16 +7,18 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from sfumato.errors import ReleaseFileError
+from sfumato.errors import InputError, ReleaseFileError
 from sfumato.quantizers.base import Bound, Quantizer
 from sfumato.quantizers.bernstein import BernsteinQuantizer
 from sfumato.quantizers.box import Box
+from sfumato.quantizers.exponential_sums import ExponentialSums
 from sfumato.quantizers.fourier import FourierQuantizer
 from sfumato.quantizers.grid import GridQuantizer
 from sfumato.quantizers.hashing import HashingQuantizer
 from sfumato.quantizers.hermite import HermiteQuantizer
 from sfumato.quantizers.inner_product import InnerProductQuantizer, InnerProductSigns
 from sfumato.quantizers.landmarks import LandmarkQuantizer
+from sfumato.quantizers.projection import ProjectedPoints
 from sfumato.quantizers.queries import KernelQueries, WhitenedQueries
 from sfumato.quantizers.sharded import ShardedFourier
 from sfumato.quantizers.synthetic import Constant, GridRecords
@@ -27,6 +29,7 @@ __all__ = [
     "Bound",
     "Box",
     "Constant",
+    "ExponentialSums",
     "FourierQuantizer",
     "GridQuantizer",
     "GridRecords",
@@ -36,11 +39,13 @@ __all__ = [
     "InnerProductSigns",
     "KernelQueries",
     "LandmarkQuantizer",
+    "ProjectedPoints",
     "Quantizer",
     "ShardedFourier",
     "TrigonometricQuantizer",
     "WhitenedQueries",
     "quantizer_from_document",
+    "register_quantizer",
 ]
 
 _FAMILIES: dict[str, Any] = {
@@ -48,6 +53,7 @@ _FAMILIES: dict[str, Any] = {
     for family in (
         BernsteinQuantizer,
         Constant,
+        ExponentialSums,
         FourierQuantizer,
         GridQuantizer,
         GridRecords,
@@ -57,6 +63,7 @@ _FAMILIES: dict[str, Any] = {
         InnerProductSigns,
         KernelQueries,
         LandmarkQuantizer,
+        ProjectedPoints,
         ShardedFourier,
         TrigonometricQuantizer,
         WhitenedQueries,
@@ -73,7 +80,27 @@ _ELSEWHERE = {
     "interval-tree": ("sfumato.distances.tree", "IntervalTree"),
     "consistent-tree": ("sfumato.distances.consistent", "ConsistentTree"),
     "convex-hypothesis": ("sfumato.distances.huang_roth", "ConvexHypothesis"),
+    "local-rows": ("sfumato.local.rows_server", "ReportedRows"),
+    "local-phases": ("sfumato.local.phases_server", "ReportedPhases"),
+    "local-metric-phases": ("sfumato.local.metric_phases_server", "MetricReportedPhases"),
+    "local-vector": ("sfumato.local.vector_reader", "VectorReader"),
+    "local-sketch": ("sfumato.local.published.sketch_reader", "SketchReader"),
+    "reported-points": ("sfumato.local.published.reported_points", "ReportedPoints"),
+    "rotated-landmarks": ("sfumato.shuffled.rotated", "RotatedLandmarks"),
+    "projected-squares": ("sfumato.learn.squared_distance", "ProjectedSquares"),
 }
+
+
+def register_quantizer(family: type[Quantizer]) -> type[Quantizer]:
+    """Class decorator: let releases with a quantizer of one's own be read again, by its name.
+
+    The class needs ``from_document(document, arrays, kernel, size)`` beside `to_document`, whose document says
+    ``{"quantizer": name, ...}``. Whoever reads such a release must have imported the class.
+    """
+    if family.name in _FAMILIES or family.name in _ELSEWHERE:
+        raise InputError(f"there is a quantizer {family.name!r} already; choose another name")
+    _FAMILIES[family.name] = family
+    return family
 
 
 def quantizer_from_document(

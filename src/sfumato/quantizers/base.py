@@ -83,6 +83,11 @@ class Quantizer(ABC):
         return self.box.dimension
 
     @property
+    def strata(self) -> tuple[int, ...]:
+        """Sizes of the parts, one after the other, within which terms have the same law; one part unless said."""
+        return (self.terms,)
+
+    @property
     @abstractmethod
     def bound(self) -> Bound:
         """What one record can add to the sum."""
@@ -187,3 +192,7 @@ class LinearQuantizer(Quantizer):
     def bias_bound(self, Y: Floats, sums: Floats, known: Known) -> Floats:
         """Upper limit of the bias at queries, per record, for quantizers that can state one for any records."""
         raise InputError(f"{self.name} states the typical bias in its error bars, and no limit of it")
+
+    def findings(self, sums: Floats, known: Known) -> dict[str, float]:
+        """Say what the sums themselves show of how well the approximation suits the records; most show nothing."""
+        return {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -160,11 +161,13 @@ class Lattice:
 
     def place(self, rows: NDArray[Any], out: NDArray[np.float64]) -> int:
         """Write the integer coordinates of the kept rows to the top of `out` and return how many were kept."""
-        box = self.box
+        return int(_place(rows, *self._arrays, self.box.outside == "drop", out))
+
+    @cached_property
+    def _arrays(self) -> tuple[NDArray[np.float64], ...]:
+        """Edges, inverse steps and centre, made once: they are as many as there are columns."""
         inverse = np.ldexp(1.0, -np.array(self.exponents, dtype=np.int64))
-        return int(
-            _place(rows, np.array(box.lower), np.array(box.upper), inverse, self.centre, box.outside == "drop", out)
-        )
+        return np.array(self.box.lower), np.array(self.box.upper), inverse, self.centre
 
     def centred(self, Y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Real (unrounded, unclipped) lattice coordinates of queries, which are public and may lie outside the box."""

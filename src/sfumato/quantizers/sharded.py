@@ -117,8 +117,9 @@ class ShardedFourier(Quantizer):
         encoded = np.zeros((len(rows), self.size), dtype=np.int64)
         points = self.phases.rows(len(rows))
         kept = self.phases.lattice.place(rows, points)
-        for row, group in enumerate(self._draw(coins, kept)):
-            self._add(points[row : row + 1], np.array([group]), encoded[row])
+        own = encoded[:kept].reshape(kept, self.groups, 2 * self.per_group)
+        shift = self.phases.bits - TABLE_BITS
+        _write_grouped(points, self._draw(coins, kept), self._constants, self._table, shift, own)
         return encoded[:kept]
 
     def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
@@ -195,3 +196,11 @@ def _add_grouped(points, order, groups, constants, table, shift, sums):  # type:
             cell = (bits[k] >> shift) & mask
             sums[group, 2 * k] += table[cell]
             sums[group, 2 * k + 1] += table[(cell - quarter) & mask]
+
+
+@njit(nogil=True, cache=True)
+def _write_grouped(points, groups, constants, table, shift, encoded):  # type: ignore[no-untyped-def]
+    """Write cosine and sine of the phases of each row's group to the row's own integers."""
+    first = np.zeros(1, dtype=np.int64)
+    for row in range(len(encoded)):
+        _add_grouped(points[row : row + 1], first, groups[row : row + 1], constants, table, shift, encoded[row])

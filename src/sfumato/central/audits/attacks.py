@@ -22,7 +22,7 @@ from sfumato.central.mechanism import Mechanism
 from sfumato.errors import InputError
 from sfumato.privacy.audit import AuditCase, EpsilonClaim, MuClaim, log_weights
 from sfumato.privacy.bits import SecureBits
-from sfumato.quantizers import Quantizer, ShardedFourier
+from sfumato.quantizers import ExponentialSums, Quantizer, ShardedFourier
 from sfumato.quantizers.base import Floats, Integers
 
 RUNS_AT_ONCE = 100_000
@@ -100,6 +100,8 @@ class _Chosen:
 
 def features(quantizer: Quantizer, rows: Floats) -> Integers:
     """Integers of the rows, for groups: what each row adds to whichever group it falls into."""
+    if isinstance(quantizer, ExponentialSums):
+        return np.concatenate([features(part, rows) for part in quantizer.parts], axis=1)
     if not isinstance(quantizer, ShardedFourier):
         return quantizer.encode(rows)
     chosen = [cast(SecureBits, _Chosen(group)) for group in range(quantizer.groups)]
@@ -117,6 +119,9 @@ def grouped_sum(quantizer: ShardedFourier, rows: Floats, groups: tuple[int, ...]
 
 def possible_sums(quantizer: Quantizer, rows: Floats) -> Integers:
     """All sums that the coins can give, equally likely, shape (possibilities, size)."""
+    if isinstance(quantizer, ExponentialSums):
+        each = [possible_sums(part, rows) for part in quantizer.parts]
+        return np.stack([np.concatenate(chosen) for chosen in product(*each)])
     if not isinstance(quantizer, ShardedFourier):
         return np.asarray(quantizer.encode(rows).sum(axis=0, keepdims=True))
     choices = product(range(quantizer.groups), repeat=len(rows))

@@ -34,6 +34,17 @@ def public_box(request: Request) -> Box:
     return Box.from_bounds(request.bounds, request.dimension, request.outside)
 
 
+def shown(count: int) -> str:
+    """Write a number that may be larger than floating point holds, for messages.
+
+    Examples
+    --------
+    >>> shown(1234), shown(10**1000)
+    ('1.23e+03', 'over 1e+300')
+    """
+    return f"{float(count):.3g}" if count < 10**300 else "over 1e+300"
+
+
 def probes(box: Box) -> Floats:
     """Scatter fixed places over a box: multiples of irrational numbers, modulo 1."""
     steps = np.sqrt(np.array([2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37], dtype=np.float64))

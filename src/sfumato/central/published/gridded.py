@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sfumato.central.published.common import number_option, public_box, refuse_bounds
+from sfumato.central.published.common import number_option, public_box, refuse_bounds, shown
 from sfumato.central.request import Request
 from sfumato.errors import InputError
 from sfumato.quantizers.base import Floats, Integers
@@ -39,7 +39,7 @@ def grid_of(request: Request, spacing: float, most: int) -> GridRecords:
     nodes = tuple(max(1, math.ceil(extent / spacing - 1e-9)) for extent in extents)
     if math.prod(nodes) > most:
         raise InputError(
-            f"a grid of {spacing:g} bandwidths takes {math.prod(nodes):.3g} nodes, and {most} are allowed: its work "
+            f"a grid of {spacing:g} bandwidths takes {shown(math.prod(nodes))} nodes, and {most} are allowed: its work "
             "grows exponentially with the number of columns; pass options={'spacing': ...} or tighter bounds"
         )
     return GridRecords(request.kernel, box, nodes, RECORD)

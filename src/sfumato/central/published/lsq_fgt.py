@@ -24,7 +24,14 @@ import numpy as np
 
 from sfumato.central.mechanism import Mechanism
 from sfumato.central.method import Method, Prediction
-from sfumato.central.published.common import dense_prediction, probes, public_box, refuse_bounds, refuse_delta
+from sfumato.central.published.common import (
+    dense_prediction,
+    probes,
+    public_box,
+    refuse_bounds,
+    refuse_delta,
+    shown,
+)
 from sfumato.central.request import Request
 from sfumato.errors import InputError
 from sfumato.kernels import Gaussian
@@ -54,9 +61,8 @@ def refuse(request: Request) -> str | None:
         return "it needs a gaussian kernel with one bandwidth, or one for each column"
     reason = refuse_delta(request) or refuse_bounds(request)
     if reason is None and _cells(request) > MOST_INTEGERS:
-        reason = (
-            f"the bounds hold {_cells(request):.3g} cells of one bandwidth, and {MOST_INTEGERS} fit; pass tighter ones"
-        )
+        cells = shown(_cells(request))
+        reason = f"the bounds hold {cells} cells of one bandwidth, and {MOST_INTEGERS} fit; pass tighter ones"
     return reason
 
 

@@ -18,6 +18,7 @@ from sfumato.central.published.common import (
     public_box,
     refuse_bounds,
     refuse_delta,
+    shown,
 )
 from sfumato.central.request import Request
 from sfumato.errors import InputError
@@ -59,7 +60,9 @@ class Polynomials:
         reason = refuse_columns(request.kernel) or refuse_delta(request) or refuse_bounds(request)
         least = (1 + self.extra) ** request.dimension
         if reason is None and least > MOST_INTEGERS:
-            reason = f"its smallest degree takes {least:.3g} integers of every record, and {MOST_INTEGERS} are allowed"
+            reason = (
+                f"its smallest degree takes {shown(least)} integers of every record, and {MOST_INTEGERS} are allowed"
+            )
         return reason
 
     def _size(self, request: Request, degree: int) -> int:

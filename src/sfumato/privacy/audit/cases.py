@@ -219,12 +219,17 @@ AUDITS: dict[str, Callable[[], Sequence[Case]]] = {}
 # Where the library's own mechanisms register their cases.
 LIBRARY = (
     "sfumato.central.audits",
+    "sfumato.central.audits.projections",
     "sfumato.central.audits.published",
     "sfumato.central.audits.similarities",
     "sfumato.central.audits.sketches",
+    "sfumato.central.audits.smooth",
     "sfumato.central.audits.users",
     "sfumato.bandwidth.audits",
     "sfumato.distances.audits",
+    "sfumato.learn.audits",
+    "sfumato.local.audits",
+    "sfumato.local.published.audits",
 )
 
 

@@ -11,6 +11,7 @@ from sfumato.privacy.floored import FlooredLaplace
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from sfumato.privacy.stacked import StackedCubes
+from sfumato.privacy.stacked_discs import StackedDiscs
 
 
 def log_weights(law: NoiseLaw, noise: NDArray[np.number]) -> NDArray[np.float64]:
@@ -51,6 +52,9 @@ def log_weights(law: NoiseLaw, noise: NDArray[np.number]) -> NDArray[np.float64]
         pieces = np.split(noise.reshape(*noise.shape[:-1], -1, law.block), ends, axis=-1)
         norms = [float(part.rate) * np.abs(piece).max(axis=-1) for part, piece in zip(law.parts, pieces, strict=True)]
         energy = np.sum(norms, axis=0).sum(axis=-1)
+    elif isinstance(law, StackedDiscs):
+        pieces = np.split(noise, np.cumsum(law.sizes)[:-1], axis=-1)
+        energy = -np.sum([log_weights(part, piece) for part, piece in zip(law.parts, pieces, strict=True)], axis=0)
     else:
         raise InputError(f"the likelihood of {law!r} is not known; pass a statistic of your own")
     return np.asarray(-energy)

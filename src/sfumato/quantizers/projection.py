@@ -1,0 +1,359 @@
+"""Dimension reduction as a public step before any quantizer: Euclidean distances in fewer columns.
+
+Source: 003_8abe5b5ce9db92a1.txt, Theorem E.2 (Gaussian projections), Corollary E.3 (the fast transform of Ailon and
+Chazelle) and Theorem F.2 (smooth kernels). A projection is drawn from a public seed, without looking at the records,
+and applied to records and queries alike; the quantizer behind it sees k columns.
+
+- ``dense``: image_i = g_i . x / sqrt(k), g_i independent normal vectors. Squared distances keep their mean; their
+  relative variance over the draw is 2 / k. d k multiplications a record.
+- ``fast``: random signs, a Walsh-Hadamard transform over D columns (d filled up to a power of two), and k of its D
+  numbers chosen without replacement, over sqrt(k). Relative variance about (2 / k) (1 - k / D). D log2(D) additions a
+  record.
+
+Privacy. Each record alone decides its image, and the image is clipped to a public box, so one record adds to the sums
+what the quantizer's own bound says, as if images were the records.
+
+Integers (law 1). Values lie on one dyadic grid in all columns, 2^20 steps for the widest half of the box; normal
+numbers are whole multiples of a power of two (they are below 8.6 in magnitude). Every partial sum is a whole number
+below 2^53: products and transforms are exact in any order, and the scale is one rounding of each number.
+
+Clipping. Image coordinates beyond `CLIP` r / sqrt(k), r the half diagonal of the box, are cut to that. A record as
+far out as a corner of the box has a coordinate beyond with a probability of about 2e-9 over the draw.
+
+Error of a mean of kernel values k = phi(v), v a squared distance of relative variance s^2 (`projection_error`): a
+pair's value moves by v phi'(v) s and its mean by v^2 phi''(v) s^2 / 2. Pairs of one query share the projection: the
+relative errors of |x - y|^2 and |x' - y|^2 have the squared cosine between x - y and x' - y as their correlation, 1/4
+if records and query are independent of each other. So the error is sqrt((v phi' s)^2 / 4 + (v^2 phi'' s^2 / 2)^2)
+where most pairs are about as far apart; a query far away from all records keeps all of (v phi' s)^2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from sfumato.errors import InputError, ReleaseFileError
+from sfumato.kernels import L2LSH, Exponential, Gaussian, Kernel, Rational
+from sfumato.privacy.bits import SecureBits
+from sfumato.public_randomness import PublicStream
+from sfumato.quantizers.base import Bound, Floats, Integers, Quantizer
+from sfumato.quantizers.box import Box, Lattice
+from sfumato.quantizers.hadamard import padded, signed_transform
+
+KINDS = ("dense", "fast")
+VALUE_BITS, SUM_BITS, NORMAL_BITS = 20, 52, 4
+CLIP = 6.0
+DEFAULT_REACH = 2.0**10  # bandwidths each way from 0, where no bounds are given
+SHARED = 0.25  # squared cosine between two records, seen from a query that is one more of their kind
+MOST_COLUMNS, MOST_NUMBERS = 2**20, 2**27
+ROW_BLOCKS = {"dense": 256, "fast": 32}  # rows that stay in the cache between rounding and projecting
+Map = Callable[[Floats, Floats], None]
+
+
+@dataclass(frozen=True)
+class Projection:
+    """A public linear map to fewer columns.
+
+    Attributes
+    ----------
+    bounds : Box
+        The public box of the points.
+    kind : {"dense", "fast"}
+        Normal vectors, or signs with a Walsh-Hadamard transform.
+    columns : int
+        k.
+    seed : int
+        Public seed.
+
+    Examples
+    --------
+    >>> projection = Projection(Box((-1.0,) * 64, (1.0,) * 64), "fast", columns=32, seed=7)
+    >>> image = projection.place(np.ones((1, 64)))
+    >>> image.shape, round(float((image**2).sum()), 1)
+    ((1, 32), 71.5)
+    """
+
+    bounds: Box
+    kind: str
+    columns: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise InputError(f"project must be 'dense' or 'fast', got {self.kind!r}")
+        given = self.bounds.dimension
+        most = padded(given) if self.kind == "fast" else MOST_COLUMNS
+        if type(self.columns) is not int or not 1 <= self.columns <= most or given > MOST_COLUMNS:
+            raise InputError(f"a projection of {given} columns must have between 1 and {most}, got {self.columns!r}")
+        if self.kind == "dense" and given * self.columns > MOST_NUMBERS:
+            raise InputError(f"a dense projection of {given} to {self.columns} columns is too large; use 'fast'")
+
+    @cached_property
+    def lattice(self) -> Lattice:
+        """Grid of the values: one step for all columns."""
+        exponent = math.frexp(float(self.bounds.half_widths.max()))[1] - VALUE_BITS
+        return Lattice(self.bounds, (exponent,) * self.bounds.dimension)
+
+    @cached_property
+    def box(self) -> Box:
+        """Where images lie after clipping."""
+        radius = math.sqrt(math.fsum(float(half) ** 2 for half in self.bounds.half_widths))
+        reach = CLIP * radius / math.sqrt(self.columns)
+        return Box((-reach,) * self.columns, (reach,) * self.columns, "clip", declared=True)
+
+    @cached_property
+    def _map(self) -> Map:
+        step = float(self.lattice.steps[0])
+        return _mapping(self.kind, self.bounds.dimension, self.columns, self.seed, step)
+
+    def place(self, rows: NDArray[Any]) -> Floats:
+        """Images of the rows that the box keeps; exact up to one rounding of each number."""
+        size = ROW_BLOCKS[self.kind]
+        block = np.empty((min(size, len(rows)), self.bounds.dimension))
+        images, total = np.empty((len(rows), self.columns)), 0
+        for start in range(0, len(rows), size):
+            kept = self.lattice.place(rows[start : start + size], block)
+            self._map(block[:kept], images[total : total + kept])
+            total += kept
+        return images[:total]
+
+    def apply(self, Y: Floats) -> Floats:
+        """Images of queries, which may lie anywhere."""
+        images = np.empty((len(Y), self.columns))
+        self._map(self.lattice.centred(Y), images)
+        return images
+
+    @property
+    def variance(self) -> float:
+        """Relative variance of a squared distance over the draw."""
+        return squared_distance_variance(self.kind, self.bounds.dimension, self.columns)
+
+    @property
+    def work(self) -> float:
+        """Multiplications (or additions) for one point."""
+        return projection_work(self.kind, self.bounds.dimension, self.columns)
+
+    def condition(self) -> str:
+        """Say what happens to points, for the guarantee."""
+        return (
+            f"{self.bounds.condition()}; points are projected to {self.columns} columns by public numbers, and images "
+            f"beyond {self.box.upper[0]:g} are clipped"
+        )
+
+
+@lru_cache(maxsize=4)
+def _mapping(kind: str, given: int, columns: int, seed: int, step: float) -> Map:
+    """Return the map from lattice coordinates to images, which it writes to its second argument."""
+    stream = PublicStream(seed, f"projection/{kind}")
+    if kind == "dense":
+        bits = SUM_BITS - NORMAL_BITS - VALUE_BITS - 1 - (given - 1).bit_length()
+        normals = stream.normals(given * columns).reshape(columns, given)
+        matrix = np.ascontiguousarray(np.rint(np.ldexp(normals, bits)).T)
+        unit = math.ldexp(step, -bits) / math.sqrt(columns)
+
+        def dense(points: Floats, images: Floats) -> None:
+            np.dot(points, matrix, out=images)
+            images *= unit
+
+        return dense
+    width = padded(given)
+    signs = np.where(stream.words(width) >> np.uint64(63) == 0, 1.0, -1.0)
+    chosen = np.sort(np.argsort(stream.words(width), kind="stable")[:columns])
+
+    def fast(points: Floats, images: Floats) -> None:
+        signed_transform(points, signs, chosen, step / math.sqrt(columns), images)
+
+    return fast
+
+
+def projection_work(kind: str, given: int, columns: int) -> float:
+    """Multiplications, or additions, for one point."""
+    return float(given * columns) if kind == "dense" else padded(given) * math.log2(max(padded(given), 2))
+
+
+def squared_distance_variance(kind: str, given: int, columns: int) -> float:
+    """Relative variance of a squared distance over the draw, see the module's text."""
+    left = 1 - columns / padded(given) if kind == "fast" else 1.0
+    return 2 / columns * left
+
+
+def refuse_kernel(kernel: Kernel) -> str | None:
+    """Say why a kernel cannot be projected: only those of the Euclidean distance, in one bandwidth, can."""
+    euclidean = isinstance(kernel, Gaussian | L2LSH)
+    euclidean |= isinstance(kernel, Exponential) and kernel.p == 2.0
+    euclidean |= isinstance(kernel, Rational) and kernel.distance != "l1"
+    if not euclidean:
+        return f"a projection keeps Euclidean distances, on which {kernel.name} does not depend alone"
+    if not isinstance(kernel.bandwidth, float):
+        return "a projection needs one bandwidth for all columns: divide the columns by theirs first"
+    return None
+
+
+def projection_error(kernel: Kernel, density: float, variance: float) -> float:
+    """Typical error of a mean kernel value of size `density`, for squared distances of relative `variance`.
+
+    Examples
+    --------
+    >>> round(projection_error(Gaussian(1.0), 0.02, 2 / 500), 4)
+    0.0025
+    """
+    slope, curvature = _derivatives(kernel, min(max(density, 1e-9), 1 - 1e-9))
+    return math.hypot(slope * math.sqrt(variance * SHARED), curvature * variance / 2)
+
+
+def columns_for(kernel: Kernel, given: int, kind: str, density: float, error: float) -> int:
+    """Fewest columns for which a projection adds at most `error` to an answer of size `density`.
+
+    Raises
+    ------
+    InputError
+        If that takes as many columns as there are.
+
+    Examples
+    --------
+    >>> columns_for(Gaussian(1.0), 2048, "dense", 0.02, 0.003), columns_for(Gaussian(1.0), 2048, "fast", 0.02, 0.003)
+    (369, 313)
+    """
+
+    def added(columns: int) -> float:
+        return projection_error(kernel, density, squared_distance_variance(kind, given, columns))
+
+    low, high = 1, padded(given) if kind == "fast" else MOST_COLUMNS
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if added(middle) <= error else (middle + 1, high)
+    if low >= given:
+        raise InputError(
+            f"a projection does not pay: an added error of {error:.2g} takes all {given} columns; allow a larger one "
+            "(project_to=), or do not project"
+        )
+    return low
+
+
+@lru_cache(maxsize=1024)
+def _derivatives(kernel: Kernel, density: float) -> tuple[float, float]:
+    """Return v phi'(v) and v^2 phi''(v) where phi is the density, from differences in the log of the distance."""
+    length = float(np.asarray(kernel.bandwidth))
+
+    def value(log_distance: float) -> float:
+        return float(kernel.value([[0.0]], [[length * math.exp(log_distance)]])[0, 0])
+
+    at = float(brentq(lambda each: value(each) - density, -30.0, 60.0))
+    step = 1e-3
+    below, here, above = value(at - step), value(at), value(at + step)
+    first, second = (above - below) / (2 * step), (above - 2 * here + below) / step**2
+    return first / 2, (second - 2 * first) / 4
+
+
+@dataclass(frozen=True, eq=False)
+class ProjectedPoints(Quantizer):
+    """A quantizer of images; it reads points of all columns.
+
+    Attributes
+    ----------
+    projection : Projection
+        The public map.
+    inner : Quantizer
+        The quantizer of images, over the projection's box.
+    kernel : Kernel
+        For the error that the projection adds.
+    """
+
+    projection: Projection
+    inner: Quantizer
+    kernel: Kernel
+
+    name: ClassVar[str] = "projected-points"
+
+    def __post_init__(self) -> None:
+        if self.inner.dimension != self.projection.columns:
+            raise InputError("the quantizer behind a projection must take the projection's columns")
+        if (reason := refuse_kernel(self.kernel)) is not None:
+            raise InputError(reason)
+
+    @property
+    def box(self) -> Box:
+        """The box of the points."""
+        return self.projection.bounds
+
+    @property
+    def terms(self) -> int:
+        """Draws of the inner quantizer."""
+        return self.inner.terms
+
+    @property
+    def width(self) -> int:
+        """Coordinates of one of them."""
+        return self.inner.width
+
+    @property
+    def sparsity(self) -> int:
+        """Coordinates of one of them that a record touches."""
+        return self.inner.sparsity
+
+    @property
+    def strata(self) -> tuple[int, ...]:
+        """Parts of the inner quantizer."""
+        return self.inner.strata
+
+    @property
+    def bound(self) -> Bound:
+        """Bounds of the inner quantizer, which hold for every image."""
+        return self.inner.bound
+
+    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
+        """Integers of the images of the kept rows."""
+        return self.inner.encode(self.projection.place(rows), coins)
+
+    def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
+        """Add the images' integers to `sums`."""
+        return self.inner.accumulate(self.projection.place(rows), sums, coins)
+
+    def weights(self, Y: Floats) -> Floats:
+        """Weights of the inner quantizer at the images."""
+        return self.inner.weights(self.projection.apply(Y))
+
+    def term_values(self, Y: Floats, sums: Floats) -> Floats:
+        """Terms of the inner quantizer at the images."""
+        return self.inner.term_values(self.projection.apply(Y), sums)
+
+    def errors(self, means: Floats) -> Floats:
+        """Typical error that the projection adds to answers of these sizes."""
+        nodes = np.linspace(0.0, 1.0, 65)[1:-1] ** 2
+        table = [projection_error(self.kernel, float(node), self.projection.variance) for node in nodes]
+        return np.interp(means, nodes, table)
+
+    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the public description."""
+        inner, arrays = self.inner.to_document()
+        document = {
+            "quantizer": self.name,
+            "box": self.box.to_document(),
+            "project": self.projection.kind,
+            "columns": self.projection.columns,
+            "seed": str(self.projection.seed),
+            "inner": inner,
+        }
+        return document, arrays
+
+    @classmethod
+    def from_document(
+        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
+    ) -> ProjectedPoints:
+        """Rebuild from a release."""
+        from sfumato.quantizers import quantizer_from_document
+
+        if document["inner"].get("quantizer") == cls.name:
+            raise ReleaseFileError("points are projected once")
+        if not isinstance(kernel, Kernel):
+            raise ReleaseFileError("the release names no kernel for its projection")
+        box = Box.from_document(document["box"])
+        projection = Projection(box, str(document["project"]), document["columns"], int(document["seed"]))
+        return cls(projection, quantizer_from_document(document["inner"], arrays, kernel, size), kernel)
