@@ -1,0 +1,102 @@
+"""JSON with one form: what is hashed, signed or compared must not depend on who wrote it.
+
+Values are integers, texts, booleans, null, lists and objects. A real number is written ``{"decimal": "0.25"}``, the
+shortest decimal that reads back as the same binary64 number, which every language parses to the same bits. The
+canonical form is UTF-8 JSON with sorted keys, no spaces and no escapes beyond those that JSON demands.
+
+The standard library only: devices use it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from sfumato.errors import InputError
+
+
+def exact(value: Any) -> Any:
+    """Replace every float in a JSON value by ``{"decimal": text}``.
+
+    Examples
+    --------
+    >>> exact({"kernel": "gaussian", "bandwidth": [0.5, 2.0]})
+    {'kernel': 'gaussian', 'bandwidth': [{'decimal': '0.5'}, {'decimal': '2.0'}]}
+    """
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise InputError(f"a protocol holds finite numbers only, got {value}")
+        return {"decimal": repr(value + 0.0)}  # -0.0 becomes 0.0
+    if isinstance(value, Mapping):
+        return {key: exact(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [exact(part) for part in value]
+    return value
+
+
+def plain(value: Any) -> Any:
+    """Undo `exact`.
+
+    Examples
+    --------
+    >>> plain({"bandwidth": {"decimal": "0.5"}})
+    {'bandwidth': 0.5}
+    """
+    if isinstance(value, Mapping):
+        if set(value) == {"decimal"}:
+            return number_from_text(value["decimal"])
+        return {key: plain(part) for key, part in value.items()}
+    return [plain(part) for part in value] if isinstance(value, list) else value
+
+
+def number_from_text(text: object) -> float:
+    """Read a finite number from the text that `exact` writes, and from no other."""
+    try:
+        number = float(text) if isinstance(text, str) else math.nan
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number) or repr(number) != text:
+        raise InputError(f"{str(text)[:40]!r} is not a number as protocols write it")
+    return number
+
+
+def canonical(document: Mapping[str, Any]) -> bytes:
+    """Return the one form of a document that is hashed.
+
+    Examples
+    --------
+    >>> canonical({"b": [1, True], "a": None})
+    b'{"a":null,"b":[1,true]}'
+    """
+    _check_values(document, 0)
+    text = json.dumps(document, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.encode()
+
+
+def fingerprint(document: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of the canonical form, 64 hexadecimal digits.
+
+    Examples
+    --------
+    >>> fingerprint({"b": 1, "a": 2}) == fingerprint({"a": 2, "b": 1})
+    True
+    """
+    return hashlib.sha256(canonical(document)).hexdigest()
+
+
+def _check_values(value: Any, depth: int) -> None:
+    if depth > 16:
+        raise InputError("a protocol's document is nested too deeply")
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            if not isinstance(key, str):
+                raise InputError(f"keys of a protocol's document are texts, got {key!r}")
+            _check_values(part, depth + 1)
+    elif isinstance(value, list):
+        for part in value:
+            _check_values(part, depth + 1)
+    elif value is not None and not isinstance(value, bool | int | str):
+        raise InputError(f"a protocol's document holds no {type(value).__name__}: pass it through exact()")

@@ -1,0 +1,251 @@
+"""`sfumato local`: collections in which everybody randomises their own point."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+from sfumato.cli.arguments import (
+    BoundsOption,
+    ColumnsOption,
+    DataArgument,
+    JsonOption,
+    parse_bandwidth,
+    parse_bounds,
+    parse_columns,
+    parse_options,
+)
+from sfumato.cli.console import complain, facts, out, print_json, say, warn
+from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from sfumato.local import Protocol
+    from sfumato.release import Release
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Collect densities from people who randomise their own points.\n\n"
+    "[bold]protocol[/] writes the public parameters, [bold]report[/] runs on each device, [bold]collect[/] counts "
+    "the reports, [bold]simulate[/] tries it out.",
+)
+
+ProtocolArgument = Annotated[
+    Path, typer.Argument(metavar="PROTOCOL", help="A protocol file (.json).", show_default=False)
+]
+OutputOption = Annotated[Path, typer.Option("-o", "--output", metavar="OUT.sfm", help="The release to write.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
+
+
+@app.command(
+    epilog="[bold]Example[/]: sfumato local protocol -o p.json --kernel l2-lsh --bandwidth 0.25 --dimension 8 "
+    "--epsilon 1 --participants 100000 --bounds 0,1"
+)
+def protocol(
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The protocol file to write.")],
+    dimension: Annotated[int, typer.Option(metavar="D", help="Columns of a point.")],
+    epsilon: Annotated[str, typer.Option(metavar="E", help="What one report may reveal.")],
+    participants: Annotated[int, typer.Option(metavar="N", help="About how many people will report.")],
+    kernel: Annotated[str, typer.Option(metavar="NAME", help="gaussian, laplacian, l2-lsh, angular, ...")] = "gaussian",
+    bandwidth: Annotated[str | None, typer.Option(metavar="B", help="One length, or one for each column.")] = None,
+    bounds: BoundsOption = None,
+    mechanism: Annotated[str, typer.Option(metavar="NAME", help="auto takes the least predicted error.")] = "auto",
+    radius: Annotated[
+        float | None, typer.Option(metavar="R", help="For guarantees that hold within a distance only.")
+    ] = None,
+    eta: Annotated[
+        float | None, typer.Option(metavar="H", help="Probability over the hash functions with which they may fail.")
+    ] = None,
+    expires: Annotated[
+        str | None, typer.Option(metavar="DATE", help="Devices refuse to report after it, such as 2027-01-31.")
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="What only one mechanism knows. Repeatable.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Public seed; drawn at random by default.")] = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the public parameters of a collection, after comparing all mechanisms. No data is read."""
+    from sfumato.local import Protocol
+    from sfumato.sources import Source
+
+    made = Protocol(
+        kernel,
+        dimension,
+        epsilon,
+        participants,
+        mechanism=mechanism,
+        radius=radius,
+        eta=eta,
+        bounds=parse_bounds(bounds, Source(dimension, None, lambda rows: iter(()))),
+        bandwidth=None if bandwidth is None else parse_bandwidth(bandwidth),
+        seed=seed,
+        expires=expires,
+        options=parse_options(option),
+    )
+    plan = made.plan()
+    made.save(output, overwrite=force)
+    if as_json:
+        print_json({"protocol": str(output), "fingerprint": made.fingerprint, "mechanism": made.mechanism})
+        return
+    out.print(str(plan), markup=False, soft_wrap=True)
+    facts(
+        [
+            ("protocol", f"{output} ({made.mechanism}, fingerprint {made.fingerprint[:8]})"),
+            ("guarantee", str(_guarantee(made))),
+        ]
+    )
+
+
+@app.command(
+    epilog="[bold]Examples[/]: sfumato local report p.json --ledger account.json -- 0.2 0.7\n\n"
+    "sfumato local report p.json --data points.csv -o reports.bin"
+)
+def report(
+    protocol_file: ProtocolArgument,
+    values: Annotated[
+        list[float] | None,
+        typer.Argument(metavar="VALUE...", help="Your point, one number for each column (after --)."),
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(metavar="DATA", help="Instead: a file with one point for each person.")
+    ] = None,
+    columns: ColumnsOption = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Append the report's bytes to this file.")
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="The device's account, which refuses to overspend.")
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(metavar="E", help="Of the account, over all reports; one report's by default.")
+    ] = None,
+    permanent: Annotated[
+        bool, typer.Option("--permanent", help="Repeat the report of an unchanged point; needs --ledger.")
+    ] = False,
+) -> None:
+    """Randomise a point into a report, which may be sent to anybody. Prints it in hexadecimal.
+
+    A device without this command line runs: python -m sfumato.local PROTOCOL VALUE ...
+    """
+    from sfumato.local import Protocol
+
+    if (data is None) == (not values):
+        raise InputError("pass either a point, one VALUE for each column, or --data")
+    if data is not None and ledger is not None:
+        raise InputError("--ledger is the account of one device, and --data holds the points of many")
+    client = Protocol.load(protocol_file).client(ledger, budget, permanent)
+    points = iter([values or []]) if data is None else _points(data, columns)
+    reports = (client.report(point) for point in points)
+    if output is None:
+        for one in reports:
+            typer.echo(one.hex())
+        return
+    with open(output, "ab") as file:
+        file.writelines(reports)
+
+
+@app.command(
+    epilog="[bold]Examples[/]: sfumato local collect p.json reports-*.bin --state counts -o out.sfm\n\n"
+    "cat reports.txt | sfumato local collect p.json - --hex -o out.sfm"
+)
+def collect(
+    protocol_file: ProtocolArgument,
+    sources: Annotated[list[str], typer.Argument(metavar="REPORTS...", help="Files of reports; - for standard input.")],
+    output: OutputOption,
+    state: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Keeps counts, survives a kill; resumed if it exists.")
+    ] = None,
+    hexadecimal: Annotated[bool, typer.Option("--hex", help="One report a line, in hexadecimal.")] = False,
+    malicious: Annotated[
+        int | None, typer.Option(metavar="M", help="Say how far M malicious clients can move an answer.")
+    ] = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Count reports, refuse what does not belong to the protocol, and release the density."""
+    from sfumato.local import Protocol
+
+    collector = Protocol.load(protocol_file).collector(state)
+    for source in sources:
+        collector.add(_reports(source, hexadecimal))
+    release = collector.release()
+    moved = None if malicious is None else collector.influence(malicious)
+    release.save(output, overwrite=force)
+    document = {"accepted": collector.reports, "rejected": collector.rejected, "malicious_shift": moved}
+    refused = ", ".join(f"{count} {reason}" for reason, count in sorted(collector.rejected.items())) or "none"
+    rows = [("accepted", str(collector.reports)), ("refused", refused)]
+    if moved is not None:
+        rows.append(("malicious", f"{malicious} of them can move an answer by {moved:.3g} at most"))
+    _told(release, output, document, rows, as_json)
+
+
+@app.command(epilog="[bold]Example[/]: sfumato local simulate p.json points.csv -o out.sfm")
+def simulate(
+    protocol_file: ProtocolArgument,
+    data: DataArgument,
+    output: OutputOption,
+    columns: ColumnsOption = None,
+    seed_noise_not_private: Annotated[
+        int | None, typer.Option(metavar="N", help="Seed the coins, for tests: the release is marked NOT PRIVATE.")
+    ] = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Release what a collection from the people in DATA would have given; whoever runs it sees their points."""
+    from sfumato.local import Protocol
+    from sfumato.sources import open_source
+
+    source = open_source(data, parse_columns(columns, data))
+    release = Protocol.load(protocol_file).simulate(source, random_state=seed_noise_not_private)
+    release.save(output, overwrite=force)
+    _told(release, output, {"people": release.count.value}, [("people", str(release.count.value))], as_json)
+
+
+def _guarantee(made: Protocol) -> Any:
+    from sfumato.privacy.guarantee import Guarantee
+    from sfumato.protocol import plain
+
+    return Guarantee.from_document(plain(made.document["guarantee"]))
+
+
+def _points(data: str, columns: str | None) -> Iterator[list[float]]:
+    from sfumato.sources import open_source
+
+    for block in open_source(data, parse_columns(columns, data)).batches():
+        yield from block.astype(float).tolist()
+
+
+def _reports(source: str, hexadecimal: bool) -> str | BinaryIO | Iterator[bytes]:
+    if not hexadecimal:
+        return sys.stdin.buffer if source == "-" else source
+    return _hexadecimal(source)
+
+
+def _hexadecimal(source: str) -> Iterator[bytes]:
+    from sfumato.storage import storage_errors
+
+    with storage_errors("read", source), open(0 if source == "-" else source, "rb", closefd=source != "-") as lines:
+        for line in lines:
+            try:
+                yield bytes.fromhex(line.decode("ascii", "replace").strip())
+            except ValueError:
+                yield b""  # of no right length: counted as such
+
+
+def _told(release: Release, output: Path, document: dict[str, Any], rows: list[tuple[str, str]], as_json: bool) -> None:
+    if not release.guarantee.private:
+        warn("NOT PRIVATE: the coins came from a seed. Do not publish this release.")
+    if as_json:
+        print_json({"release": str(output), **document, "guarantee": release.guarantee.to_document()})
+        return
+    facts([("release", str(output)), *rows, ("guarantee", str(release.guarantee))])
+    if release.guarantee.private:
+        say(f"\n{release.statement()}")
+    else:
+        complain("nothing is promised")

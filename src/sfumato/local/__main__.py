@@ -1,0 +1,31 @@
+"""`python -m sfumato.local PROTOCOL VALUE ...`: one report, on a device that has nothing but Python."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from sfumato.errors import SfumatoError
+from sfumato.local.protocol import Protocol
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print one report in hexadecimal."""
+    parser = argparse.ArgumentParser(prog="python -m sfumato.local", description=__doc__)
+    parser.add_argument("protocol", help="the organiser's file")
+    parser.add_argument("values", nargs="+", type=float, help="your point, one number for each column (after --)")
+    parser.add_argument("--ledger", help="the device's account: what it has spent")
+    parser.add_argument("--budget", help="the account's epsilon over all reports; one report's by default")
+    parser.add_argument("--permanent", action="store_true", help="repeat the report of an unchanged point")
+    options = parser.parse_args(arguments)
+    try:
+        client = Protocol.load(options.protocol).client(options.ledger, options.budget, options.permanent)
+        print(client.report(options.values).hex())
+    except SfumatoError as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return problem.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""What a device has spent, in a small JSON file that is locked, written before any report is drawn, and never copied.
+
+The file holds, for each protocol's fingerprint, how many reports were charged and at what epsilon, the budget of the
+device over all protocols, and, under permanent randomisation, the reports themselves by a keyed hash of the point. The
+hash's key stands in the same file, so whoever reads the file can test guesses of the point: protect it like the point.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from decimal import ROUND_DOWN
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from sfumato.errors import BudgetError, LedgerError
+from sfumato.privacy.guarantee import amount_text, fraction_from_text, promised_epsilon
+from sfumato.storage import AtomicFile, storage_errors
+
+try:
+    import fcntl
+except ImportError:  # not on Windows; there, one process at a time
+    fcntl = None  # type: ignore[assignment]
+
+FORMAT, VERSION = "sfumato-device-account", 1
+
+
+class DeviceAccount:
+    """The privacy account of one device.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file; made at the first charge.
+    budget : Fraction, float or str
+        Largest sum of epsilons over all reports, ever. An existing file must have been made with the same.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     account = DeviceAccount(f"{folder}/account.json", budget=2)
+    ...     account.charge("some protocol", Fraction(3, 2))
+    ...     account.spent
+    Fraction(3, 2)
+    """
+
+    def __init__(self, path: str | Path, budget: Fraction | float | str) -> None:
+        self.path = Path(path)
+        self.budget = promised_epsilon(budget)
+
+    @property
+    def spent(self) -> Fraction:
+        """Sum of all charges."""
+        return _spent(self._read())
+
+    def charge(self, protocol: str, epsilon: Fraction) -> None:
+        """Write a charge down, or raise `BudgetError` and write nothing."""
+        with self._locked() as content:
+            self._charge(content, protocol, epsilon)
+
+    def remembered(
+        self, protocol: str, point: Sequence[float], epsilon: Fraction, fresh: Callable[[Sequence[float]], bytes]
+    ) -> bytes:
+        """Return the report kept for a point, or charge for a fresh one and keep it."""
+        with self._locked() as content:
+            kept = content["kept"].setdefault(protocol, {})
+            name = _point_name(content["key"], point)
+            if name not in kept:
+                self._charge(content, protocol, epsilon)
+                kept[name] = fresh(point).hex()
+            return bytes.fromhex(kept[name])
+
+    def _charge(self, content: dict[str, Any], protocol: str, epsilon: Fraction) -> None:
+        left = self.budget - _spent(content)
+        if epsilon > left:
+            raise BudgetError(
+                f"this device has {amount_text(max(left, Fraction(0)), ROUND_DOWN)} of its epsilon left and a report "
+                f"takes {amount_text(epsilon)}: nothing was reported",
+                epsilon,
+                left,
+            )
+        charged = content["protocols"].setdefault(protocol, {"epsilon": str(epsilon), "reports": 0})
+        if charged["epsilon"] != str(epsilon):
+            raise LedgerError(f"{str(self.path)!r} holds another epsilon for this protocol")
+        charged["reports"] += 1
+
+    @contextmanager
+    def _locked(self) -> Iterator[dict[str, Any]]:
+        """Read, let the caller change, and write before the caller gets on."""
+        with storage_errors("lock", self.path), open(f"{self.path}.lock", "ab") as lock:
+            if fcntl is not None:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            content = self._read()
+            yield content
+            with AtomicFile(self.path, overwrite=True) as file:
+                file.write(json.dumps(content, sort_keys=True).encode())
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            text = self.path.read_bytes()
+        except FileNotFoundError:
+            return {
+                "format": FORMAT,
+                "version": VERSION,
+                "budget": str(self.budget),
+                "key": secrets.token_hex(16),
+                "protocols": {},
+                "kept": {},
+            }
+        try:
+            content = json.loads(text)
+            _check(content)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise LedgerError(f"{str(self.path)!r} is no device's account, or is damaged; restore a backup") from None
+        if content["budget"] != str(self.budget):
+            raise LedgerError(
+                f"{str(self.path)!r} was made with a budget of {content['budget']}, not {self.budget}: pass that one"
+            )
+        made: dict[str, Any] = content
+        return made
+
+
+def _check(content: Any) -> None:
+    if content["format"] != FORMAT or content["version"] != VERSION:
+        raise ValueError
+    bytes.fromhex(content["key"])
+    _spent(content)
+    if not all(isinstance(report, str) for kept in content["kept"].values() for report in kept.values()):
+        raise ValueError
+
+
+def _spent(content: dict[str, Any]) -> Fraction:
+    charges = content["protocols"].values()
+    if not all(type(charge["reports"]) is int and charge["reports"] >= 0 for charge in charges):
+        raise ValueError
+    costs = (fraction_from_text("epsilon", charge["epsilon"]) * charge["reports"] for charge in charges)
+    return sum(costs, Fraction(0))
+
+
+def _point_name(key: str, point: Sequence[float]) -> str:
+    message = struct.pack(f"<{len(point)}d", *(value + 0.0 for value in point))
+    return hmac.new(bytes.fromhex(key), message, hashlib.sha256).hexdigest()[:32]

@@ -1,0 +1,179 @@
+"""`metric-phases`, server half.
+
+Estimate. The estimate of `phases` with a resultant of its own for each row: noise of rate 1 / B on phases in units of
+2**-shift turns has the mean cosine 1 / (1 + (sin(pi / 2**shift) / sinh(1 / (2 B)))^2), about 1 / (1 + s^2) with s = 2
+pi B / 2**shift; cutting to M positions multiplies it by sinc(1 / M). A report's answer is divided by its row's
+resultant, so it is unbiased whatever the frequency.
+
+Variance: that of `phases` with the mean over frequencies of 1 / (2 m^2) in the place of 1 / (2 m^2).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from sfumato.kernels import Kernel
+from sfumato.local.mechanism import Device
+from sfumato.local.metric_phases import NORM_ERROR, SIGNIFICANT_BITS, MetricPhases
+from sfumato.local.phases import LABEL, LAWS, MOST_ROWS_EACH, POSITION_BITS, POSITIONS
+from sfumato.local.phases_server import COSINE_BITS, Arc, PhasePool, PhasesServer, ReportedPhases
+from sfumato.local.pool import numbers, row_table
+from sfumato.local.pool_server import integer_choices
+from sfumato.local.server import Design, Request
+from sfumato.local.tally import Tally
+from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.noise import DiscreteLaplace
+from sfumato.quantizers.base import Floats, Integers
+
+PREDICTION_ROWS = 2048
+ROUNDING = math.sin(math.pi / POSITIONS) / (math.pi / POSITIONS)
+
+
+def noise_resultant(scales: Integers, shift: int) -> Floats:
+    """Mean cosine of discrete Laplace noise of scale B in units of 2**-shift turns.
+
+    Examples
+    --------
+    >>> noise_resultant(np.array([1, 2**10, 2**16]), 16).round(4)
+    array([1.    , 0.9905, 0.0247])
+    """
+    return np.asarray(1 / (1 + (math.sin(math.pi / 2.0**shift) / np.sinh(0.5 / scales)) ** 2))
+
+
+def largest_scale(arc: float, shift: int) -> int:
+    """Largest B whose noise has a mean cosine of at least `arc`.
+
+    Examples
+    --------
+    >>> largest_scale(0.9905, 16)
+    1021
+    """
+    return math.floor(0.5 / math.asinh(math.sin(math.pi / 2.0**shift) / math.sqrt(1 / arc - 1)))
+
+
+def noise_scales(frequencies: Integers, scales: Floats, radius: float, share: float) -> Integers:
+    """Scales B of many frequencies, as `MetricPhases.scale` has them; shape (rows,)."""
+    norms = np.sqrt(np.square(frequencies * scales).sum(axis=1))
+    moved = radius * norms + np.abs(frequencies).sum(axis=1) + 1
+    whole = np.ceil(moved / share * (1 + NORM_ERROR))
+    unit = np.ldexp(1.0, np.maximum(np.frexp(whole)[1] - SIGNIFICANT_BITS, 0))
+    return np.asarray(np.ceil(whole / unit) * unit, dtype=np.int64)
+
+
+class MetricPhasesServer(PhasesServer):
+    """Sums of cosines and sines, a resultant for each row; see the module's text."""
+
+    name = "metric-phases"
+    device: MetricPhases
+
+    def __init__(self, device: Device, kernel: Kernel) -> None:
+        super().__init__(device, kernel)
+        self.resultants = Resultants(self.device, self.pool)
+
+    @classmethod
+    def refuse(cls, request: Request) -> str | None:
+        """Ask for a radius."""
+        return "it needs radius=, a Euclidean distance" if request.radius is None else super().refuse(request)
+
+    @classmethod
+    def design(cls, request: Request) -> Design:
+        """Minimise the predicted variance over rows a person."""
+        choices = integer_choices(request, "rows_each", range(1, MOST_ROWS_EACH + 1))
+        designs = [cls._design(request, rows_each) for rows_each in choices]
+        return min(designs, key=lambda design: design.variance)
+
+    @classmethod
+    def _design(cls, request: Request, rows_each: int) -> Design:
+        base = PhasesServer.design(replace(request, options={**request.options, "rows_each": rows_each}))
+        made, radius = base.parameters, float(request.radius or 0.0)
+        arc = Arc(made["same"], made["other"], made["inside"])
+        law = LAWS[made["law"]]
+        shift = made["point_bits"] + law.fraction_bits
+        largest = largest_scale(arc.resultant / ROUNDING, shift)
+        _, words = row_table(bytes(32), "prediction", PREDICTION_ROWS, 0, request.dimension)
+        share = float(request.epsilon) / rows_each
+        scales = noise_scales(numbers(law, words), np.array(made["scales"]), radius, share)
+        resultants = np.maximum(
+            np.where(scales > largest, 0.0, noise_resultant(scales, shift)) * ROUNDING, arc.resultant
+        )
+        answers, rows = request.participants * rows_each, made["groups"] * rows_each
+        variance = float(np.mean(0.5 / resultants**2)) / answers + request.density / (2 * rows)
+        conditions = (
+            f"epsilon is for points within a Euclidean distance of {radius:g}; at t times that distance the loss is at "
+            "most t times epsilon; for points closer than that it may still be epsilon",
+        )
+        parameters = {**made, "radius": radius, "largest": largest}
+        return replace(base, parameters=parameters, variance=variance, conditions=conditions, pure=False)
+
+    def influence(self) -> float:
+        """One report moves its row's term between minus and plus one over the row's resultant."""
+        return float(2 / self.resultants.values.min())
+
+    def random_digits(self, X: Integers, rows: Integers, bits: SecureBits) -> Integers:
+        """Noise on the phases before they are wrapped, or arcs; one scale after another."""
+        made = self.device
+        scales = self.resultants.scales[rows]
+        arcs = scales > made.largest
+        digits = np.empty(len(rows), dtype=np.int64)
+        digits[arcs] = super().random_digits(X[arcs], rows[arcs], bits)
+        noisy = np.flatnonzero(~arcs)
+        phases = self.pool.phases(X, noisy, rows[noisy])
+        order = np.argsort(scales[noisy], kind="stable")
+        values, starts = np.unique(scales[noisy][order], return_index=True)
+        for scale, places in zip(values.tolist(), np.split(order, starts[1:]), strict=True):
+            phases[places] += DiscreteLaplace(Fraction(1, scale)).sample(bits, len(places))
+        digits[noisy] = (phases & ((1 << made.shift) - 1)) >> (made.shift - POSITION_BITS)
+        return digits
+
+    def quantizer(self, tally: Tally) -> MetricReportedPhases:
+        """Read sums of cosines."""
+        return MetricReportedPhases(self.device, self.pool, self.resultants)
+
+
+class Resultants:
+    """Scales of noise and mean cosines of all rows of a pool."""
+
+    def __init__(self, device: MetricPhases, pool: PhasePool) -> None:
+        self.device = device
+        self.pool = pool
+
+    @cached_property
+    def scales(self) -> Integers:
+        """Scale B of every row."""
+        made = self.device
+        _, words = row_table(made.seed, LABEL, self.pool.rows, 0, 1 + made.domain.dimension)
+        return noise_scales(numbers(made.law, words[:, 1:]), np.array(made.scales), made.radius, made.share)
+
+    @cached_property
+    def values(self) -> Floats:
+        """Resultant of every row, rounding to positions included."""
+        made = self.device
+        arc = Arc(made.same, made.other, made.inside).resultant
+        return np.where(self.scales > made.largest, arc, noise_resultant(self.scales, made.shift) * ROUNDING)
+
+
+class MetricReportedPhases(ReportedPhases):
+    """Cosines of the query's phase against the reported ones, each row over its own resultant."""
+
+    name = "local-metric-phases"
+    device: MetricPhases
+
+    def __init__(self, device: MetricPhases, pool: PhasePool | None = None, own: Resultants | None = None) -> None:
+        super().__init__(device, pool)
+        self.resultants = own or Resultants(device, self.pool)
+        self._factor = math.ldexp(device.groups, -COSINE_BITS)
+
+    def term_values(self, Y: Floats, sums: Floats) -> Floats:
+        """Mean over rows of the terms estimates the sum over people."""
+        table = sums.reshape(self.terms, self.width).copy()
+        table[:, 1:] /= self.resultants.values[:, None]
+        return super().term_values(Y, table.ravel())
+
+    def weights(self, Y: Floats) -> Floats:
+        """Weights g(y), dense."""
+        return super().weights(Y) / np.repeat(self.resultants.values, self.width)

@@ -1,0 +1,260 @@
+"""`phases`, server half: noisy Fourier phases, for kernels that are means of cosines.
+
+Estimate. For a random frequency w of the kernel, k(x, y) is the mean of cos(w . (x - y)). A person reports a position r
+whose centre is the phase of x plus an error; the error's mean resultant is m sinc(1 / M), with m = (same - other)
+sin(pi K / M) / (total sin(pi / M)) of the arc of K out of M positions, and sinc(t) = sin(pi t) / (pi t) of the rounding
+to positions, which the row's random offset makes uniform. So cos(2 pi (r + 1/2) / M - phase of y) / (m sinc(1 / M)) has
+mean k. The answer is the mean over all reports, row by row, from three integers a row: how many reports, and the sums
+of their cosines and sines in units of 2**-20.
+
+Variance. With m' = m sinc(1 / M), one report's answer has mean square 1 / (2 m'^2), and somewhat more where k(2x, 2y)
+is not small; n people with s rows each have variance 1 / (2 m'^2 n s). People who share a row share its frequency,
+which adds about P / (2 D) for a pool of D rows, P the mean kernel value between two people.
+
+One report can move n times an answer by at most 2 / m': `influence`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numba import njit
+
+from sfumato import portable
+from sfumato.errors import InputError
+from sfumato.kernels import Cauchy, Gaussian, Kernel, Laplacian
+from sfumato.local.lattices import fit_grid
+from sfumato.local.mechanism import Device
+from sfumato.local.phases import LABEL, LAWS, MOST_ROWS_EACH, POSITION_BITS, POSITIONS, Phases
+from sfumato.local.pool import numbers, row_table, shifted
+from sfumato.local.pool_device import CODE_BYTES, GROUP_BYTES, LARGEST_COORDINATE, LARGEST_POOL
+from sfumato.local.pool_server import PoolServer, integer_choices, pool_groups
+from sfumato.local.reading import PoolQuantizer
+from sfumato.local.server import Design, Request
+from sfumato.local.tally import Sums, Tally
+from sfumato.local.weights import OTHER, same_weight
+from sfumato.privacy.bits import SecureBits
+from sfumato.quantizers.base import Floats, Integers
+
+KERNEL_LAWS: dict[type[Kernel], str] = {Gaussian: "normal", Laplacian: "cauchy", Cauchy: "laplace"}
+COSINE_BITS = 20
+WIDTH = 3  # reports, cosines, sines
+PHASE_BITS = 120  # phases wrap around, so nothing can overflow: points get all their bits
+
+
+@dataclass(frozen=True)
+class Arc:
+    """The discrete arc randomiser.
+
+    Attributes
+    ----------
+    same, other, inside : int
+        Weights of a position inside and outside, and K.
+    """
+
+    same: int
+    other: int
+    inside: int
+
+    @property
+    def total(self) -> int:
+        """Sum of all weights."""
+        return self.inside * self.same + (POSITIONS - self.inside) * self.other
+
+    @property
+    def resultant(self) -> float:
+        """Factor m' = m sinc(1 / M) by which a report's mean cosine shrinks."""
+        arc = math.sin(math.pi * self.inside / POSITIONS) / math.sin(math.pi / POSITIONS)
+        rounding = math.sin(math.pi / POSITIONS) / (math.pi / POSITIONS)
+        return (self.same - self.other) / self.total * arc * rounding
+
+    @property
+    def variance(self) -> float:
+        """Variance of one report's answer, at a query far from everyone."""
+        return 1 / (2 * self.resultant**2)
+
+    @classmethod
+    def best(cls, same: int, other: int) -> Arc:
+        """Return the arc of largest resultant.
+
+        Examples
+        --------
+        >>> Arc.best(same=2718, other=1000).inside
+        103
+        """
+        return max((cls(same, other, inside) for inside in range(1, POSITIONS, 2)), key=lambda arc: arc.resultant)
+
+
+class PhasePool:
+    """Frequencies and offsets of all rows."""
+
+    def __init__(self, device: Phases, rows: int) -> None:
+        self.device = device
+        self.rows = rows
+
+    @cached_property
+    def _tables(self) -> tuple[Integers, Integers]:
+        made = self.device
+        _, words = row_table(made.seed, LABEL, self.rows, 0, 1 + made.domain.dimension)
+        return numbers(made.law, words[:, 1:]), shifted(words[:, 0], made.shift)
+
+    def phases(self, X: Integers, which: Integers, rows: Integers) -> Integers:
+        """Phase of point `which[i]` in row `rows[i]`, in units of 2**-shift turns."""
+        result = np.empty(len(rows), dtype=np.int64)
+        _phases(X, which, rows, *self._tables, self.device.shift, result)
+        return result
+
+    def cosines(self, X: Integers) -> tuple[Floats, Floats]:
+        """Cosines and sines of every point's phase in every row, shape (points, rows) each."""
+        cosines, sines = np.empty((len(X), self.rows)), np.empty((len(X), self.rows))
+        rows = np.arange(self.rows)
+        for i in range(len(X)):
+            turns = np.ldexp(self.phases(X, np.full(self.rows, i), rows).astype(np.float64), -self.device.shift)
+            cosines[i], sines[i] = portable.cos_sin_turns(turns)
+        return cosines, sines
+
+
+class PhasesServer(PoolServer):
+    """Sums of cosines and sines of the reported positions; see the module's text."""
+
+    name = "phases"
+    options = ("pool", "rows_each")
+    device: Phases
+
+    def __init__(self, device: Device, kernel: Kernel) -> None:
+        super().__init__(device, kernel)
+        self.pool = PhasePool(self.device, self.rows)
+        self.arc = Arc(self.device.same, self.device.other, self.device.inside)
+
+    @classmethod
+    def refuse(cls, request: Request) -> str | None:
+        """Only kernels whose frequencies a device can draw."""
+        kernel = request.kernel
+        if not isinstance(kernel, Gaussian | Laplacian | Cauchy):
+            names = ", ".join(family.name for family in KERNEL_LAWS)
+            return f"{kernel!r} has no frequencies on devices; phases takes {names}"
+        if len(kernel.scale.shape) == 2:
+            return "devices take one bandwidth, or one for each column, not a matrix"
+        return None
+
+    @classmethod
+    def design(cls, request: Request) -> Design:
+        """Minimise the predicted variance over rows a person."""
+        kernel = request.kernel
+        assert isinstance(kernel, Gaussian | Laplacian | Cauchy)
+        law = KERNEL_LAWS[type(kernel)]
+        lengths = 2 * math.pi * kernel.scale.column_lengths(request.dimension)
+        if isinstance(kernel, Gaussian):
+            lengths /= math.sqrt(2.0)  # its frequencies have variance 2
+        grid = fit_grid(request, lengths, LAWS[law].largest, sum_bits=PHASE_BITS)
+        designs = []
+        for rows_each in integer_choices(request, "rows_each", range(1, MOST_ROWS_EACH + 1)):
+            same = same_weight(request.epsilon / rows_each)
+            if same <= OTHER:
+                raise InputError(f"epsilon = {request.epsilon} is too small for a report to say anything")
+            arc = Arc.best(same, OTHER)
+            groups = pool_groups(request, rows_each, LARGEST_POOL, "pool")
+            variance = _variance(request, arc, groups, rows_each)
+            designs.append((variance, rows_each, groups, arc))
+        variance, rows_each, groups, arc = min(designs, key=lambda design: design[0])
+        parameters = {
+            **{"law": law, "rows_each": rows_each, "groups": groups},
+            **{"inside": arc.inside, "same": arc.same, "other": arc.other},
+        }
+        size = WIDTH * groups * rows_each
+        return Design(grid.parameters() | parameters, grid.domain, variance, GROUP_BYTES + CODE_BYTES, size)
+
+    def noise_variance(self, reports: int) -> float:
+        """Of a sum of cosines, at the mean number of reports a row."""
+        return reports * self.device.rows_each / self.rows * 4.0**COSINE_BITS / 2
+
+    def influence(self) -> float:
+        """One report moves each of its rows' terms between minus and plus 1 / m'."""
+        return 2 / self.arc.resultant
+
+    def tally(self) -> Sums:
+        """Three integers for each row."""
+        return Sums(WIDTH * self.rows)
+
+    def add_digits(self, rows: Integers, digits: Integers, tally: Tally) -> None:
+        """Count, and add cosines and sines."""
+        assert isinstance(tally, Sums)
+        cosines, sines = position_table()
+        _add(rows, cosines[digits], sines[digits], tally.values)
+
+    def random_digits(self, X: Integers, rows: Integers, bits: SecureBits) -> Integers:
+        """Positions through the arc."""
+        made = self.device
+        positions = self.pool.phases(X, np.arange(len(X)), rows) >> (made.shift - POSITION_BITS)
+        draws = bits.below(made.total, len(X))
+        inner = made.inside * made.same
+        steps = np.where(draws < inner, draws // made.same, made.inside + (draws - inner) // made.other)
+        return np.asarray((positions - made.inside // 2 + steps) % POSITIONS)
+
+    def quantizer(self, tally: Tally) -> ReportedPhases:
+        """Read sums of cosines."""
+        return ReportedPhases(self.device, self.pool)
+
+
+class ReportedPhases(PoolQuantizer):
+    """Cosines of the query's phase against the reported ones, row by row."""
+
+    name = "local-phases"
+    device: Phases
+
+    def __init__(self, device: Phases, pool: PhasePool | None = None) -> None:
+        super().__init__(device)
+        self.pool = pool or PhasePool(device, self.terms)
+        arc = Arc(device.same, device.other, device.inside)
+        self._factor = math.ldexp(device.groups / arc.resultant, -COSINE_BITS)
+
+    @property
+    def width(self) -> int:
+        """Reports, cosines, sines."""
+        return WIDTH
+
+    def term_values(self, Y: Floats, sums: Floats) -> Floats:
+        """Mean over rows of the terms estimates the sum over people."""
+        answered, cosine_sums, sine_sums = sums.reshape(self.terms, WIDTH).T
+        cosines, sines = self.pool.cosines(self.lattice(Y, LARGEST_COORDINATE))
+        return self.steadied((cosines * cosine_sums + sines * sine_sums) * self._factor, answered)
+
+    def weights(self, Y: Floats) -> Floats:
+        """Weights g(y), dense."""
+        cosines, sines = self.pool.cosines(self.lattice(Y, LARGEST_COORDINATE))
+        weights = np.stack([np.zeros_like(cosines), cosines, sines], axis=2) * self._factor
+        return weights.reshape(len(Y), self.size)
+
+
+def position_table() -> tuple[Integers, Integers]:
+    """Return cosines and sines of the positions' centres in units of 2**-20."""
+    cosines, sines = portable.cos_sin_turns((np.arange(POSITIONS) + 0.5) / POSITIONS)
+    return tuple(np.rint(np.ldexp(part, COSINE_BITS)).astype(np.int64) for part in (cosines, sines))  # type: ignore[return-value]
+
+
+def _variance(request: Request, arc: Arc, groups: int, rows_each: int) -> float:
+    answers = request.participants * rows_each
+    return arc.variance / answers + request.density / (2 * groups * rows_each)
+
+
+@njit(nogil=True, cache=True)
+def _phases(X, which, rows, frequencies, offsets, shift, out):  # type: ignore[no-untyped-def]
+    mask = (np.int64(1) << shift) - 1
+    for i in range(len(rows)):
+        r, w = rows[i], which[i]
+        total = offsets[r]
+        for j in range(X.shape[1]):
+            total += X[w, j] * frequencies[r, j]  # wraps around modulo 2**64, as phases do
+        out[i] = total & mask
+
+
+@njit(nogil=True, cache=True)
+def _add(rows, cosines, sines, sums):  # type: ignore[no-untyped-def]
+    for i in range(len(rows)):
+        place = WIDTH * rows[i]
+        sums[place] += 1
+        sums[place + 1] += cosines[i]
+        sums[place + 2] += sines[i]

@@ -1,0 +1,173 @@
+"""The rows of a public pool as arrays: for many points at once, the integers that `hashing` computes on a device.
+
+Everything is 64-bit integer arithmetic that cannot overflow for points of the domain (the design sees to it), so it
+agrees with Python's integers exactly.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from sfumato.local.hashing import HASH_BITS, LABEL, Grid, MinHash, PStable, RowHash, Signs
+from sfumato.public_rows import CELLS, KEY_BYTES, NORMAL, WORD_BYTES, Law, row_bytes
+from sfumato.quantizers.base import Integers
+
+Words = NDArray[np.uint32]
+Buckets = NDArray[np.uint8]
+SUM_BITS = 61  # of projections, offsets apart
+BLOCK_CELLS = 1 << 20
+
+
+def row_table(seed: bytes, label: str, rows: int, keys: int, words: int) -> tuple[NDArray[np.uint64], Words]:
+    """Draw the keys and the words of rows 0, 1, ... of a pool, shapes (rows, keys) and (rows, words)."""
+    size = KEY_BYTES * keys + WORD_BYTES * words
+    content = b"".join(row_bytes(seed, label, row, size) for row in range(rows))
+    table = np.frombuffer(content, dtype=np.uint8).reshape(rows, size)
+    split = KEY_BYTES * keys
+    left, right = (np.ascontiguousarray(part) for part in (table[:, :split], table[:, split:]))
+    return left.view("<u8").astype(np.uint64), right.view("<u4").astype(np.uint32)
+
+
+def numbers(law: Law, words: Words) -> Integers:
+    """Turn words into numbers of a law, as `Law.numbers` does.
+
+    Examples
+    --------
+    >>> bool((numbers(NORMAL, np.array([5, 2**31], dtype=np.uint32)) == NORMAL.numbers([5, 2**31])).all())
+    True
+    """
+    nodes = np.frombuffer(law.nodes, dtype=np.int64)
+    index = (words >> np.uint32(16)).astype(np.int64)
+    low = nodes[index]
+    return np.asarray(low + ((nodes[index + 1] - low) * (words & np.uint32(0xFFFF)).astype(np.int64) >> 16))
+
+
+class HashPool:
+    """All rows of a pool of hash functions.
+
+    Parameters
+    ----------
+    row_hash : RowHash
+        The functions, one at a time.
+    rows : int
+        How many.
+    """
+
+    def __init__(self, row_hash: RowHash, rows: int) -> None:
+        self.hash = row_hash
+        self.rows = rows
+
+    @cached_property
+    def _tables(self) -> tuple[NDArray[np.uint64], tuple[Any, ...]]:
+        made = self.hash
+        keys, words = row_table(made.seed, LABEL, self.rows, made.keys, made.words)
+        if isinstance(made, PStable):
+            return keys, (numbers(made.law, words[:, 1:]), shifted(words[:, 0], made.shift), made.shift)
+        if isinstance(made, Grid):
+            d = made.dimension
+            slopes = numbers(CELLS, words[:, d:]) if made.random_widths else np.full((self.rows, d), 1 << 16)
+            return keys, (slopes, shifted(words[:, :d], made.shift), made.shift)
+        if isinstance(made, Signs):
+            return keys, (numbers(NORMAL, words).reshape(self.rows, made.power, made.dimension),)
+        return keys, (words.astype(np.int64),)
+
+    @cached_property
+    def farthest(self) -> int:
+        """Largest coordinate for which nothing overflows; queries, which may lie anywhere, are cut there."""
+        made = self.hash
+        if isinstance(made, PStable):
+            return (1 << SUM_BITS) // (made.dimension * made.law.largest)
+        if isinstance(made, Signs):
+            return (1 << SUM_BITS) // (made.dimension * NORMAL.largest)
+        return (1 << SUM_BITS) // CELLS.largest
+
+    def buckets(self, X: Integers, which: Integers, rows: Integers) -> Buckets:
+        """Bucket of point `which[i]` in row `rows[i]`, for every i."""
+        keys, tables = self._tables
+        result = np.empty(len(rows), dtype=np.uint8)
+        block = max(1, BLOCK_CELLS // self.hash.length)
+        for start in range(0, len(rows), block):
+            part = slice(start, start + block)
+            cells = np.empty((len(rows[part]), self.hash.length), dtype=np.int64)
+            _CELLS[type(self.hash)](X, which[part], rows[part], *tables, cells)
+            if self.hash.rehashes:
+                _rehash(cells, rows[part], keys, self.hash.buckets, result[part])
+            else:
+                result[part] = cells[:, 0]
+        return result
+
+    def table(self, X: Integers) -> Buckets:
+        """Bucket of every point in every row, shape (points, rows)."""
+        result = np.empty((len(X), self.rows), dtype=np.uint8)
+        rows = np.arange(self.rows)
+        for i in range(len(X)):
+            result[i] = self.buckets(X, np.full(self.rows, i), rows)
+        return result
+
+
+def shifted(words: Words, shift: int) -> Integers:
+    """Offsets ``word 2**(shift - 32)``, rounded down."""
+    wide = words.astype(np.int64)
+    return wide << shift - 32 if shift >= 32 else wide >> 32 - shift
+
+
+@njit(nogil=True, cache=True)
+def _floors(X, which, rows, directions, offsets, shift, cells):  # type: ignore[no-untyped-def]
+    for i in range(len(rows)):
+        r, w = rows[i], which[i]
+        total = offsets[r]
+        for j in range(X.shape[1]):
+            total += X[w, j] * directions[r, j]
+        cells[i, 0] = total >> shift
+
+
+@njit(nogil=True, cache=True)
+def _grid_cells(X, which, rows, slopes, offsets, shift, cells):  # type: ignore[no-untyped-def]
+    for i in range(len(rows)):
+        r, w = rows[i], which[i]
+        for j in range(X.shape[1]):
+            cells[i, j] = (X[w, j] * slopes[r, j] + offsets[r, j]) >> shift
+
+
+@njit(nogil=True, cache=True)
+def _signs(X, which, rows, directions, cells):  # type: ignore[no-untyped-def]
+    for i in range(len(rows)):
+        r, w = rows[i], which[i]
+        signs = 0
+        for plane in range(directions.shape[1]):
+            total = 0
+            for j in range(X.shape[1]):
+                total += X[w, j] * directions[r, plane, j]
+            signs |= (total >= 0) << plane
+        cells[i, 0] = signs
+
+
+@njit(nogil=True, cache=True)
+def _first_members(X, which, rows, words, cells):  # type: ignore[no-untyped-def]
+    for i in range(len(rows)):
+        r, w = rows[i], which[i]
+        best, column = 1 << 32, X.shape[1]
+        for j in range(X.shape[1]):
+            if X[w, j] > 0 and words[r, j] < best:
+                best, column = words[r, j], j
+        cells[i, 0] = column
+
+
+@njit(nogil=True, cache=True)
+def _rehash(cells, rows, keys, buckets, out):  # type: ignore[no-untyped-def]
+    lower, scale = np.uint64(64 - HASH_BITS), np.uint64(HASH_BITS)
+    for i in range(len(rows)):
+        r = rows[i]
+        code = keys[r, 2 * cells.shape[1]]
+        for part in range(cells.shape[1]):
+            cell = np.uint64(cells[i, part])
+            code += cell * (keys[r, 2 * part] + cell * keys[r, 2 * part + 1])
+        out[i] = ((code >> lower) * np.uint64(buckets)) >> scale
+
+
+_CELLS = {PStable: _floors, Grid: _grid_cells, Signs: _signs, MinHash: _first_members}

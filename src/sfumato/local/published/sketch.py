@@ -1,0 +1,209 @@
+"""`mldp-kde`, `fkm-lr`, `fkm-ll` and `race`, device halves: a bucket in each of L rows that all participants share.
+
+Source: 001_deca9758d0d1a22e.txt (Algorithm 1) and, for the angular kernel, N. Fernandes, Y. Kawamoto, T. Murakami,
+"Locality sensitive hashing with extended differential privacy", ESORICS 2021.
+
+- **`mldp-kde`** (LSH + GRR): every row's bucket through generalised randomised response of parameter gamma. Two points
+  whose buckets differ in X of the L rows are told apart by at most gamma X, for every output. `calibration` has gamma
+  and what it promises within the radius; gamma L holds for all pairs and all hash functions. A device repeats the
+  calibration and refuses a gamma that is too large.
+- **`fkm-lr`** (LSH + randomised response on the signs of the angular kernel): the same mechanism for two buckets,
+  calibrated by Hoeffding's bound as published.
+- **`fkm-ll`** (Laplace + LSH): the point as a unit vector on a lattice plus `SphereNoise`, then its true signs. The
+  chord between unit vectors is at most the angle, so the loss of points within an angle is that of `gi` within the
+  same distance, without exceptions; hashing is post-processing.
+- **`race`**: the true buckets. NOT PRIVATE: a line to compare with.
+
+Distances. Points are rounded to the protocol's grid before hashing, which moves either by half a step: the radius is
+widened by that (for angles it is between rounded points), and by 10^-4 in the chance of different buckets for the
+tables from which hash functions are drawn (`public_rows`).
+
+A payload is the buckets as one little-endian integer, as many bits each as the number of buckets needs, the first row
+lowest. The standard library only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from sfumato.errors import InputError
+from sfumato.local.coins import Coins
+from sfumato.local.hashing import row_hash
+from sfumato.local.mechanism import Device
+from sfumato.local.pool_device import positive_integer
+from sfumato.local.published.calibration import RULES, Calibration, calibrate
+from sfumato.local.published.closeness import Closeness, Steps, closeness_of
+from sfumato.local.published.odds import Odds, Window
+from sfumato.local.published.point import checked_radius, planar_law, planar_step
+from sfumato.local.weights import check_weights
+from sfumato.privacy.guarantee import fraction_from_text
+from sfumato.protocol import plain
+
+MOST_ROWS = 1 << 12
+TABLE_ERROR = 1e-4
+FARTHEST = 2**30  # lattice coordinates of noisy unit vectors are cut here, a function of the report
+
+
+def difference(closeness: Closeness, distance: float, scales: Sequence[float], collision: float) -> float:
+    """Chance that one row tells points within a distance apart; see the module's text.
+
+    Parameters
+    ----------
+    closeness : Closeness
+        The kernel's metric.
+    distance : float
+        Before rounding.
+    scales : sequence of float
+        Grid steps per data unit, one for each column.
+    collision : float
+        q of the rehash.
+
+    Examples
+    --------
+    >>> close = closeness_of({"kernel": "l2-lsh", "bandwidth": 1.0})
+    >>> round(difference(close, 0.1, [2.0**20], 0.25), 5)
+    0.05992
+    """
+    if closeness.metric == "euclidean":
+        distance += math.sqrt(math.fsum(1 / scale**2 for scale in scales))
+    elif closeness.metric == "manhattan":
+        distance += math.fsum(1 / scale for scale in scales)
+    return min(1.0, (1 - collision) * (closeness.separation(distance) + TABLE_ERROR))
+
+
+def calibrated(
+    epsilon: Fraction,
+    rows: int,
+    closeness: Closeness,
+    radius: float,
+    scales: Sequence[float],
+    collision: float,
+    eta: float,
+    rule: str,
+) -> Calibration:
+    """Calibrate gamma at a radius; the paper's rules take its line in the distance where that is larger."""
+    chance = difference(closeness, radius, scales, collision)
+    line = max(chance, (1 - collision) * closeness.published(radius))
+    return calibrate(epsilon, rows, chance, eta, rule, line)
+
+
+class SketchDevice(Device):
+    """A device that reports a bucket for each of L shared rows; by default the true one (`race`)."""
+
+    name = "race"
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        super().__init__(document)
+        self.rows = positive_integer(self.parameters, "rows")
+        self.groups = positive_integer(self.parameters, "groups")
+        if self.rows > MOST_ROWS or self.groups > self.rows:
+            raise InputError(f"the protocol's sketch must have at most {MOST_ROWS} rows, and no more groups than rows")
+        self.hash = row_hash(self.parameters, self.seed, self.domain.dimension)
+        self.scales = _scales(self.parameters, self.domain.dimension)
+        self.origin = self.domain.middle if self.parameters.get("origin") == "middle" else (0.0,) * len(self.scales)
+
+    @property
+    def bucket_bits(self) -> int:
+        """Bits of one bucket in a payload."""
+        return (self.hash.buckets - 1).bit_length()
+
+    @property
+    def payload_bytes(self) -> int:
+        """All buckets."""
+        return -(-self.rows * self.bucket_bits // 8)
+
+    def lattice(self, point: Sequence[float], coins: Coins) -> list[int]:
+        """Integers of a clipped point: ``(x - origin) * scale`` in binary64, rounded half to even."""
+        return [round((x - o) * s) for x, o, s in zip(point, self.origin, self.scales, strict=True)]
+
+    def respond(self, bucket: int, coins: Coins) -> int:
+        """Bucket to report."""
+        return bucket
+
+    def encode(self, point: Sequence[float], coins: Coins) -> bytes:
+        """Hash, respond, pack."""
+        X, code = self.lattice(point, coins), 0
+        for row in range(self.rows):
+            code |= self.respond(self.hash.bucket(row, X), coins) << row * self.bucket_bits
+        return code.to_bytes(self.payload_bytes, "little")
+
+
+def _scales(parameters: Mapping[str, Any], dimension: int) -> tuple[float, ...]:
+    scales = plain(parameters.get("scales"))
+    if not isinstance(scales, list) or len(scales) != dimension:
+        raise InputError("the protocol needs one scale for each column")
+    if not all(isinstance(scale, float) and 0 < scale < 2.0**400 for scale in scales):
+        raise InputError("the protocol's scales must be positive decimals")
+    return tuple(scales)
+
+
+class MetricSketchDevice(SketchDevice):
+    """`mldp-kde`; see the module's text."""
+
+    name = "mldp-kde"
+    rules: tuple[str, ...] = RULES
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        super().__init__(document)
+        gamma = fraction_from_text("gamma", self.parameters.get("gamma"))
+        rule, eta = self.parameters.get("calibration"), plain(self.parameters.get("eta"))
+        if rule not in self.rules or not isinstance(eta, float):
+            raise InputError("the protocol's calibration is damaged or of a newer version; update sfumato")
+        radius, q = checked_radius(self.parameters), float(self.hash.collision)
+        found = calibrated(self.epsilon, self.rows, self.closeness, radius, self.scales, q, eta, rule)
+        if gamma > found.gamma:
+            raise InputError(
+                f"the protocol spends gamma = {float(gamma):g} on every row, and what it promises allows "
+                f"{float(found.gamma):g}: do not report under it, and tell the organiser"
+            )
+        self.calibration = Calibration(gamma, self.rows, eta, rule)
+        same, other = check_weights(self.parameters.get("same"), self.parameters.get("other"), gamma)
+        self.law = Window(self.hash.buckets, 1, Odds(same, other))
+
+    @cached_property
+    def closeness(self) -> Closeness:
+        """The kernel's metric, or the four numbers that an organiser claims for its hash family."""
+        claimed = plain(self.parameters.get("sensitive"))
+        if claimed is None:
+            return closeness_of(self.document["kernel"])
+        if not isinstance(claimed, list) or len(claimed) != 4 or not all(isinstance(part, float) for part in claimed):
+            raise InputError("the protocol's sensitive family needs r1, r2, p1 and p2")
+        return Steps(*claimed).closeness()
+
+    def loss(self, distance: float) -> float:
+        """Loss that points within a distance exceed with probability eta at most, over the hash functions."""
+        chance = difference(self.closeness, distance, self.scales, float(self.hash.collision))
+        return min(self.calibration.loss(chance), float(self.calibration.worst_case))
+
+    def respond(self, bucket: int, coins: Coins) -> int:
+        """Randomised response."""
+        return self.law.draw(bucket, coins)
+
+
+class SignsDevice(MetricSketchDevice):
+    """`fkm-lr`; see the module's text."""
+
+    name = "fkm-lr"
+    rules = ("theorem-1",)
+
+
+class NoisySignsDevice(SketchDevice):
+    """`fkm-ll`; see the module's text."""
+
+    name = "fkm-ll"
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        super().__init__(document)
+        self.step = planar_step(checked_radius(self.parameters), self.domain.dimension)
+        self.law = planar_law(self.epsilon, self.domain.dimension)
+
+    def lattice(self, point: Sequence[float], coins: Coins) -> list[int]:
+        """Direction of the point on the lattice, plus noise."""
+        length = math.sqrt(math.fsum(x * x for x in point)) or 1.0
+        places = (round(x / length / self.step) for x in point)
+        noisy = (place + noise for place, noise in zip(places, self.law.draw(coins), strict=True))
+        return [min(max(value, -FARTHEST), FARTHEST) for value in noisy]

@@ -1,0 +1,248 @@
+"""`rows`, server half: each person answers for few rows of a large public pool of hash functions.
+
+Source: generalised randomised response on LSH buckets (001_deca9758d0d1a22e.txt), but with few rows each out of many
+instead of all of few: the variance over hash functions then falls with the pool, and nobody splits epsilon over many
+rows. `rows` proves the guarantee, which is pure.
+
+Estimate. A person holding x reports the bucket of a query y in a given row with probability p2 = Q + (P - Q) p1, where
+p1 = k + (1 - k) q is the probability over hash functions that x and y share a bucket, k = k(x, y), q the rehash's exact
+collision probability, P = same / total, Q = other / total. So ([report == bucket of y] - Q - (P - Q) q) / ((P - Q)
+(1 - q)) has mean k. The answer is its mean over all reports; summed row by row it is the Monte Carlo mean of the pool's
+rows, whose spread gives the error bar.
+
+Variance. One answer of one person has variance c^2 p2 (1 - p2), c = 1 / ((P - Q) (1 - q)), over hash functions, the
+choice of the row and the coins; the n s answers of all people together c^2 p2 (1 - p2) / (n s). People who answer for
+the same row share its hash function, which adds (A + B / (R - 1)) / D for a pool of D rows of R buckets, A the
+variance over hash functions of the share of the people in y's bucket, B the mean sum of the squared shares of the
+others; without a rehash others are not mistaken for y's, and B drops out.
+
+One report can move n times an answer by at most c, whatever it says: `influence`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sfumato.errors import InputError
+from sfumato.kernels import L1LSH, L2LSH, Angular, Hat, Jaccard, Kernel, Laplacian
+from sfumato.local.hashing import MOST_BUCKETS, row_hash
+from sfumato.local.lattices import PointGrid, fit_grid, member_grid, unit_grid
+from sfumato.local.mechanism import Device
+from sfumato.local.pool import SUM_BITS, HashPool
+from sfumato.local.pool_device import CODE_BYTES, GROUP_BYTES, LARGEST_POOL
+from sfumato.local.pool_server import PoolServer, integer_choices, pool_groups
+from sfumato.local.reading import PoolQuantizer
+from sfumato.local.rows import Rows
+from sfumato.local.server import Design, Request
+from sfumato.local.tally import Sums, Tally
+from sfumato.local.weights import OTHER, same_weight
+from sfumato.privacy.bits import SecureBits
+from sfumato.public_rows import CAUCHY, CELLS, NORMAL
+from sfumato.quantizers.base import Floats, Integers
+
+KERNELS = (L2LSH, L1LSH, Laplacian, Hat, Angular, Jaccard)
+MOST_ROWS_EACH = 6
+
+
+@dataclass(frozen=True)
+class Response:
+    """Generalised randomised response on R buckets of a hash function.
+
+    Attributes
+    ----------
+    same, other, buckets : int
+        Weights, and R.
+    collision : float
+        q of the rehash.
+    """
+
+    same: int
+    other: int
+    buckets: int
+    collision: float
+
+    @property
+    def total(self) -> int:
+        """Sum of all weights."""
+        return self.same + (self.buckets - 1) * self.other
+
+    @property
+    def gap(self) -> float:
+        """P - Q."""
+        return (self.same - self.other) / self.total
+
+    @property
+    def range(self) -> float:
+        """c: how far the two values of one answer lie apart."""
+        return 1 / (self.gap * (1 - self.collision))
+
+    @property
+    def shift(self) -> float:
+        """Probability with which an unrelated report names a query's bucket."""
+        return self.other / self.total + self.gap * self.collision
+
+    def variance(self, density: float) -> float:
+        """Variance of one answer."""
+        match = self.shift + density / self.range
+        return self.range**2 * match * (1 - match)
+
+
+class RowsServer(PoolServer):
+    """Counts of (row, bucket); see the module's text."""
+
+    name = "rows"
+    options = ("pool", "rows_each", "buckets")
+    device: Rows
+
+    def __init__(self, device: Device, kernel: Kernel) -> None:
+        super().__init__(device, kernel)
+        self.pool = HashPool(self.device.hash, self.rows)
+
+    @cached_property
+    def response(self) -> Response:
+        """The randomised response of one row."""
+        made = self.device
+        return Response(made.same, made.other, made.outcomes, float(made.hash.collision))
+
+    @classmethod
+    def refuse(cls, request: Request) -> str | None:
+        """Only kernels that a device can hash."""
+        kernel = request.kernel
+        if not isinstance(kernel, KERNELS):
+            names = ", ".join(family.name for family in KERNELS)
+            return f"{kernel!r} is not hashed on devices; rows takes {names}"
+        if isinstance(kernel, L1LSH | L2LSH | Laplacian | Hat) and len(kernel.scale.shape) == 2:
+            return "devices take one bandwidth, or one for each column, not a matrix"
+        return None
+
+    @classmethod
+    def design(cls, request: Request) -> Design:
+        """Minimise the predicted variance over rows a person and buckets a row."""
+        family, grid = _family(request)
+        best: tuple[float, dict[str, Any]] | None = None
+        for rows_each in integer_choices(request, "rows_each", range(1, MOST_ROWS_EACH + 1)):
+            for buckets in integer_choices(request, "buckets", range(2, MOST_BUCKETS + 1)):
+                if buckets**rows_each > 1 << 8 * CODE_BYTES:
+                    continue
+                sizes = _sizes(request, family, rows_each, buckets)
+                if sizes is not None and (best is None or sizes[0] < best[0]):
+                    best = sizes
+        if best is None:
+            raise InputError("the options rows_each and buckets do not fit into a report; leave one of them out")
+        variance, parameters = best
+        size = parameters["groups"] * parameters["rows_each"] * parameters["buckets"]
+        return Design(family | grid.parameters() | parameters, grid.domain, variance, GROUP_BYTES + CODE_BYTES, size)
+
+    def noise_variance(self, reports: int) -> float:
+        """Of the most uncertain counter, at the mean number of reports a row."""
+        response = self.response
+        chances = (response.same / response.total, response.other / response.total)
+        return reports * self.device.rows_each / self.rows * max(chance * (1 - chance) for chance in chances)
+
+    def influence(self) -> float:
+        """One report moves each of its rows' terms between two values."""
+        return self.response.range
+
+    def tally(self) -> Sums:
+        """One counter for each row and bucket."""
+        return Sums(self.rows * self.device.outcomes)
+
+    def add_digits(self, rows: Integers, digits: Integers, tally: Tally) -> None:
+        """Count."""
+        assert isinstance(tally, Sums)
+        tally.add(rows * self.device.outcomes + digits)
+
+    def random_digits(self, X: Integers, rows: Integers, bits: SecureBits) -> Integers:
+        """Buckets through randomised response."""
+        made = self.device
+        buckets = self.pool.buckets(X, np.arange(len(X)), rows).astype(np.int64)
+        draws = bits.below(made.total, len(X))
+        others = (buckets + 1 + (draws - made.same) // made.other) % made.outcomes
+        return np.where(draws < made.same, buckets, others)
+
+    def quantizer(self, tally: Tally) -> ReportedRows:
+        """Read counters."""
+        return ReportedRows(self.device, self.pool)
+
+
+class ReportedRows(PoolQuantizer):
+    """Debiased counts of the query's bucket in every row."""
+
+    name = "local-rows"
+    device: Rows
+
+    def __init__(self, device: Rows, pool: HashPool | None = None) -> None:
+        super().__init__(device)
+        self.pool = pool or HashPool(device.hash, self.terms)
+        self.response = Response(device.same, device.other, device.outcomes, float(device.hash.collision))
+
+    @property
+    def width(self) -> int:
+        """Buckets a row."""
+        return self.device.outcomes
+
+    @property
+    def _factor(self) -> float:
+        return self.device.groups * self.response.range
+
+    def term_values(self, Y: Floats, sums: Floats) -> Floats:
+        """Gather one counter a row; the mean over rows estimates the sum over people."""
+        table = sums.reshape(self.terms, self.width)
+        places = self.pool.table(self.lattice(Y, self.pool.farthest))
+        answered = table.sum(axis=1)
+        counts = table[np.arange(self.terms), places]
+        return self.steadied((counts - self.response.shift * answered) * self._factor, answered)
+
+    def weights(self, Y: Floats) -> Floats:
+        """Weights g(y), dense; `term_values` does without them."""
+        places = self.pool.table(self.lattice(Y, self.pool.farthest))
+        chosen = np.full((len(Y), self.terms, self.width), -self.response.shift)
+        np.put_along_axis(chosen, places[:, :, None].astype(np.int64), 1 - self.response.shift, axis=2)
+        return chosen.reshape(len(Y), self.size) * self._factor
+
+
+def _family(request: Request) -> tuple[dict[str, Any], PointGrid]:
+    kernel, d = request.kernel, request.dimension
+    if isinstance(kernel, Angular):
+        grid = unit_grid(request, NORMAL.largest, sum_bits=SUM_BITS)
+        return {"family": "signs", "power": kernel.power}, grid
+    if isinstance(kernel, Jaccard):
+        return {"family": "minhash"}, member_grid(request)
+    assert isinstance(kernel, L1LSH | L2LSH | Laplacian | Hat)
+    lengths = kernel.scale.column_lengths(d)
+    if isinstance(kernel, Laplacian | Hat):
+        grid = fit_grid(request, lengths, CELLS.largest, sum_bits=SUM_BITS, together=False)
+        return {"family": "grid", "random_widths": isinstance(kernel, Laplacian)}, grid
+    law = CAUCHY if isinstance(kernel, L1LSH) else NORMAL
+    return {"family": "p-stable", "law": law.name.lower()}, fit_grid(request, lengths, law.largest, sum_bits=SUM_BITS)
+
+
+def _sizes(
+    request: Request, family: dict[str, Any], rows_each: int, buckets: int
+) -> tuple[float, dict[str, Any]] | None:
+    """Predicted variance and parameters; None for more buckets than a family has."""
+    natural = 1 << family["power"] if family["family"] == "signs" else None
+    if natural is not None and buckets > natural:
+        return None
+    same = same_weight(Fraction(request.epsilon) / rows_each)
+    parameters = {
+        "rows_each": rows_each,
+        "groups": pool_groups(request, rows_each, LARGEST_POOL, "pool"),
+        "buckets": buckets,
+        "rehash": buckets != natural,
+        "same": same,
+        "other": OTHER,
+    }
+    functions = row_hash({**family, **parameters, "point_bits": 0}, bytes(32), request.dimension)
+    response = Response(same, OTHER, buckets, float(functions.collision))
+    if response.gap <= 0:
+        raise InputError(f"epsilon = {request.epsilon} is too small for a report to say anything")
+    rows = parameters["groups"] * rows_each
+    others = request.others / (buckets - 1) if response.collision else 0.0
+    answers = request.participants * rows_each
+    return response.variance(request.density) / answers + (request.spread + others) / rows, parameters

@@ -1,0 +1,121 @@
+"""Answers of `vector`: weights g(y) times the summed reports; see `vector_server`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import hadamard
+
+from sfumato.errors import InputError, ReleaseFileError
+from sfumato.local.registry import device_for
+from sfumato.local.vector import SIGN_LABEL, Vector
+from sfumato.local.vector_features import UNIT, LandmarkFeatures
+from sfumato.privacy.bits import SecureBits
+from sfumato.protocol import check_document, plain
+from sfumato.public_rows import NORMAL, row_bytes
+from sfumato.quantizers.base import Bound, Floats, LinearQuantizer, Reading
+from sfumato.quantizers.box import Box
+
+
+class VectorReader(LinearQuantizer):
+    """Reads sums of reported vectors, or of the signs of turned coordinates.
+
+    Parameters
+    ----------
+    device : Vector
+        Knows the public functions.
+    kernel : Kernel
+        For queries.
+    """
+
+    name: ClassVar[str] = "local-vector"
+
+    def __init__(self, device: Vector, kernel: Any) -> None:
+        self.device = device
+        self.kernel = kernel
+        self.parameters = plain(device.parameters)
+
+    @property
+    def box(self) -> Box:
+        """The protocol's domain."""
+        domain = self.device.domain
+        return Box(domain.lower, domain.upper, "clip", domain.declared)
+
+    @property
+    def width(self) -> int:
+        """One sum for each feature, or turned coordinate."""
+        return self.device.features.size if self.device.randomiser == "codebook" else self.device.turned
+
+    @property
+    def sparsity(self) -> int:
+        """A vector touches all sums."""
+        return self.width
+
+    @property
+    def bound(self) -> Bound:
+        """What one report adds."""
+        largest = NORMAL.largest if self.device.randomiser == "codebook" else 1
+        return Bound(l1=self.width * largest, l2_squared=self.width * largest**2, largest=largest)
+
+    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> NoReturn:
+        """Refuse: participants report vectors."""
+        raise InputError("points of the local model become reports on devices: use Protocol.client or simulate")
+
+    def feature_weights(self, Y: Floats) -> Floats:
+        """Features g(y) of queries: f(x) . g(y) approximates the kernel."""
+        features = self.device.features
+        if isinstance(features, LandmarkFeatures):
+            return np.asarray(self.kernel.value(Y, np.array(features.landmarks)) @ np.array(features.projection))
+        return np.asarray(Y / self.kernel.radius)
+
+    def weights(self, Y: Floats) -> Floats:
+        """Weights of the sums."""
+        device, found = self.device, self.feature_weights(Y)
+        if device.randomiser == "codebook":
+            return np.asarray(found / (float(self.parameters["gain"]) * 2.0**NORMAL.fraction_bits))
+        unbias = (device.same + device.other) / (device.same - device.other)
+        # A coordinate in units of UNIT sqrt(D) is F times a row of signs; back, the rows are divided by D.
+        return np.asarray(found @ turning(device) * (unbias * device.range / UNIT))
+
+    def read(self, Y: Floats, sums: Floats) -> Reading:
+        """Multiply, and add what the landmarks say of the rest."""
+        weights = self.weights(Y)
+        total, bias = weights @ sums, np.full(len(Y), float(self.parameters.get("bias", 0.0)))
+        return Reading(total, np.square(weights).sum(axis=1), bias)
+
+    def read_released(self, Y: Floats, sums: Floats, known: Any) -> Reading:
+        """Add the public completion, which is a mean and needs the count."""
+        reading, features = self.read(Y, sums), self.device.features
+        if isinstance(features, LandmarkFeatures):
+            completion = np.array(self.parameters["completion"])
+            missed = self.kernel.value(Y, np.array(features.landmarks)) @ completion
+            return Reading(reading.total + known.count * missed, reading.weight_squares, reading.bias)
+        return reading
+
+    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the protocol; everything follows from it."""
+        return {"quantizer": self.name, "protocol": dict(self.device.document)}, {}
+
+    @classmethod
+    def from_document(
+        cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], kernel: Any, size: int
+    ) -> VectorReader:
+        """Rebuild from a release."""
+        check_document(document["protocol"], "local")
+        device = device_for(document["protocol"])
+        if not isinstance(device, Vector):
+            raise ReleaseFileError("the release's protocol does not describe its values")
+        reader = cls(device, kernel)
+        if reader.size != size:
+            raise ReleaseFileError("the release's protocol does not describe its values")
+        return reader
+
+
+def turning(device: Vector) -> Floats:
+    """Signs of the rotation, shape (features, coordinates): random signs times Hadamard's matrix."""
+    size = device.features.size
+    signs = np.frombuffer(row_bytes(device.seed, SIGN_LABEL, 0, size), dtype=np.uint8).astype(np.int64)
+    return np.asarray(np.where(signs[:, None] & 1, -1.0, 1.0) * hadamard(device.turned)[:size])

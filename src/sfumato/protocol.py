@@ -1,0 +1,272 @@
+"""Public parameters of a collection as one document that every participant and the collector read the same way.
+
+The local and the shuffled model share it. It needs the standard library only, because devices load it. A document is
+canonical JSON (`canonical_json`: no floating-point numbers but decimals as text); its fingerprint is the SHA-256 of
+that form. Reports carry the first bytes of the fingerprint, so that a report made under other parameters is
+recognised and refused.
+
+Fields of a document
+--------------------
+format, version
+    ``"sfumato-protocol"`` and 1.
+model
+    ``"local"`` or ``"shuffled"``.
+kernel, dimension
+    The kernel's document, with exact numbers; columns of a point.
+domain
+    Bounds of the points and what happens outside them, see `Domain`.
+epsilon, delta, participants, guarantee
+    What is promised to a participant of a collection of so many; epsilon as a fraction's text.
+seed
+    64 hexadecimal digits, from which all public randomness is derived.
+expires
+    UTC time after which devices refuse to report, ``"2027-01-31T00:00:00Z"``, or null.
+mechanism
+    ``{"name": ..., ...}``: whatever else the model needs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from sfumato.canonical_json import canonical, exact, fingerprint, plain
+from sfumato.domain import Domain
+from sfumato.errors import InputError
+from sfumato.storage import AtomicFile, storage_errors
+
+__all__ = [
+    "Domain",
+    "canonical",
+    "check_document",
+    "exact",
+    "expired",
+    "expiry_text",
+    "fingerprint",
+    "load",
+    "loads",
+    "make_document",
+    "new_seed",
+    "plain",
+    "prefix",
+    "save",
+    "seed_text",
+]
+
+FORMAT, VERSION = "sfumato-protocol", 1
+MODELS = ("local", "shuffled")
+FIELDS = frozenset(
+    {
+        *("format", "version", "model", "kernel", "dimension", "domain", "epsilon", "delta", "participants"),
+        *("guarantee", "seed", "expires", "mechanism"),
+    }
+)
+LARGEST_FILE = 1 << 24
+LARGEST_DIMENSION = 1 << 20
+PREFIX_BYTES = 4
+_SEED = re.compile(r"[0-9a-f]{64}")
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def prefix(document: Mapping[str, Any]) -> bytes:
+    """Return the first bytes of the fingerprint, which every report carries."""
+    return bytes.fromhex(fingerprint(document))[:PREFIX_BYTES]
+
+
+def make_document(
+    *,
+    model: str,
+    kernel: Mapping[str, Any],
+    domain: Domain,
+    epsilon: str,
+    delta: float,
+    participants: int,
+    guarantee: Mapping[str, Any],
+    mechanism: Mapping[str, Any],
+    seed: str | None = None,
+    expires: str | date | None = None,
+) -> dict[str, Any]:
+    """Put a document together and check it.
+
+    Parameters
+    ----------
+    model : {"local", "shuffled"}
+        Who reads the reports.
+    kernel, guarantee, mechanism : mapping
+        Their documents; floats are made exact here.
+    domain : Domain
+        Where points may live.
+    epsilon : str
+        A fraction, ``"1/2"``.
+    delta : float
+        0 for a pure guarantee.
+    participants : int
+        How many take part (local: expected; shuffled: at least so many honest ones).
+    seed : str, optional
+        64 hexadecimal digits; drawn at random if not given.
+    expires : str, date or datetime, optional
+        When devices stop reporting, see `expiry_text`.
+
+    Examples
+    --------
+    >>> document = make_document(
+    ...     model="local", kernel={"kernel": "angular", "power": 1}, domain=Domain((-1.0,), (1.0,)), epsilon="1",
+    ...     delta=0.0, participants=10, guarantee={}, mechanism={"name": "rows"}, seed="0" * 64)
+    >>> fingerprint(document)[:8]
+    'e177cb17'
+    """
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "model": model,
+        "kernel": exact(kernel),
+        "dimension": domain.dimension,
+        "domain": domain.to_document(),
+        "epsilon": epsilon,
+        "delta": exact(float(delta)),
+        "participants": participants,
+        "guarantee": exact(guarantee),
+        "seed": new_seed() if seed is None else seed,
+        "expires": None if expires is None else expiry_text(expires),
+        "mechanism": exact(mechanism),
+    }
+    check_document(document)
+    return document
+
+
+def new_seed() -> str:
+    """Draw a public seed."""
+    return secrets.token_hex(32)
+
+
+def seed_text(seed: int | str | None) -> str:
+    """Turn a seed (an integer below 2**256, or 64 hexadecimal digits) into the document's text; draw one for None.
+
+    Examples
+    --------
+    >>> seed_text(7)[-4:]
+    '0007'
+    """
+    if seed is None:
+        return new_seed()
+    if isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**256:
+        return f"{seed:064x}"
+    if isinstance(seed, str) and _SEED.fullmatch(seed):
+        return seed
+    raise InputError(f"a seed must be an integer from 0 to 2**256 - 1 or 64 hexadecimal digits; got {seed!r}")
+
+
+def expiry_text(moment: str | date) -> str:
+    """Write a date, a time with a zone or ISO text as UTC text; a date means its end.
+
+    Examples
+    --------
+    >>> expiry_text("2027-01-31")
+    '2027-01-31T23:59:59Z'
+    """
+    if isinstance(moment, str):
+        try:
+            moment = date.fromisoformat(moment) if len(moment) <= 10 else datetime.fromisoformat(moment)
+        except ValueError:
+            raise InputError(f"expires must be a date such as 2027-01-31 or an ISO time; got {moment!r}") from None
+    if not isinstance(moment, datetime):
+        moment = datetime(moment.year, moment.month, moment.day, 23, 59, 59, tzinfo=UTC)
+    if moment.tzinfo is None:
+        raise InputError(f"expires must name its time zone, such as {moment.isoformat()}Z")
+    return moment.astimezone(UTC).strftime(_TIME)
+
+
+def expired(document: Mapping[str, Any], now: datetime | None = None) -> bool:
+    """Whether devices must not report any more."""
+    if document["expires"] is None:
+        return False
+    return (now or datetime.now(UTC)) > datetime.strptime(document["expires"], _TIME).replace(tzinfo=UTC)
+
+
+def check_document(document: Any, model: str | None = None) -> None:
+    """Raise `InputError` unless the shared fields of a document are what they should be."""
+    if not isinstance(document, Mapping) or document.get("format") != FORMAT:
+        raise InputError("this is not a protocol of sfumato; ask the organiser for the file again")
+    if document.get("version") != VERSION:
+        raise InputError(
+            f"the protocol has version {document.get('version')!r} and this sfumato reads {VERSION}; update sfumato"
+        )
+    if set(document) != FIELDS:
+        odd = ", ".join(sorted(map(repr, FIELDS ^ set(document))))
+        raise InputError(f"the protocol's document has missing or unknown fields: {odd}")
+    canonical(document)
+    if document["model"] not in MODELS or model not in (None, document["model"]):
+        raise InputError(f"the protocol is for the model {document['model']!r}, not {model or 'one of ' + str(MODELS)}")
+    _check_shared(document)
+
+
+def _check_shared(document: Mapping[str, Any]) -> None:
+    dimension, participants = document["dimension"], document["participants"]
+    if type(dimension) is not int or not 1 <= dimension <= LARGEST_DIMENSION:
+        raise InputError(f"the protocol's dimension must be from 1 to {LARGEST_DIMENSION}, got {dimension!r}")
+    if type(participants) is not int or not 1 <= participants < 2**40:
+        raise InputError(f"the protocol's participants must be a positive integer below 2**40, got {participants!r}")
+    if Domain.from_document(document["domain"]).dimension != dimension:
+        raise InputError("the protocol's domain has another number of columns than its dimension")
+    if not isinstance(document["seed"], str) or not _SEED.fullmatch(document["seed"]):
+        raise InputError("the protocol's seed must be 64 lower-case hexadecimal digits")
+    for name in ("kernel", "guarantee", "mechanism"):
+        if not isinstance(document[name], Mapping):
+            raise InputError(f"the protocol's field {name!r} must be an object")
+    if not isinstance(document["mechanism"].get("name"), str):
+        raise InputError("the protocol does not name its mechanism")
+    if not isinstance(document["epsilon"], str) or not isinstance(plain(document["delta"]), float):
+        raise InputError("the protocol's epsilon must be a fraction's text, and its delta a decimal")
+    if document["expires"] is not None:
+        try:
+            datetime.strptime(document["expires"], _TIME)
+        except (TypeError, ValueError):
+            raise InputError(f"the protocol's expiry is no UTC time: {document['expires']!r}") from None
+
+
+def save(document: Mapping[str, Any], path: str | Path, overwrite: bool = False) -> None:
+    """Write a document, indented for people; the fingerprint does not depend on the layout."""
+    check_document(document)
+    text = json.dumps(document, sort_keys=True, ensure_ascii=False, indent=1)
+    with AtomicFile(path, overwrite=overwrite) as file:
+        file.write(text.encode() + b"\n")
+
+
+def load(path: str | Path, model: str | None = None) -> dict[str, Any]:
+    """Read a document and check it.
+
+    Parameters
+    ----------
+    path : str or Path
+        A JSON file.
+    model : {"local", "shuffled"}, optional
+        Refuse documents of the other.
+    """
+    with storage_errors("read", path), open(path, "rb") as file:
+        content = file.read(LARGEST_FILE + 1)
+    if len(content) > LARGEST_FILE:
+        raise InputError(f"{str(path)!r} is too large to be a protocol")
+    return loads(content, model)
+
+
+def loads(content: bytes, model: str | None = None) -> dict[str, Any]:
+    """Read a document from bytes and check it."""
+    try:
+        document = json.loads(content, object_pairs_hook=_no_repeats)
+    except (ValueError, RecursionError) as problem:
+        raise InputError(f"the protocol is not JSON: {problem!s:.200}") from None
+    check_document(document, model)
+    checked: dict[str, Any] = document
+    return checked
+
+
+def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise ValueError("a key occurs twice")
+    return made

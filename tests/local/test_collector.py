@@ -1,0 +1,320 @@
+"""The collector: refuses what does not belong, counts the rest exactly, survives a kill, merges shards."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sfumato
+from sfumato.errors import InputError
+from sfumato.local import Protocol, collector
+from sfumato.local.client import Client
+from sfumato.local.coins import Coins
+from sfumato.local.collector import Collector
+
+PEOPLE = 300
+
+
+def protocol(kernel: str = "l2-lsh", **changes: Any) -> Protocol:
+    arguments: dict[str, Any] = {"bandwidth": 0.5, "dimension": 2, "epsilon": 3, "participants": PEOPLE}
+    arguments |= {"bounds": (0, 1), "seed": 3, **changes}
+    return Protocol(kernel, **arguments)
+
+
+def reports_of(made: Protocol, count: int = PEOPLE, seed: int = 1) -> list[bytes]:
+    client = Client(made.document, coins=Coins.seeded(seed))
+    points = np.random.default_rng(seed).random((count, 2)).tolist()
+    return [client.report(point) for point in points]
+
+
+MADE = protocol()
+REPORTS = reports_of(MADE)
+
+
+def tallied(one: Collector) -> list[int]:
+    integers: list[int] = one._tally.integers().tolist()
+    return integers
+
+
+def expected(made: Protocol, reports: list[bytes]) -> list[int]:
+    """Counts of `rows` by the format as documented, one report at a time."""
+    device: Any = made.server().device
+    counts = [0] * (device.groups * device.rows_each * device.outcomes)
+    for report in reports:
+        group, code = int.from_bytes(report[10:12], "little"), int.from_bytes(report[12:16], "little")
+        for i in range(device.rows_each):
+            code, digit = divmod(code, device.outcomes)
+            counts[(group * device.rows_each + i) * device.outcomes + digit] += 1
+    return counts
+
+
+@pytest.mark.parametrize("rows_each", [1, 3])
+def test_counts_are_exact(rows_each: int) -> None:
+    made = protocol(options={"rows_each": rows_each})
+    reports = reports_of(made)
+    one = made.collector()
+    assert one.add(reports).accepted == PEOPLE
+    assert tallied(one) == expected(made, reports)
+
+
+@pytest.mark.parametrize("form", ["iterator", "bytes", "file", "stream", "blocks"])
+def test_every_source_gives_the_same(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = b"".join(REPORTS)
+    (tmp_path / "reports.bin").write_bytes(content)
+    source: Any = {
+        "iterator": iter(REPORTS),
+        "bytes": content,
+        "file": tmp_path / "reports.bin",
+        "stream": io.BytesIO(content),
+        "blocks": str(tmp_path / "reports.bin"),
+    }[form]
+    if form == "blocks":
+        monkeypatch.setattr(collector, "BLOCK_REPORTS", 7)
+    one = MADE.collector()
+    assert one.add(source).accepted == PEOPLE
+    assert tallied(one) == expected(MADE, REPORTS)
+
+
+def test_refusals_are_counted_by_reason() -> None:
+    good = REPORTS[:50]
+    foreign = reports_of(protocol(seed=4), 5)
+    device: Any = MADE.server().device
+    out_of_range = [
+        REPORTS[50][:10] + device.groups.to_bytes(2, "little") + bytes(4),
+        REPORTS[51][:12] + (device.outcomes**device.rows_each).to_bytes(4, "little"),
+    ]
+    lengths = [REPORTS[52][:15], REPORTS[52] + b"\0", b""]
+    one = MADE.collector()
+    receipt = one.add([*good, *foreign, *out_of_range, *lengths, *good[:7], good[3][:10] + bytes(6)])
+    assert receipt.accepted == 50
+    assert receipt.rejected == {"foreign": 5, "range": 2, "length": 3, "duplicate": 8}
+    assert one.rejected == receipt.rejected
+    assert tallied(one) == expected(MADE, good)
+    assert one.release().parameters["rejected"] == receipt.rejected
+
+
+def test_replays_across_calls_and_blocks_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collector, "BLOCK_REPORTS", 16)
+    one = MADE.collector()
+    for _ in range(3):
+        one.add(REPORTS)
+    assert one.reports == PEOPLE
+    assert one.rejected == {"duplicate": 2 * PEOPLE}
+    assert tallied(one) == expected(MADE, REPORTS)
+
+
+def test_a_truncated_file_loses_its_last_report_only(tmp_path: Path) -> None:
+    path = tmp_path / "reports.bin"
+    path.write_bytes(b"".join(REPORTS)[:-5])
+    one = MADE.collector()
+    assert one.add(path).rejected == {"length": 1}
+    path.write_bytes(b"".join(REPORTS))  # the rest arrived
+    assert one.add(path).accepted == 1
+    assert tallied(one) == expected(MADE, REPORTS)
+
+
+@st.composite
+def mangled(draw: st.DrawFn) -> list[bytes]:
+    """Good reports with bits flipped, cut, doubled, lengthened, or replaced by anything."""
+    items: list[bytes] = []
+    for index in draw(st.lists(st.integers(0, PEOPLE - 1), max_size=12)):
+        report = REPORTS[index]
+        action = draw(st.integers(0, 5))
+        if action == 1:
+            report = report[: draw(st.integers(0, 15))]
+        elif action == 2:
+            place = draw(st.integers(0, 127))
+            report = (int.from_bytes(report, "big") ^ 1 << place).to_bytes(16, "big")
+        elif action == 3:
+            items.append(report)
+        elif action == 4:
+            report = draw(st.binary(max_size=40))
+        elif action == 5:
+            report = report[:10] + draw(st.binary(min_size=6, max_size=6))
+        items.append(report)
+    return items
+
+
+@settings(max_examples=60, deadline=None)
+@given(mangled())
+def test_hostile_reports_never_crash_and_never_change_a_count(items: list[bytes]) -> None:
+    """What counts is what a slow reading of the rules lets count, and everything else is counted as refused."""
+    device: Any = MADE.server().device
+    prefix, seen, good = bytes.fromhex(MADE.fingerprint)[:4], set(), []
+    for item in items:
+        if len(item) != 16 or item[:4] != prefix or item[4:10] in seen:
+            continue
+        seen.add(item[4:10])
+        group, code = int.from_bytes(item[10:12], "little"), int.from_bytes(item[12:16], "little")
+        if group < device.groups and code < device.outcomes**device.rows_each:
+            good.append(item)
+    one = MADE.collector()
+    receipt = one.add(items)
+    assert receipt.accepted == len(good)
+    assert receipt.accepted + sum(receipt.rejected.values()) == len(items)
+    assert tallied(one) == expected(MADE, good)
+    blob = MADE.collector()
+    blob.add(b"".join(items))  # as a file whose records slipped: whatever comes out, it does not crash
+    assert sum(tallied(blob)) == blob.reports * device.rows_each
+
+
+def test_state_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collector, "BLOCK_REPORTS", 32)
+    MADE.collector(tmp_path / "state").add(REPORTS[:100])
+    one = MADE.collector(tmp_path / "state")
+    assert one.reports == 100
+    receipt = one.add(REPORTS)
+    assert (receipt.accepted, receipt.rejected) == (PEOPLE - 100, {"duplicate": 100})
+    assert tallied(one) == expected(MADE, REPORTS)
+    assert len(list((tmp_path / "state").glob("*.counts.npy"))) == 1
+    with pytest.raises(InputError, match="another protocol"):
+        protocol(seed=4).collector(tmp_path / "state")
+    (tmp_path / "state" / "state.json").write_text("{}")
+    with pytest.raises(InputError, match="damaged"):
+        MADE.collector(tmp_path / "state")
+
+
+KILLED = """
+import os, sys
+from sfumato.local import Protocol, collector
+from sfumato.local import checkpoint
+collector.BLOCK_REPORTS = 20
+protocol_path, reports, state, when = sys.argv[1:]
+left = [int(when)]
+def dying(name, function):
+    def wrapped(*arguments, **keywords):
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), 9)
+        return function(*arguments, **keywords)
+    return wrapped
+os.rename = dying("rename", os.rename)
+os.replace = dying("replace", os.replace)
+os.fsync = dying("fsync", os.fsync)
+os.unlink = dying("unlink", os.unlink)
+Protocol.load(protocol_path).collector(state).add(reports)
+"""
+
+
+@pytest.mark.parametrize("when", [2, 9, 14])
+def test_a_killed_collector_goes_on_where_it_was(when: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed before some system call of a checkpoint, resumed, and nothing is lost or counted twice."""
+    MADE.save(tmp_path / "p.json")
+    (tmp_path / "reports.bin").write_bytes(b"".join(REPORTS))
+    arguments = [str(tmp_path / name) for name in ("p.json", "reports.bin", "state")]
+    killed = subprocess.run([sys.executable, "-c", KILLED, *arguments, str(when)], env=os.environ, check=False)
+    assert killed.returncode == -9
+    monkeypatch.setattr(collector, "BLOCK_REPORTS", 20)
+    one = MADE.collector(tmp_path / "state")
+    resumed = one.reports
+    receipt = one.add(tmp_path / "reports.bin")
+    assert receipt.rejected == {}
+    assert receipt.accepted == PEOPLE - resumed
+    assert tallied(one) == expected(MADE, REPORTS)
+
+
+def test_a_changed_file_is_read_from_its_beginning(tmp_path: Path) -> None:
+    path = tmp_path / "reports.bin"
+    path.write_bytes(b"".join(REPORTS[:100]))
+    one = MADE.collector()
+    one.add(path)
+    path.write_bytes(b"".join(REPORTS[100:]))
+    assert one.add(path).accepted == PEOPLE - 100
+
+
+def test_shards_merge_in_any_order() -> None:
+    shards = [MADE.collector() for _ in range(3)]
+    for index, shard in enumerate(shards):
+        shard.add(REPORTS[index::3])
+    shards[0].add([b"rubbish"])
+    shards[2].merge(shards[0])
+    shards[2].merge(shards[1])
+    assert shards[2].reports == PEOPLE
+    assert shards[2].rejected == {"length": 1}
+    assert tallied(shards[2]) == expected(MADE, REPORTS)
+    assert shards[2].add(REPORTS[:10]).rejected == {"duplicate": 10}
+    with pytest.raises(InputError, match="same report"):
+        shards[2].merge(shards[1])
+    with pytest.raises(InputError, match="different protocols"):
+        shards[2].merge(protocol(seed=4).collector())
+
+
+def test_shards_may_share_as_many_identities_as_chance_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    def shards() -> list[Any]:
+        pair = [MADE.collector(), MADE.collector()]
+        pair[0].add(REPORTS[:100])
+        pair[1].add(REPORTS[99:])
+        return pair
+
+    first, second = shards()
+    with pytest.raises(InputError, match="same report, 1 times"):
+        first.merge(second)
+    assert first.reports == 100
+    monkeypatch.setattr("sfumato.local.collector.CHANCE", 1e-14)  # as if the shards were a thousand times larger
+    first, second = shards()
+    first.merge(second)
+    assert first.reports == PEOPLE + 1
+    assert first.add(REPORTS).accepted == 0
+
+
+def test_influence_is_attained_and_never_exceeded() -> None:
+    """The worst reports against the best ones, at one query."""
+    made = protocol()
+    server: Any = made.server()
+    device = server.device
+    query = np.array([[0.3, 0.6]])
+    bucket = int(server.pool.table(server.quantizer(server.tally()).lattice(query, 2**40))[0, 0])
+    head = REPORTS[0][:4]
+
+    def answer(bucket: int) -> float:
+        one = made.collector()
+        lies = [head + bytes([i, 1, 2, 3, 4, 5]) + bytes(2) + bucket.to_bytes(4, "little") for i in range(20)]
+        one.add([*REPORTS[: PEOPLE - 20], *lies])
+        assert one.reports == PEOPLE
+        largest = one.influence(20)
+        assert largest == pytest.approx(20 * server.response.range / PEOPLE)
+        return float(one.release().query(query)[0])
+
+    assert device.rows_each == 1
+    shift = answer(bucket) - answer((bucket + 1) % device.outcomes)
+    assert shift == pytest.approx(20 * server.response.range / PEOPLE)
+
+
+def test_nothing_to_release_yet() -> None:
+    one = MADE.collector()
+    with pytest.raises(InputError, match="no report"):
+        one.release()
+    with pytest.raises(InputError, match="no report"):
+        one.influence(1)
+
+
+@pytest.mark.parametrize("source", [5, [1, 2], io.StringIO("text"), ["text"]])
+def test_other_sources_are_refused(source: Any) -> None:
+    with pytest.raises(InputError):
+        MADE.collector().add(source)
+
+
+@pytest.mark.parametrize("kernel", ["l2-lsh", "gaussian"])
+def test_releases_are_saved_and_read(kernel: str, tmp_path: Path) -> None:
+    made = protocol(kernel)
+    one = made.collector()
+    one.add(reports_of(made))
+    release = one.release()
+    release.save(tmp_path / "r.sfm")
+    queries = np.random.default_rng(2).random((5, 2))
+    again = sfumato.load(tmp_path / "r.sfm")
+    assert np.array_equal(again.query(queries), release.query(queries))
+    assert again.guarantee == release.guarantee
+    assert again.count.value == PEOPLE and again.count.public
+    assert "collector" in again.statement()
+    weights = release.quantizer.weights(queries) @ release.values / release.quantizer.terms / PEOPLE
+    assert weights == pytest.approx(release.query(queries))
