@@ -1,1 +1,50 @@
-"""The shuffled model: users send anonymous one-bit messages, and only their shuffled union is seen."""
+"""The shuffled model: users send anonymous one-bit messages, and only their shuffled union is seen.
+
+`Protocol` is the public document; `Protocol.client`, `Shuffler` and `Protocol.analyzer` are the three roles;
+`Protocol.simulate` runs all of them at once.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sfumato.shuffled import bitsum
+    from sfumato.shuffled.analyzer import Analyzer
+    from sfumato.shuffled.client import Client
+    from sfumato.shuffled.labels import LabelResponse
+    from sfumato.shuffled.protocol import Protocol
+    from sfumato.shuffled.sealing import AnalyzerKey
+    from sfumato.shuffled.secure_aggregation import SecureAggregation
+    from sfumato.shuffled.shuffler import Shuffler
+
+# Loaded at first use: bit sums alone need none of the rest.
+_NAMES = {
+    "Analyzer": "analyzer",
+    "AnalyzerKey": "sealing",
+    "Client": "client",
+    "LabelResponse": "labels",
+    "Protocol": "protocol",
+    "SecureAggregation": "secure_aggregation",
+    "Shuffler": "shuffler",
+}
+
+__all__ = [
+    "Analyzer",
+    "AnalyzerKey",
+    "Client",
+    "LabelResponse",
+    "Protocol",
+    "SecureAggregation",
+    "Shuffler",
+    "bitsum",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "bitsum":
+        return import_module("sfumato.shuffled.bitsum")
+    if name not in _NAMES:
+        raise AttributeError(f"module 'sfumato.shuffled' has no attribute {name!r}")
+    return getattr(import_module(f"sfumato.shuffled.{_NAMES[name]}"), name)

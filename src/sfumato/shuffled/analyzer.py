@@ -1,0 +1,174 @@
+"""The analyzer: opens a shuffled batch, counts its messages, and publishes a release.
+
+It refuses a batch whose participants are fewer than the guarantee needs. A message that does not open (of another
+collection, altered on its way, or made up) is left out, and the batch is refused unless enough participants are left
+without it: in `rr`, where everyone sends one message for each instance, every instance must have enough messages; in
+other protocols each message that does not open counts as a participant. Copies do not leave the shuffler, so a batch
+with copies was changed after it and is refused.
+
+Everything here is post-processing of what the shuffler let out: it costs no privacy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.errors import InputError
+from sfumato.privacy.bits import Integers
+from sfumato.privacy.reported import ReportNoise
+from sfumato.release import Count, Release
+from sfumato.shuffled.batch import BLOCK_MESSAGES, read_batch, read_header
+from sfumato.shuffled.bitsum import Counts
+from sfumato.shuffled.groups import Group
+from sfumato.shuffled.sealing import MESSAGE_BYTES, AnalyzerKey, Context
+
+if TYPE_CHECKING:
+    from sfumato.shuffled.protocol import Protocol
+
+METHOD = "shuffled"
+Progress = Callable[[int, int], None]
+
+
+class Analyzer:
+    """The analyzer of a collection; made by `Protocol.analyzer`."""
+
+    def __init__(self, protocol: Protocol, key: AnalyzerKey) -> None:
+        if key.public != protocol.key:
+            raise InputError(
+                f"the key {key.id!r} does not belong to the protocol, whose messages it cannot open; pass the right one"
+            )
+        self._protocol, self._key = protocol, key
+
+    def counts(
+        self, path: str | Path, label: Any = None, *, workers: int = 1, progress: Progress | None = None
+    ) -> tuple[Counts, int]:
+        """Open a batch and count what its messages say; returns the counts and the number of participants."""
+        protocol, header = self._protocol, read_header(path)
+        place, group = protocol.group(label)
+        if header.context != Context(protocol.fingerprint, place):
+            raise InputError(f"the batch {str(path)!r} is of another protocol or class; pass the right one")
+        if header.participants < group.participants:
+            raise InputError(
+                f"the batch holds {header.participants} participants and the guarantee needs {group.participants}; "
+                "it stays closed"
+            )
+        _refuse_copies(path, header.messages)
+        totals = np.zeros((2, protocol.features.instances), dtype=np.int64)
+        with _mapping(workers) as mapping:
+            task = partial(_count_block, self._key.private, header.context, protocol.features.instances)
+            for done, block in enumerate(mapping(task, read_batch(path)), start=1):
+                totals += block
+                if progress is not None:
+                    progress(min(done * BLOCK_MESSAGES, header.messages), header.messages)
+        counts, lost = Counts(totals[1], totals[0]), header.messages - int(totals.sum())
+        left = header.participants - lost  # all that is lost may be honest participants' of one instance
+        if group.every_instance:
+            left = int((counts.ones + counts.zeros).min())
+        if left < group.participants:
+            raise InputError(
+                f"{lost} messages do not open (altered, or of another collection); without them {left} participants "
+                f"may be left in an instance, and the guarantee needs {group.participants}: nothing is released"
+            )
+        return counts, header.participants
+
+    def analyze(
+        self, path: str | Path, label: Any = None, *, workers: int = 1, progress: Progress | None = None
+    ) -> Release:
+        """Return the release of a batch.
+
+        Parameters
+        ----------
+        path : str or Path
+            The batch that the shuffler wrote.
+        label : int or str, optional
+            Its class, where there are classes.
+        workers : int
+            Processes that open messages.
+        progress : callable, optional
+            Called with the messages opened and all messages.
+        """
+        counts, participants = self.counts(path, label, workers=workers, progress=progress)
+        return release_from(self._protocol, self._protocol.group(label)[1], counts, participants)
+
+    def analyze_classes(self, paths: Mapping[Any, str | Path], *, workers: int = 1) -> dict[Any, Release]:
+        """Return the release of every class."""
+        return {label: self.analyze(path, label, workers=workers) for label, path in paths.items()}
+
+
+def release_from(protocol: Protocol, group: Group, counts: Counts, participants: int, private: bool = True) -> Release:
+    """Turn the counts of all messages of a group into a release."""
+    bitsum, features = group.bitsum, protocol.features
+    sums = bitsum.estimate(counts, participants)
+    if group.every_instance:
+        sums *= participants / (counts.ones + counts.zeros)  # 1, unless messages were lost on the way
+    variance = bitsum.variance * participants / bitsum.n
+    return Release(
+        method=METHOD,
+        guarantee=protocol.promise.guarantee(protocol.threat, private),
+        kernel=protocol.kernel,
+        kernel_document=protocol.kernel.to_document(),
+        quantizer=protocol.quantizer,
+        values=features.sums(sums, participants),
+        noise=ReportNoise(features.variance(variance, participants)),
+        count=Count(participants, 0.0, True),
+        parameters={
+            "protocol": protocol.fingerprint,
+            "bitsum": protocol.bitsum,
+            "instances": features.instances,
+            "threat": protocol.threat,
+            **({} if group.label is None else {"class": group.label}),
+        },
+    )
+
+
+def _refuse_copies(path: str | Path, messages: int) -> None:
+    digests = np.empty(messages, dtype="V16")
+    at = 0
+    for block in read_batch(path):
+        for start in range(0, len(block), MESSAGE_BYTES):
+            digests[at] = hashlib.blake2b(block[start : start + MESSAGE_BYTES], digest_size=16).digest()
+            at += 1
+    if np.unique(digests).size < messages:
+        raise InputError(
+            f"the batch {str(path)!r} holds copies of a message, which a shuffler drops: it was changed afterwards and "
+            "stays closed"
+        )
+
+
+@contextmanager
+def _mapping(workers: int) -> Iterator[Callable[..., Iterator[Integers]]]:
+    """Give a `map` that runs here or in several processes, and reads ahead no more than they need."""
+    if workers == 1:
+        yield map
+        return
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+
+        def windowed(task: Callable[[bytes], Integers], blocks: Iterator[bytes]) -> Iterator[Integers]:
+            waiting = []
+            for block in blocks:
+                waiting.append(pool.submit(task, block))
+                if len(waiting) > 2 * workers:
+                    yield waiting.pop(0).result()
+            for future in waiting:
+                yield future.result()
+
+        yield windowed
+
+
+def _count_block(private: bytes, context: Context, instances: int, block: bytes) -> Integers:
+    """Open a block of messages and count zeros and ones of every instance; what does not open counts nowhere."""
+    key, totals = AnalyzerKey(private), np.zeros((2, instances), dtype=np.int64)
+    for start in range(0, len(block), MESSAGE_BYTES):
+        opened = key.open(block[start : start + MESSAGE_BYTES], context)
+        if opened is not None and opened[0] < instances and opened[1] < 2:
+            totals[opened[1], opened[0]] += 1
+    return totals

@@ -1,0 +1,166 @@
+"""A group of participants, one for each class, and the bit-sum protocol that hides its members among each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any
+
+from sfumato.errors import InputError
+from sfumato.privacy.guarantee import fraction_from_text
+from sfumato.shuffled.bitsum import BitSum, calibrate, central_gaussian_rmse
+from sfumato.shuffled.bitsum.negative_binomial import NegativeBinomialNoise
+from sfumato.shuffled.bitsum.poisson import PoissonNoise
+from sfumato.shuffled.bitsum.protocol import ComposableBitSum
+from sfumato.shuffled.bitsum.published import published_response, published_three_nb
+from sfumato.shuffled.bitsum.pure import Pure
+from sfumato.shuffled.bitsum.rr import RandomisedResponse
+from sfumato.shuffled.bitsum.sampled_rr import SampledResponse
+from sfumato.shuffled.bitsum.search import Search
+from sfumato.shuffled.bitsum.three_nb import ThreeNegativeBinomials, geometric_difference_variance
+from sfumato.shuffled.labels import Label, plain_label
+
+_KINDS: dict[str, type[BitSum]] = {
+    "rr": RandomisedResponse,
+    "sampled-rr": SampledResponse,
+    "poisson": PoissonNoise,
+    "negative-binomial": NegativeBinomialNoise,
+    "3nb": ThreeNegativeBinomials,
+    "pure": Pure,
+}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What all instances together may reveal.
+
+    Attributes
+    ----------
+    epsilon : Fraction
+    delta : float
+    changed : int
+        Instances in which two points may differ.
+    """
+
+    epsilon: Fraction
+    delta: float
+    changed: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """Participants whose messages are shuffled and summed together.
+
+    Attributes
+    ----------
+    label : int, str or None
+        Their (reported) class; None where there are no classes.
+    bitsum : BitSum
+        The protocol of one instance, for at least `bitsum.n` honest participants.
+
+    Examples
+    --------
+    >>> group = Group("World", RandomisedResponse(1000, Fraction(1, 4)))
+    >>> Group.from_document(group.to_document()) == group
+    True
+    """
+
+    label: Label | None
+    bitsum: BitSum
+
+    @property
+    def participants(self) -> int:
+        """Honest participants, at least."""
+        return self.bitsum.n
+
+    @property
+    def every_instance(self) -> bool:
+        """Whether every participant sends exactly one message for each instance."""
+        return isinstance(self.bitsum, RandomisedResponse)
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the JSON form; fractions are text."""
+        parameters = {name: str(value) for name, value in self.bitsum.parameters.items()}
+        return {
+            "label": self.label,
+            "participants": self.bitsum.n,
+            "bitsum": _NAMES[type(self.bitsum)],
+            "parameters": parameters,
+        }
+
+    @classmethod
+    def from_document(cls, document: Any) -> Group:
+        """Read back what `to_document` wrote."""
+        if not isinstance(document, Mapping) or set(document) != {"label", "participants", "bitsum", "parameters"}:
+            raise InputError("a group of participants must have a label, participants, a bit sum and its parameters")
+        kind = _KINDS.get(str(document["bitsum"]))
+        if kind is None or not isinstance(document["parameters"], Mapping):
+            raise InputError(f"the bit-sum protocol {document['bitsum']!r} is not known; update sfumato")
+        integers = {field.name for field in fields(kind) if field.type == "int"}  # type: ignore[arg-type]
+        given = {name: fraction_from_text(name, text) for name, text in document["parameters"].items()}
+        parameters = {name: int(value) if name in integers else value for name, value in given.items()}
+        label = None if document["label"] is None else plain_label(document["label"])
+        try:
+            group = cls(label, kind(n=document["participants"], **parameters))  # type: ignore[call-arg]
+        except TypeError:
+            raise InputError(f"the parameters of the bit-sum protocol {document['bitsum']!r} are not its own") from None
+        if group.to_document() != document:
+            raise InputError("a group of participants says something that this version of sfumato does not know")
+        return group
+
+    def certify(self, budget: Budget) -> None:
+        """Refuse parameters that do not keep what is promised: a document is no proof."""
+        protocol, epsilon = self.bitsum, budget.epsilon
+        if isinstance(protocol, Pure):
+            kept = protocol.is_private(epsilon / budget.changed)
+        else:
+            assert isinstance(protocol, ComposableBitSum)
+            search = Search(protocol.n, budget.changed, float(epsilon), budget.delta)
+            kept = budget.delta > 0 and search.certify(protocol) <= budget.delta
+        if not kept:
+            raise InputError(
+                f"the protocol's noise does not keep epsilon {float(epsilon):g} and delta {budget.delta:g} with "
+                f"{protocol.n} participants; do not take part, and ask the organiser for a document made with sfumato"
+            )
+
+
+def groups_from_documents(documents: Any) -> tuple[Group, ...]:
+    """Read the groups of a protocol, with distinct labels; one without a label stands alone."""
+    if not isinstance(documents, list) or not documents:
+        raise InputError("a protocol must list its groups of participants")
+    groups = tuple(map(Group.from_document, documents))
+    labels = [group.label for group in groups]
+    if len(set(labels)) < len(labels) or (None in labels and len(labels) > 1):
+        raise InputError("the groups of a protocol must have distinct labels")
+    return groups
+
+
+def calibrated(name: str, n: int, budget: Budget, instances: int, messages: float | None) -> BitSum:
+    """Calibrate the bit sum of a group for the instances that compose; a message budget is for all instances."""
+    each = None if messages is None else messages * budget.changed / instances
+    return calibrate(
+        name, n=n, instances=budget.changed, epsilon=budget.epsilon, delta=budget.delta, messages=each
+    ).protocol
+
+
+def rough_variance(name: str, n: int, budget: Budget) -> float:
+    """Estimate the variance of a bit sum in no time, to choose the number of instances.
+
+    Examples
+    --------
+    >>> round(rough_variance("rr", 10_000, Budget(Fraction(1), 1e-5, 768)) ** 0.5)
+    103
+    """
+    epsilon, delta, instances = float(budget.epsilon), budget.delta, budget.changed
+    if name == "pure":
+        share = epsilon / instances
+        drop = 1 / (40 * n * math.sinh(share / 2) ** 2)
+        return geometric_difference_variance(share) / (1 - drop) ** 2 if drop < 1 else math.inf
+    if name == "rr-published":
+        return published_response(n, instances, epsilon, delta).variance
+    if name == "3nb-published":
+        return published_three_nb(n, instances, epsilon, delta).variance
+    return central_gaussian_rmse(instances, epsilon, delta) ** 2 * (2 if name == "3nb" else 1)

@@ -1,0 +1,182 @@
+"""The opt-in round: participants say which class they are in, with a locally private answer, before anything else.
+
+Source: 3.3 of 004_eaf068975622a871.txt; m-ary randomised response of P. Kairouz, K. Bonawitz, D. Ramage, 2016. The true
+class is reported with probability e^e / (e^e - 1 + m), rounded down to a multiple of 2^-40, and each other one with
+the same probability. Reports are public: they say how many take part in every reported class, which the bit sums need
+to know, and in whose sums a participant's messages count.
+
+Guarantee: e-differential privacy of the label without any trust: keep / other <= e^e.
+
+Unmixing. With M the matrix of response probabilities, M[reported, true], the sums of the reported classes are in
+expectation M times those of the true ones. Multiplying by the inverse of M undoes that without bias, after the fact,
+at the price of more noise; the numbers of members of the true classes come out the same way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import InputError
+from sfumato.privacy.bits import Integers, SecureBits
+from sfumato.privacy.rational import exact_positive
+from sfumato.privacy.reported import ReportNoise
+from sfumato.quantizers.base import Floats
+from sfumato.release import Count, Release
+from sfumato.shuffled.bitsum.protocol import rate_below
+from sfumato.shuffled.bitsum.shares import coins
+
+LARGEST_LABEL_EPSILON = 20
+MOST_CLASSES = 10_000
+_ROUNDING = 1e-12
+
+Label = int | str
+
+
+@dataclass(frozen=True)
+class LabelResponse:
+    """Randomised response over a public list of classes.
+
+    Parameters
+    ----------
+    classes : sequence of int or str
+        All that may be reported.
+    epsilon : number
+        Of one report.
+
+    Examples
+    --------
+    >>> response = LabelResponse(("World", "Sports", "Business"), 2)
+    >>> round(float(response.keep), 3)
+    0.787
+    >>> response.report(["World"] * 8, SecureBits.seeded(7))
+    ['Sports', 'World', 'World', 'World', 'World', 'World', 'Business', 'World']
+    """
+
+    classes: tuple[Label, ...]
+    epsilon: int | float | str | Decimal | Fraction
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "classes", checked_classes(self.classes))
+        object.__setattr__(self, "epsilon", exact_positive(self.epsilon, "label_epsilon", LARGEST_LABEL_EPSILON))
+        if len(self.classes) < 2:
+            raise InputError("label_epsilon hides one class among others: pass two classes or more, or leave it out")
+
+    @cached_property
+    def keep(self) -> Fraction:
+        """Probability of the true class."""
+        power = math.exp(float(Fraction(self.epsilon)))
+        return rate_below(power / (power - 1 + len(self.classes)) - _ROUNDING)
+
+    @cached_property
+    def matrix(self) -> Floats:
+        """Probabilities M[reported, true]."""
+        size = len(self.classes)
+        other = float((1 - self.keep) / (size - 1))
+        return np.full((size, size), other) + np.eye(size) * (float(self.keep) - other)
+
+    def codes(self, labels: Any) -> Integers:
+        """Places of labels in the list of classes."""
+        places = {name: place for place, name in enumerate(self.classes)}
+        try:
+            return np.array([places[plain_label(label)] for label in labels], dtype=np.int64)
+        except KeyError as unknown:
+            raise InputError(f"{unknown} is not one of the protocol's classes {list(self.classes)}") from None
+
+    def report_codes(self, codes: Integers, secure: SecureBits) -> Integers:
+        """Randomise places in the list of classes."""
+        size = len(self.classes)
+        truthful = coins(secure, codes.size, self.keep)
+        others = (codes + 1 + secure.below(size - 1, codes.size)) % size
+        return np.where(truthful, codes, others)
+
+    def report(self, labels: Sequence[Label], secure: SecureBits | None = None) -> list[Label]:
+        """Randomise labels, each on its own.
+
+        Parameters
+        ----------
+        labels : sequence
+            True classes.
+        secure : SecureBits, optional
+            The coins; secret by default.
+        """
+        reported = self.report_codes(self.codes(labels), SecureBits() if secure is None else secure)
+        return [self.classes[code] for code in reported.tolist()]
+
+    def counts(self, reports: Sequence[Label]) -> dict[Label, int]:
+        """Count the reports of every class: how many take part in each, for `Protocol(participants=...)`.
+
+        Whoever may stay away in the second round must not be counted on: pass less than the counts where that happens.
+        """
+        counts = np.bincount(self.codes(reports), minlength=len(self.classes))
+        return dict(zip(self.classes, counts.tolist(), strict=True))
+
+    def unmix(self, releases: Mapping[Any, Release]) -> dict[Label, Release]:
+        """Turn the releases of the reported classes into releases of the true ones; post-processing.
+
+        Parameters
+        ----------
+        releases : mapping
+            The release of every reported class, all with the same features.
+        """
+        parts = [releases[name] for name in self.classes]
+        inverse: Floats = np.linalg.inv(self.matrix).astype(np.float64)
+        values = np.array([part.values for part in parts], dtype=np.float64)
+        variances = np.array([part.noise.variance for part in parts])
+        sizes = np.array([part.count.value for part in parts], dtype=np.float64)
+        true_sizes = np.maximum(inverse @ sizes, 1.0)
+        spread = self._label_variance(inverse, true_sizes)
+        largest = parts[0].quantizer.bound.largest
+        return {
+            name: replace(
+                part,
+                values=np.rint(weights @ values).astype(np.int64),
+                noise=ReportNoise(float(weights**2 @ variances + largest**2 * spread[place])),
+                count=Count(max(1, round(float(true_sizes[place]))), float(spread[place]), False),
+                parameters={**part.parameters, "unmixed": True},
+            )
+            for place, (name, part, weights) in enumerate(zip(self.classes, parts, inverse, strict=True))
+        }
+
+    def _label_variance(self, inverse: Floats, sizes: Floats) -> Floats:
+        """Variance that the coins of the reports give to the unmixed sizes."""
+        second = (inverse**2 @ self.matrix) @ sizes
+        return np.asarray(second - np.square(inverse @ self.matrix) @ sizes)
+
+
+def plain_label(label: Any) -> Label:
+    """Return a label as an int or text, out of NumPy's wrapping.
+
+    Examples
+    --------
+    >>> plain_label(np.int64(3)), plain_label(np.str_("World"))
+    (3, 'World')
+    """
+    value = label.item() if isinstance(label, np.generic) else label
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise InputError(f"a class must be a whole number or a text, got {label!r}")
+    return value
+
+
+def checked_classes(classes: Sequence[Any] | NDArray[Any]) -> tuple[Label, ...]:
+    """Return a list of distinct classes.
+
+    Examples
+    --------
+    >>> checked_classes(["World", "Sports"])
+    ('World', 'Sports')
+    """
+    if isinstance(classes, str) or not isinstance(classes, Sequence | np.ndarray):
+        raise InputError(f"classes must be the public list of classes, got {classes!r}")
+    names = tuple(map(plain_label, classes))
+    if len(set(names)) != len(names) or not 1 <= len(names) <= MOST_CLASSES:
+        raise InputError(f"classes must be from 1 to {MOST_CLASSES} distinct ones, got {classes!r}")
+    return names

@@ -1,0 +1,165 @@
+"""Client, shuffler and analyzer together, against the exact law and against the simulation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from sfumato.errors import InputError
+from sfumato.privacy.bits import SecureBits
+from sfumato.shuffled import Protocol, Shuffler
+from sfumato.shuffled.bitsum import Counts
+from sfumato.shuffled.bitsum.rr import RandomisedResponse
+from sfumato.shuffled.sealing import MESSAGE_BYTES
+from sfumato.shuffled.simulation import sampled_counts
+from tests.shuffled.collections_for_tests import KEY, batch_of, points, small_protocol, submissions
+
+FALSE_ALARM = 1e-6
+
+
+def chances(protocol: Protocol, X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probability of every bit before the bit sum randomises it."""
+    features = protocol.features
+    return (features.quantizer.encode(X) / features.largest + 1) / 2
+
+
+def chi_squares(ones: NDArray[np.int64], chance: NDArray[np.float64]) -> float:
+    """p-value, both sides, of the squared deviations of the counts from their law."""
+    deviations = (ones - chance.sum(axis=0)) / np.sqrt((chance * (1 - chance)).sum(axis=0))
+    tail = stats.chi2.cdf(float((deviations**2).sum()), ones.size)
+    return 2 * float(min(tail, 1 - tail))
+
+
+@pytest.fixture(scope="module")
+def protocol() -> Protocol:
+    secret: dict[str, Any] = {"epsilon": 1, "delta": 1e-5, "participants": 500}
+    return Protocol("gaussian", bandwidth=1.0, dimension=3, instances=64, key=KEY, seed=2, **secret)
+
+
+@pytest.fixture(scope="module")
+def counted(protocol: Protocol, tmp_path_factory: pytest.TempPathFactory) -> Counts:
+    folder, secure = tmp_path_factory.mktemp("collection"), SecureBits.seeded(1)
+    with Shuffler(folder / "inbox", protocol, memory=1 << 20) as shuffler:
+        shuffler.receive(*(protocol.client().messages(x, secure=secure) for x in points(500, 3)))
+        shuffler.shuffle(folder / "batch", secure=secure)
+    counts, participants = protocol.analyzer(KEY).counts(folder / "batch")
+    assert participants == 500
+    return counts
+
+
+class TestLaw:
+    """500 users, 64 instances, every message sealed, shuffled on disk and opened."""
+
+    def test_messages_follow_the_exact_law(self, protocol: Protocol, counted: Counts) -> None:
+        bitsum = protocol.groups[0].bitsum
+        assert isinstance(bitsum, RandomisedResponse)
+        flip, chance = float(bitsum.flip), chances(protocol, points(500, 3))
+        assert (counted.ones + counted.zeros == 500).all()
+        assert chi_squares(counted.ones, chance * (1 - flip) + (1 - chance) * flip) > FALSE_ALARM
+
+    def test_the_simulation_follows_the_same_law(self, protocol: Protocol) -> None:
+        group, X = protocol.groups[0], points(500, 3)
+        bitsum = group.bitsum
+        assert isinstance(bitsum, RandomisedResponse)
+        flip, chance = float(bitsum.flip), chances(protocol, X)
+        law = chance * (1 - flip) + (1 - chance) * flip
+        counts = [sampled_counts(protocol, group, X, SecureBits.seeded(seed)).ones for seed in range(20)]
+        assert chi_squares(np.concatenate(counts), np.tile(law, 20)) > FALSE_ALARM
+
+    @pytest.mark.parametrize("broken", [False, True])
+    def test_a_twin_without_rounding_is_caught(self, protocol: Protocol, broken: bool) -> None:
+        """Everybody at one point, whose coordinates lie between the two that bits can say."""
+        group, X = protocol.groups[0], np.zeros((500, 3))
+        bitsum = group.bitsum
+        assert isinstance(bitsum, RandomisedResponse)
+        flip, chance = float(bitsum.flip), chances(protocol, X)
+        law = chance * (1 - flip) + (1 - chance) * flip
+        counts = sampled_counts(protocol, group, X, SecureBits.seeded(1))
+        if broken:
+            counts = bitsum.totals((chance > 0.5).sum(axis=0), SecureBits.seeded(1))
+        assert (chi_squares(counts.ones, law) < FALSE_ALARM) == broken
+
+    def test_release(self, protocol: Protocol, counted: Counts) -> None:
+        from sfumato.shuffled.analyzer import release_from
+
+        release = release_from(protocol, protocol.groups[0], counted, 500)
+        X, Y = points(500, 3), points(40, 3, seed=1)
+        exact = protocol.kernel.exact_density(X, Y)
+        answers, errors = release.query(Y, return_std=True)
+        assert release.guarantee.private and release.count.value == 500
+        assert np.sqrt(np.mean((answers - exact) ** 2)) < 3 * protocol.plan().accuracy.rmse
+        assert np.mean(np.abs(answers - exact) < 3 * errors) > 0.9
+
+
+@pytest.mark.parametrize("bitsum", ["rr", "poisson", "negative-binomial", "3nb"])
+def test_every_bit_sum_goes_through_messages(bitsum: str, tmp_path: Path) -> None:
+    """40 participants whose bits are all known: the estimate must match their sum within its error."""
+    protocol = small_protocol(40, 4, bitsum)
+    sent = submissions(protocol, 40)
+    assert {len(message) for messages in sent for message in messages} == {MESSAGE_BYTES}
+    counts, participants = protocol.analyzer(KEY).counts(batch_of(protocol, sent, tmp_path))
+    group = protocol.groups[0]
+    expected = chances(protocol, np.arange(40)[:, None] / 10)
+    error = np.sqrt((expected * (1 - expected)).sum(axis=0) + group.bitsum.variance)
+    deviations = (group.bitsum.estimate(counts, participants) - expected.sum(axis=0)) / error
+    assert np.abs(deviations).max() < 7
+
+
+def test_message_budget(tmp_path: Path) -> None:
+    protocol = small_protocol(40, 16, "rr", messages=8)
+    sent = submissions(protocol, 40)
+    total = sum(map(len, sent))
+    assert stats.binomtest(total, 640, 0.5).pvalue > FALSE_ALARM
+    counts, _ = protocol.analyzer(KEY).counts(batch_of(protocol, sent, tmp_path))
+    assert counts.ones.sum() + counts.zeros.sum() == total
+
+
+def test_pure_sends_what_it_says(tmp_path: Path) -> None:
+    protocol = small_protocol(4, 2, "pure")
+    sent = submissions(protocol, 4)
+    predicted = protocol.plan().messages
+    assert abs(np.mean(list(map(len, sent))) - predicted) < 0.5 * predicted
+    counts, _ = protocol.analyzer(KEY).counts(batch_of(protocol, sent, tmp_path))
+    assert counts.ones.sum() + counts.zeros.sum() == sum(map(len, sent))
+
+
+class TestClient:
+    def test_places_say_nothing(self) -> None:
+        """The first message is of any instance with the same probability."""
+        protocol = small_protocol(8, 4)
+        first = [KEY.open(messages[0], protocol.context()) for messages in submissions(protocol, 400)]
+        counts = np.bincount([opened[0] for opened in first if opened is not None], minlength=4)
+        assert stats.chisquare(counts).pvalue > FALSE_ALARM
+
+    def test_equal_points_send_different_messages(self) -> None:
+        protocol = small_protocol()
+        sent = [protocol.client().messages([0.0], secure=SecureBits.seeded(1)) for _ in range(2)]
+        assert len(set(sent[0] + sent[1])) == 8
+
+    def test_odd_values_are_reported_like_others(self) -> None:
+        protocol = small_protocol()
+        for odd in (np.nan, np.inf, 1e300):
+            assert len(protocol.client().messages([odd])) == 4
+
+    def test_once(self) -> None:
+        client = small_protocol().client()
+        client.messages([0.0])
+        with pytest.raises(InputError, match="second set costs more"):
+            client.messages([0.0])
+
+    @pytest.mark.parametrize("point", [[1.0, 2.0], ["x"], []])
+    def test_what_is_no_point(self, point: list[object]) -> None:
+        with pytest.raises(InputError, match="points must"):
+            small_protocol().client().messages(point)
+
+    def test_no_key(self) -> None:
+        protocol = Protocol(
+            "gaussian", bandwidth=1.0, dimension=1, epsilon=4, delta=1e-2, participants=8, instances=4, seed=5
+        )
+        with pytest.raises(InputError, match="no analyzer's key"):
+            protocol.client().messages([0.0])
