@@ -104,6 +104,11 @@ def words() -> tuple[Points, None]:
     return _array("minilm_words20k.npz", "E").astype(np.float32), None
 
 
+def worded() -> tuple[Points, list[str]]:
+    """Embeddings of `words`, and the words themselves."""
+    return words()[0], [str(word) for word in _array("minilm_words20k.npz", "words")]
+
+
 def labelled_agnews() -> tuple[Points, NDArray[np.int64], Points, NDArray[np.int64]]:
     """Points and classes of `agnews` for training, and 4,000 more for testing."""
     parts = [_array(f"minilm_agnews_{part}.npz", name) for part in ("train20k", "test4k") for name in ("E", "y")]
@@ -115,11 +120,23 @@ def labelled_agnews() -> tuple[Points, NDArray[np.int64], Points, NDArray[np.int
     )
 
 
-def mixture(n: int, d: int, centres: int = 20) -> tuple[Points, None]:
-    """Unit normals around standard normal centres: synthetic, always at hand."""
+def labelled_cifar() -> tuple[Points, NDArray[np.int64], Points, NDArray[np.int64]]:
+    """ResNet-18 features of images of three classes, made of length 1: 12,000 for training and 3,000 for testing."""
+    points, labels = (_array("cifar10_resnet18_3class.npz", name) for name in ("E", "y"))
+    points = points.astype(np.float32)
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    order = np.random.default_rng(SPLIT_SEED).permutation(len(points))
+    train, test = order[:12_000], order[12_000:]
+    codes = np.unique(labels, return_inverse=True)[1].astype(np.int64)
+    return points[train], codes[train], points[test], codes[test]
+
+
+def mixture(n: int, d: int, centres: int = 20, reach: float | None = None) -> tuple[Points, Bounds]:
+    """Unit normals around standard normal centres: synthetic, always at hand; bounds of `reach` if it is given."""
     random = np.random.default_rng(1)
+    bounds = None if reach is None else (-reach, reach)
     middles = random.standard_normal((centres, d), dtype=np.float32)
-    return middles[random.integers(centres, size=n)] + random.standard_normal((n, d), dtype=np.float32), None
+    return middles[random.integers(centres, size=n)] + random.standard_normal((n, d), dtype=np.float32), bounds
 
 
 LOADERS: dict[str, Callable[..., tuple[Points, Bounds]]] = {

@@ -15,7 +15,16 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks import distance_twins, published_twins, similarity_twins, sketch_twins
+from benchmarks import (
+    distance_twins,
+    learn_twins,
+    local_published_twins,
+    local_twins,
+    published_twins,
+    similarity_twins,
+    sketch_twins,
+    smooth_twins,
+)
 from sfumato.central import audits, fourier, fourier_gaussian, grid, lsq_rff
 from sfumato.central.audits.attacks import CentralCase, Outputs, encoded_sums, noisy_counts, run
 from sfumato.central.audits.exact import SMALL_RADIUS, at_small_scale, exact_case
@@ -25,6 +34,7 @@ from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.privacy.body import DiscNoise
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from sfumato.privacy.stacked import StackedCubes
+from sfumato.privacy.stacked_discs import StackedDiscs
 from sfumato.quantizers import FourierQuantizer, ShardedFourier
 
 LOW = Fraction(7, 10)
@@ -46,6 +56,8 @@ def with_less_noise(law: Any) -> Any:
         return DiscreteGaussian(round(law.sigma * LOW))
     if isinstance(law, StackedCubes):
         return StackedCubes(tuple(map(with_less_noise, law.parts)))
+    if isinstance(law, StackedDiscs):
+        return StackedDiscs(tuple(map(with_less_noise, law.parts)), law.blocks)
     return replace(law, rate=law.rate / LOW)
 
 
@@ -223,4 +235,8 @@ TWINS: tuple[Twin, ...] = (
     *(Twin(*each) for each in similarity_twins.TWINS),
     *(Twin(*each) for each in sketch_twins.TWINS),
     *(Twin(*each) for each in distance_twins.TWINS),
+    *(Twin(*each) for each in learn_twins.TWINS),
+    *(Twin(*each) for each in smooth_twins.TWINS),
+    *(Twin(*each) for each in local_twins.TWINS),
+    *(Twin(*each) for each in local_published_twins.TWINS),
 )

@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from sfumato import quantizers
+from sfumato.central.registry import METHODS
+from sfumato.privacy.audit import AUDITS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
+
+
+@pytest.fixture(autouse=True)
+def restored_registries() -> Iterator[None]:
+    """Forget the mechanisms that a page adds."""
+    tables = (METHODS, quantizers._FAMILIES, AUDITS)
+    before = [dict(table) for table in tables]
+    yield
+    for table, known in zip(tables, before, strict=True):
+        for name in set(table) - set(known):
+            del table[name]
 
 
 @pytest.mark.parametrize(
@@ -21,7 +37,7 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("SFUMATO_LEDGER", str(tmp_path / "ledger.jsonl"))
     names: dict[str, object] = {"__name__": "example"}
     for example in EXAMPLE.findall(page.read_text()):
-        exec(compile(example, page.name, "exec"), names)
+        exec(compile(example, page.name, "exec", dont_inherit=True), names)
     assert len(names) > 1
 
 

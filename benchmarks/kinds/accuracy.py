@@ -28,7 +28,7 @@ from benchmarks.kinds import Measurement, Settings, Unit
 from benchmarks.methods import Facts
 from sfumato import PrivateKDE
 from sfumato.central.request import Request
-from sfumato.kernels import Kernel, get_kernel
+from sfumato.kernels import Kernel, get_kernel, kernel_from_document
 from sfumato.privacy.rational import exact_epsilon
 
 COLUMNS = {
@@ -88,7 +88,7 @@ def units(settings: Settings) -> Sequence[Unit]:
 def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
     table = next(table for table in settings["data"] if table["set"] == unit["set"])
     split = load_split(table, settings["held_out"])
-    kernel = get_kernel(settings["kernel"], table["bandwidth"])
+    kernel = _kernel(settings["kernel"], table["bandwidth"])
     exact = kernel.exact_density(split.points, split.held_out)
     truth, density = exact[: settings["queries"]], float(exact.mean())
     experiment = Experiment(settings, split, kernel, unit["epsilon"], truth, density)
@@ -99,6 +99,15 @@ def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
         row = _measure_method(experiment, method, baseline)
         baseline = baseline or row
         yield row
+
+
+def _kernel(kernel: Any, bandwidth: Any) -> Kernel:
+    """Make the kernel of a name, or of a document that lacks the bandwidth."""
+    return (
+        get_kernel(kernel, bandwidth)
+        if isinstance(kernel, str)
+        else kernel_from_document({**kernel, "bandwidth": bandwidth})
+    )
 
 
 def _measure_method(experiment: Experiment, method: Mapping[str, Any], baseline: Measurement | None) -> Measurement:

@@ -41,10 +41,10 @@ def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
         raise Skipped(f"this system has no {STATUS}")
     with tempfile.TemporaryDirectory() as folder:
         data, release = Path(folder) / "points.parquet", Path(folder) / "points.sfm"
-        _write_parquet(data, settings["rows"], settings["columns"], settings["row_group"])
-        imported, _ = _peak()
+        write_parquet(data, settings["rows"], settings["columns"], settings["row_group"])
+        imported, _ = peak_of()
         start = time.perf_counter()
-        peak, complaints = _peak(
+        peak, complaints = peak_of(
             "release",
             str(data),
             "-o",
@@ -68,7 +68,7 @@ def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
     )
 
 
-def _peak(*command: str) -> tuple[int, str]:
+def peak_of(*command: str) -> tuple[int, str]:
     """Peak bytes of a command in a fresh process, and what it wrote to standard error."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.peak", *command], cwd=ROOT, capture_output=True, text=True, check=False
@@ -78,7 +78,7 @@ def _peak(*command: str) -> tuple[int, str]:
     return int(done.stdout.split()[-1]), done.stderr
 
 
-def _write_parquet(path: Path, rows: int, columns: int, row_group: int) -> None:
+def write_parquet(path: Path, rows: int, columns: int, row_group: int) -> None:
     """Write normal points a row group at a time."""
     random = np.random.default_rng(1)
     schema = pa.schema([(f"x{column}", pa.float32()) for column in range(columns)])

@@ -9,7 +9,7 @@ from sfumato.errors import BudgetError, InputError, LedgerError, ReleaseFileErro
 from sfumato.version import __version__
 
 if TYPE_CHECKING:
-    from sfumato import bandwidth, kernels, learn, maps
+    from sfumato import bandwidth, fast, kernels, learn, local, maps, shuffled
     from sfumato.distances.estimator import PrivateDistance
     from sfumato.kde import PrivateKDE
     from sfumato.planning import Plan, epsilon_for, n_for, plan
@@ -34,10 +34,13 @@ _NAMES = {
 _MODULES = {
     "audit": "sfumato.privacy.audit",
     "bandwidth": "sfumato.bandwidth",
+    "fast": "sfumato.fast",
     "kernels": "sfumato.kernels",
     "learn": "sfumato.learn",
     "ledger": "sfumato.privacy.ledger",
+    "local": "sfumato.local",
     "maps": "sfumato.maps",
+    "shuffled": "sfumato.shuffled",
 }
 
 __all__ = [
@@ -57,13 +60,16 @@ __all__ = [
     "audit",
     "bandwidth",
     "epsilon_for",
+    "fast",
     "kernels",
     "learn",
     "ledger",
     "load",
+    "local",
     "maps",
     "n_for",
     "plan",
+    "shuffled",
 ]
 
 

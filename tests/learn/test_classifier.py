@@ -21,25 +21,21 @@ from sfumato.kernels import Gaussian, InnerProduct
 from sfumato.learn import DensityClassifier
 from sfumato.privacy.ledger import Account
 
-CLASSES = ("art", "law", "sea")
-RANDOM = np.random.default_rng(0)
-MIDDLES = RANDOM.normal(size=(3, 30))
-
-
-def texts(count: int, seed: int, shares: tuple[float, ...] = (1 / 3, 1 / 3, 1 / 3)) -> tuple[np.ndarray, np.ndarray]:
-    random = np.random.default_rng(seed)
-    labels = random.choice(3, size=count, p=shares)
-    points = MIDDLES[labels] + 2.0 * random.normal(size=(count, 30))
-    return points / np.linalg.norm(points, axis=1, keepdims=True), np.array(CLASSES)[labels]
-
+from .conftest import CLASSES, texts
 
 POINTS, LABELS = texts(3000, 1)
 TESTS, ANSWERS = texts(800, 2)
 SEEDED: dict[str, Any] = {"epsilon": 1, "classes": CLASSES, "n_hint": 3000, "random_state": 3, "feature_seed": 4}
 
 
+PUBLIC: dict[str, Any] = {"epsilon": 1000, "classes": "observed", "n_hint": 200, "feature_seed": 1}
+
+
 @parametrize_with_checks(
-    [DensityClassifier(Gaussian(2.0), epsilon=1000, classes="observed", n_hint=200, feature_seed=1)],
+    [
+        DensityClassifier(Gaussian(2.0), **PUBLIC),
+        *(DensityClassifier(bandwidth=10.0, rule=rule, **PUBLIC) for rule in ("nearest-mean", "squared-distance")),
+    ],
     expected_failed_checks=lambda estimator: {
         "check_estimators_empty_data_messages": "a release must not depend, unpaid, on whether there are any rows",
         "check_dtype_object": "an array of objects has no numeric type; converting it would let one row stop a release",
@@ -178,7 +174,14 @@ class TestInputs:
             ({"n_hint": None}, "n_hint is missing"),
             ({"n_hint": "paid"}, "n_hint must be a number here"),
             ({"epsilon": None}, "epsilon is missing"),
-            ({"trust": "local"}, "trust must be 'central'"),
+            ({"trust": "nobody"}, "trust must be"),
+            ({"rule": "nearest"}, "rule must be one of 'highest-density', 'nearest-mean'"),
+            ({"rule": "nearest-mean", "kernel": Gaussian(1.0)}, "needs kernel='inner-product', not 'gaussian'"),
+            ({"rule": "squared-distance", "priors": "private"}, "priors are for rule 'highest-density'"),
+            ({"rule": "squared-distance", "method": "hat"}, "knows the methods auto, moments"),
+            ({"rule": "squared-distance", "options": {"clip": 0}}, "option clip must be a number"),
+            ({"rule": "squared-distance", "options": {"projections": 31}}, "projections is 31"),
+            ({"rule": "squared-distance", "options": {"levels": 3}}, "unknown option 'levels'"),
             ({"priors": "equal"}, "priors must be 'uniform', 'private'"),
             ({"priors": [0.5, 0.5]}, "priors must be 3 numbers"),
             ({"kernel": "gaussian"}, "needs a bandwidth"),
@@ -204,9 +207,7 @@ class TestInputs:
         model = DensityClassifier(**SEEDED).fit(POINTS, LABELS)
         assert np.array_equal(pickle.loads(pickle.dumps(model)).densities(TESTS), model.densities(TESTS))
 
-    def test_iterators_and_missing_labels_are_refused(self) -> None:
-        with pytest.raises(InputError, match="no iterator"):
-            DensityClassifier(**SEEDED).fit(iter([POINTS]), LABELS)
+    def test_missing_labels_and_a_missing_fit_are_refused(self) -> None:
         with pytest.raises(InputError, match="target y is None"):
             DensityClassifier(**SEEDED).fit(POINTS, None)
         with pytest.raises(NotFittedError):
@@ -222,6 +223,24 @@ class TestInputs:
             assert np.array_equal(model.releases_["law"].values, expected.releases_["law"].values)
             assert np.allclose(model.densities(tests), expected.densities(TESTS))
         assert np.allclose(model.densities(csr_matrix(TESTS)), expected.densities(TESTS))
+
+    def test_labels_may_be_a_column_of_the_data(self, tmp_path: Path) -> None:
+        frame = pd.DataFrame(POINTS, columns=[f"c{j}" for j in range(30)])
+        frame["topic"] = LABELS
+        frame.to_parquet(tmp_path / "texts.parquet")
+        expected = DensityClassifier(**SEEDED).fit(POINTS, LABELS)
+        model = DensityClassifier(**SEEDED).fit(tmp_path / "texts.parquet", "topic")
+        assert list(model.feature_names_in_) == [f"c{j}" for j in range(30)]
+        for name in CLASSES:
+            assert np.array_equal(model.releases_[name].values, expected.releases_[name].values)
+        with pytest.raises(InputError, match="classes must be listed"):
+            DensityClassifier(**{**SEEDED, "classes": "observed"}).fit(tmp_path / "texts.parquet", "topic")
+
+    def test_an_iterator_is_read_once_for_all_classes(self) -> None:
+        batches = (POINTS[start : start + 700] for start in range(0, 3000, 700))
+        model = DensityClassifier(**SEEDED).fit(batches, LABELS)
+        expected = DensityClassifier(**SEEDED).fit(POINTS, LABELS)
+        assert np.array_equal(model.releases_["sea"].values, expected.releases_["sea"].values)
 
 
 @pytest.mark.data

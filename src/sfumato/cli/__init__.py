@@ -11,7 +11,25 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from sfumato.cli import audit, bandwidth, check, demo, inspect, ledger, people, plan, query, release, sample, verify
+from sfumato.cli import (
+    audit,
+    bandwidth,
+    check,
+    classify,
+    decode,
+    demo,
+    inspect,
+    ledger,
+    local,
+    people,
+    plan,
+    query,
+    release,
+    sample,
+    select,
+    shuffled,
+    verify,
+)
 from sfumato.cli import map as map_
 from sfumato.cli.console import complain, in_flags
 from sfumato.errors import SfumatoError, StorageError
@@ -77,9 +95,14 @@ app.command(epilog=query.EXAMPLES)(query.query)
 app.command("map", epilog=map_.EXAMPLES)(map_.map_release)
 app.command(epilog=people.EXAMPLES)(people.people)
 app.command(epilog=sample.EXAMPLES)(sample.sample)
+app.add_typer(classify.app, name="classify")
+app.command(epilog=decode.EXAMPLES)(decode.decode)
+app.command(epilog=select.EXAMPLES)(select.select)
 app.command(epilog=inspect.EXAMPLES)(inspect.inspect)
 app.command(epilog=verify.EXAMPLES)(verify.verify)
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(local.app, name="local")
+app.add_typer(shuffled.app, name="shuffled")
 app.command(epilog=audit.EXAMPLES)(audit.audit)
 app.command(epilog=demo.EXAMPLES)(demo.demo)
 

@@ -7,11 +7,11 @@ for, an interrupt waits until it is on disk.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from sfumato.cli.console import complain, err, size_text
 from sfumato.cli.interrupts import Interrupts
@@ -24,6 +24,16 @@ if TYPE_CHECKING:
     from sfumato.privacy.ledger import Account
     from sfumato.release import Release
     from sfumato.sources import Source
+
+
+class Made(Protocol):
+    """What a run makes: something that a file can hold."""
+
+    def to_bytes(self) -> bytes:
+        """Return the file's content."""
+
+
+Thing = TypeVar("Thing", bound=Made)
 
 
 def make_release(
@@ -54,8 +64,37 @@ def make_release(
     -------
     Release
     """
-    size = largest_size(model, source)
-    charged_before = _charge_ids(model.ledger)
+
+    def run(progress: Progress | None) -> Release:
+        return model.fit(source, progress=progress, threads=threads).release_
+
+    return make_file(run, largest_size(model, source), target, source, model.ledger, force=force, show=show)
+
+
+def make_file(
+    run: Callable[[Progress | None], Thing],
+    size: int,
+    target: Path,
+    source: Source,
+    account: Account | None,
+    *,
+    force: bool,
+    show: bool,
+) -> Thing:
+    """Make something that is paid for and write it, with `size` bytes reserved on disk before the budget is charged.
+
+    Parameters
+    ----------
+    run : callable
+        Sums, charges `account` and draws the noise; it is told how to report progress.
+    size : int
+        Most bytes that the file can take.
+    target, source, force, show
+        As in `make_release`.
+    account : Account or None
+        What `run` charges.
+    """
+    charged_before = _charge_ids(account)
     with Interrupts() as interrupts:
         try:
             with AtomicFile(target, overwrite=force) as file:
@@ -63,15 +102,15 @@ def make_release(
                 if show:
                     complain(f"{str(target)!r} will take at most {size_text(size)}")
                 with _progress_bar(source, show) as progress:
-                    release: Release = model.fit(source, progress=progress, threads=threads).release_
+                    made = run(progress)
                 interrupts.hold()
-                file.write(release.to_bytes())
+                file.write(made.to_bytes())
         except StorageError as error:
-            raise StorageError(f"{error}{_spent_in_vain(model.ledger, charged_before)}") from error
+            raise StorageError(f"{error}{_spent_in_vain(account, charged_before)}") from error
         except KeyboardInterrupt:
-            lost = _spent_in_vain(model.ledger, charged_before) or " and nothing was spent"
+            lost = _spent_in_vain(account, charged_before) or " and nothing was spent"
             raise KeyboardInterrupt(f"interrupted; nothing was written{lost}") from None
-    return release
+    return made
 
 
 def largest_size(model: PrivateKDE, source: Source) -> int:

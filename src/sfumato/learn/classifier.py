@@ -1,13 +1,14 @@
-"""`DensityClassifier`: a point belongs to the class in which its private density is highest.
+"""`DensityClassifier`: a point belongs to the class in which its private density is highest, or whose mean is nearest.
 
-Source: the highest density class of 004_eaf068975622a871.txt (3.3), here from central releases. With the inner product
-it is the nearest class mean.
+Source: the highest density class of 004_eaf068975622a871.txt (3.3) and the squared distances of
+003_8abe5b5ce9db92a1.txt (section 4); `rules` has the scores, and `collecting` the local and shuffled models.
 
-Guarantee. A record is a point with its label and counts in the sums of its own class only; labels outside the public
-list of classes are dropped. Adding or removing a record changes one class's release, which is (epsilon, delta)-private,
-and leaves the law of all others as it was; every class is released, be it empty or not. So all releases together are
-(epsilon, delta)-private (parallel composition), and the ledger is charged once. Changing a record's label takes it out
-of one class and puts it into another: two steps, hence 2 epsilon (and (1 + e^epsilon) delta).
+Guarantee of the central model. A record is a point with its label and counts in the sums of its own class only; labels
+outside the public list of classes are dropped. Adding or removing a record changes one class's release, which is
+(epsilon, delta)-private, and leaves the law of all others as it was; every class is released, be it empty or not. So
+all releases together are (epsilon, delta)-private (parallel composition), and the ledger is charged once. Changing a
+record's label takes it out of one class and puts it into another: two steps, hence 2 epsilon (and (1 + e^epsilon)
+delta).
 
 All classes share one draw of public features. Where features are random, a draw for each class would give each its own
 approximation error, and comparing densities would compare those errors; with one draw they are nearly the same for all
@@ -18,8 +19,10 @@ Priors are the shares of the classes' noisy counts, which are paid for already.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,22 +34,23 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sfumato.central import registry
 from sfumato.central.curator import Curator
 from sfumato.central.mechanism import Mechanism
-from sfumato.engines.threads import stream_sum
+from sfumato.engines.threads import Progress, stream_sum
 from sfumato.errors import InputError
 from sfumato.kde import PrivateKDE
-from sfumato.kernels import Kernel, get_kernel
-from sfumato.learn.labels import Codes, checked_labels, class_codes, label_conditions, public_classes, rows_of_class
+from sfumato.kernels import InnerProduct, Kernel, get_kernel
+from sfumato.learn import collecting, files, rules, squared_distance
+from sfumato.learn.labels import ClassSums, LabelledSource, label_conditions, labelled
 from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.guarantee import TRUSTS, Guarantee, check_choice
 from sfumato.privacy.ledger import Account
-from sfumato.quantizers.base import Floats
+from sfumato.quantizers.base import Floats, Quantizer
 from sfumato.release import Release
-from sfumato.sources import Source, open_source
-
-PRIORS = ("uniform", "private")
+from sfumato.sources import Source
+from sfumato.storage import AtomicFile
 
 
 class DensityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Differentially private classifier by the highest density.
+    """Differentially private classifier by the highest density or the nearest mean.
 
     Parameters
     ----------
@@ -61,11 +65,17 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         declares that it is public which ones do.
     n_hint : int
         Public guess of the number of records of all classes together; it sets sizes, not answers.
+    rule : {"highest-density", "nearest-mean", "squared-distance"}, default="highest-density"
+        What decides, see `sfumato.learn.rules`; the last two are for the inner product. "squared-distance" projects
+        and clips records, by the options ``projections`` and ``clip`` or by its own public choice, and has the least
+        noise at a small epsilon.
     priors : {"uniform", "private"} or one number per class, default="uniform"
         What densities are multiplied with before they are compared: nothing, the shares of the noisy counts, or public
         numbers in the order of `classes_`.
-    trust : {"central"}, default="central"
-        Who sees the records.
+    trust : {"central", "local", "shuffled"}, default="central"
+        Who sees the records: a curator, nobody, or nobody given an honest shuffler. For the last two `fit` simulates a
+        collection, see `sfumato.learn.collecting`: epsilon is for a person's point, the option ``label_epsilon``, if
+        passed, for their class, and `method` a local mechanism or a bit-sum protocol.
 
     Attributes
     ----------
@@ -100,6 +110,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         method: str = "auto",
         bounds: Any = None,
         landmarks: Any = None,
+        rule: str = rules.DENSITY,
         priors: Any = "uniform",
         trust: str = "central",
         options: Any = None,
@@ -116,6 +127,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.method = method
         self.bounds = bounds
         self.landmarks = landmarks
+        self.rule = rule
         self.priors = priors
         self.trust = trust
         self.options = options
@@ -123,60 +135,107 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.feature_seed = feature_seed
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, *, threads: int | None = None) -> DensityClassifier:
+    def fit(self, X: Any, y: Any, *, threads: int | None = None, progress: Progress | None = None) -> DensityClassifier:
         """Release the density of every class.
 
         All parameters are checked before the ledger is charged; values are never an error.
 
         Parameters
         ----------
-        X : array, frame, table, path or Source
-            The points, one row a record; read once for each class.
-        y : array
-            The labels.
+        X : array, frame, table, path, Source or iterator of batches
+            The points, one row a record; read once.
+        y : array, or str
+            The labels, or the name of the column of X that holds them.
         threads : int, optional
             Workers of the sums; all available cores by default.
+        progress : callable, optional
+            Told about rows done. For the curator's eyes only.
         """
+        check_choice("trust", self.trust, TRUSTS)
+        kernel = get_kernel(self.kernel, self.bandwidth)
+        rules.check_rule(self.rule, kernel, self.priors)
+        data = labelled(X, y, self.classes)
+        rules.check_priors(self.priors, len(data.classes))
         if self.trust != "central":
-            raise InputError(f"trust must be 'central', got {self.trust!r}")
-        source = open_source(X)
-        if not source.repeatable:
-            raise InputError("the points are read once for each class: pass an array, a table or a file, no iterator")
-        labels = checked_labels(y)
-        classes = public_classes(self.classes, labels)
-        _check_priors(self.priors, len(classes))
-        codes = class_codes(labels, classes)
-        mechanism = self._mechanism(source, len(classes))
-        releases = self._release(mechanism, source, codes, len(classes), threads)
+            return self._fitted(data.classes, collecting.collect(self.trust, kernel, data, self.get_params(deep=False)))
+        mechanism = self.mechanism(data.source, len(data.classes))
+        releases = self._release(mechanism, data, threads, progress)
+        return self._fitted(data.classes, releases)
+
+    @classmethod
+    def of(
+        cls, releases: Mapping[Any, Release], *, rule: str = rules.DENSITY, priors: Any = "uniform"
+    ) -> DensityClassifier:
+        """Make a classifier of releases that exist already, one for each class, of any trust model.
+
+        Parameters
+        ----------
+        releases : mapping
+            Each class's release; for rule "squared-distance" those that `fit` makes.
+        rule, priors
+            As in the class.
+        """
+        if not releases:
+            raise InputError("a classifier needs the release of one class or more")
+        classes = np.unique(np.array(list(releases)))
+        parts = [releases[name] for name in classes.tolist()]
+        kernel = files.check_together(parts, rule, priors)
+        first = parts[0].guarantee
+        model = cls(
+            kernel,
+            epsilon=first.epsilon,
+            delta=first.delta,
+            classes=classes,
+            rule=rule,
+            priors=priors,
+            trust=first.trust,
+        )
+        return model._fitted(classes, parts)
+
+    def _fitted(self, classes: NDArray[Any], releases: list[Release]) -> DensityClassifier:
+        """Take in what is public."""
         self.classes_ = classes
         self.releases_ = dict(zip(classes.tolist(), releases, strict=True))
-        self.guarantee_ = mechanism.guarantee
-        counts = np.array([release.count.value for release in self.releases_.values()], dtype=np.float64)
+        self.guarantee_: Guarantee = releases[0].guarantee
+        counts = np.array([release.count.value for release in releases], dtype=np.float64)
         self.class_prior_ = counts / counts.sum()
-        self.n_features_in_ = source.dimension
-        if source.column_names is not None:
-            self.feature_names_in_ = np.array(source.column_names, dtype=object)
+        self.n_features_in_ = releases[0].dimension
+        if releases[0].columns is not None:
+            self.feature_names_in_ = np.array(releases[0].columns, dtype=object)
+        if self.rule == rules.MEAN:
+            self.mean_squares_ = rules.mean_squares(releases, self._radius)
         return self
 
     def _release(
-        self, mechanism: Mechanism, source: Source, codes: Codes, count: int, threads: int | None
+        self, mechanism: Mechanism, data: LabelledSource, threads: int | None, progress: Progress | None
     ) -> list[Release]:
         """Sum every class, charge once, and then draw the noise of all."""
         bits = SecureBits() if self.random_state is None else SecureBits.seeded(self.random_state)
         guarantee, (epsilon, loss) = mechanism.guarantee, mechanism.cost(count_is_bought=False)
         if self.ledger is not None:
             self.ledger.check(epsilon, guarantee.delta, loss=loss)
-        sums = []
-        for code in range(count):
-            rows = rows_of_class(source, codes, code)
-            sums.append(stream_sum(rows, mechanism.quantizer, coins=bits.child(code), threads=threads))
+        adder = ClassSums(mechanism.quantizer, len(data.classes))
+        flat, _, _ = stream_sum(
+            cast(Any, data.batches()), cast(Quantizer, adder), coins=bits.child(0), threads=threads, progress=progress
+        )
         if self.ledger is not None:
             self.ledger.charge(f"classifier/{mechanism.method}", epsilon, guarantee.delta, loss=loss)
-        curator = Curator(source, None, bits)
-        return [replace(curator.publish(mechanism, *each), columns=source.column_names) for each in sums]
+        curator, columns = Curator(data.source, None, bits), data.source.column_names
+        return [
+            replace(curator.publish(mechanism, row[:-1].copy(), int(row[-1]), int(row[-1])), columns=columns)
+            for row in flat.reshape(len(data.classes), -1)
+        ]
 
-    def _mechanism(self, source: Source, classes: int) -> Mechanism:
-        """Build the one mechanism that every class is released by."""
+    def mechanism(self, source: Source, classes: int) -> Mechanism:
+        """Build the one mechanism that every class is released by; nothing is read and nothing spent.
+
+        Parameters
+        ----------
+        source : Source
+            The points, of which only the columns matter here.
+        classes : int
+            How many classes there are.
+        """
         if isinstance(self.n_hint, str):
             raise InputError("n_hint must be a number here: pass a public guess of the number of records in all")
         model = PrivateKDE(
@@ -191,50 +250,84 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             random_state=self.random_state,
         )
         request = model.request(source.dimension, column_names=source.column_names)
-        mechanism = registry.build(self.method, request)
+        build = squared_distance.build if self.rule == rules.DISTANCE else registry.build
+        mechanism = build(self.method, request)
         guarantee = mechanism.guarantee
         conditions = (*guarantee.conditions, *label_conditions(guarantee, self.classes))
         return replace(mechanism, guarantee=replace(guarantee, conditions=conditions))
 
+    @property
+    def _radius(self) -> float:
+        kernel = get_kernel(self.kernel, self.bandwidth)
+        assert isinstance(kernel, InnerProduct)
+        return kernel.radius
+
     def densities(self, X: ArrayLike) -> Floats:
-        """Private density of each point in each class, shape (points, classes), in the order of `classes_`."""
+        """Answer of each class's release at each point, shape (points, classes), in the order of `classes_`.
+
+        With rule "squared-distance" they are mean squared distances, else private densities.
+        """
         check_is_fitted(self)
         points = validate_data(self, X, reset=False, accept_sparse=True, dtype=np.float64)
         points = np.asarray(points.toarray() if issparse(points) else points)
         return np.column_stack([release.query(points) for release in self.releases_.values()])
 
     def _scores(self, X: ArrayLike) -> Floats:
-        densities = self.densities(X)
+        answers = self.densities(X)
+        if self.rule == rules.DISTANCE:
+            return np.asarray(-answers / self._radius**2)
+        if self.rule == rules.MEAN:
+            return np.asarray(2 * answers - self.mean_squares_)
         if isinstance(self.priors, str):
-            return densities if self.priors == "uniform" else np.asarray(densities * self.class_prior_)
-        return np.asarray(densities * np.asarray(self.priors, dtype=np.float64))
+            return answers if self.priors == "uniform" else np.asarray(answers * self.class_prior_)
+        return np.asarray(answers * np.asarray(self.priors, dtype=np.float64))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Class of the highest density, times its prior where priors were asked for."""
+        """Class of the highest score."""
         scores = self._scores(X)
         return np.asarray(self.classes_[scores.argmax(axis=1)])
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """Scores, shape (points, classes); for two classes the difference of their scores over the sum of their sizes.
+        """Scores, shape (points, classes), by the rule; for two classes their difference.
 
-        A score is a density, times its prior where priors were asked for.
+        A score is a density, times its prior where priors were asked for, or minus a squared distance in units of the
+        squared radius (for "nearest-mean" up to what all classes share). The difference of two densities is divided by
+        the sum of their sizes.
         """
         scores = self._scores(X)
-        return _contrast(scores) if scores.shape[1] == 2 else scores
+        if scores.shape[1] != 2:
+            return scores
+        return rules.contrast(scores) if self.rule == rules.DENSITY else np.asarray(scores[:, 1] - scores[:, 0])
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Scores clipped at 0 and divided by their sum; equal shares where no score is positive.
+        """Shares of the classes, which compare them but are not calibrated.
 
-        These are shares of density, which compare classes but are not calibrated.
+        Shares of density: scores clipped at 0 and divided by their sum, equal where no score is positive. For the other
+        rules a class's share falls as exp(-squared distance / radius^2).
         """
         scores = self._scores(X)
-        if scores.shape[1] == 2:
-            second = (1 + _contrast(scores)) / 2  # the same share where both are positive
-            return np.column_stack([1 - second, second])
-        scores = np.maximum(scores, 0.0)
-        totals = scores.sum(axis=1, keepdims=True)
-        shares = np.divide(scores, totals, out=np.full_like(scores, 1 / scores.shape[1]), where=totals > 0)
-        return np.asarray(shares)
+        return rules.density_shares(scores) if self.rule == rules.DENSITY else rules.distance_shares(scores)
+
+    def to_bytes(self) -> bytes:
+        """Return the content of a classifier's file: the releases of all classes, and the rule."""
+        check_is_fitted(self)
+        return files.encode(self.classes_, list(self.releases_.values()), self.rule, self.priors)
+
+    def save(self, path: str | Path, overwrite: bool = False) -> None:
+        """Write the classifier to one file, atomically: everything in it is public."""
+        with AtomicFile(path, overwrite=overwrite) as file:
+            file.write(self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | Path) -> DensityClassifier:
+        """Read a classifier that `save` wrote, and check it.
+
+        It answers as the saved one does. Of the parameters it has those that the file tells: kernel, epsilon, delta,
+        classes, rule and priors.
+        """
+        content = files.decode(path)
+        releases = dict(zip(content.classes.tolist(), content.releases, strict=True))
+        return cls.of(releases, rule=content.rule, priors=content.priors)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -242,19 +335,3 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         tags.non_deterministic = True
         return tags
-
-
-def _contrast(scores: Floats) -> Floats:
-    """Difference of two scores over the sum of their absolute values, from -1 to 1."""
-    sizes = np.abs(scores).sum(axis=1)
-    return np.asarray(np.divide(scores[:, 1] - scores[:, 0], sizes, out=np.zeros(len(scores)), where=sizes > 0))
-
-
-def _check_priors(priors: Any, classes: int) -> None:
-    if isinstance(priors, str):
-        if priors not in PRIORS:
-            raise InputError(f"priors must be 'uniform', 'private' or one number per class, got {priors!r}")
-        return
-    numbers = np.asarray(priors, dtype=np.float64)
-    if numbers.shape != (classes,) or not (np.isfinite(numbers) & (numbers >= 0)).all():
-        raise InputError(f"priors must be {classes} numbers that are not negative, one per class; got {priors!r}")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,130 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from sfumato.errors import InputError
+from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.guarantee import Guarantee, amount_text
-from sfumato.sources import Source
+from sfumato.quantizers.base import Integers, Quantizer
+from sfumato.sources import Source, open_source
+from sfumato.sources.keys import keys_of
 
 OBSERVED = "observed"
 Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Some rows, and the place of each one's label in the list of classes; -1 for labels that are not in it."""
+
+    rows: NDArray[Any]
+    codes: Codes
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True)
+class LabelledSource:
+    """Records with their labels.
+
+    Attributes
+    ----------
+    source : Source
+        The points.
+    classes : ndarray
+        The public list of classes, sorted.
+    batches : callable
+        Gives the rows with their codes, in order.
+    """
+
+    source: Source
+    classes: NDArray[Any]
+    batches: Callable[[], Iterator[LabelledRows]]
+
+
+@dataclass(frozen=True)
+class ClassSums:
+    """The sums of every class apart, in one pass over the rows: what `stream_sum` takes in the place of a quantizer.
+
+    Behind each class's sums stands the number of its rows that were kept.
+
+    Attributes
+    ----------
+    quantizer : Quantizer
+        Turns rows into integers.
+    classes : int
+        How many classes.
+    """
+
+    quantizer: Quantizer
+    classes: int
+
+    @property
+    def size(self) -> int:
+        """Integers of all classes."""
+        return self.classes * (self.quantizer.size + 1)
+
+    def accumulate(self, batch: LabelledRows, sums: Integers, coins: SecureBits) -> int:
+        """Add each row's integers to the sums of its class."""
+        table, total = sums.reshape(self.classes, -1), 0
+        for code in range(self.classes):
+            rows = np.ascontiguousarray(batch.rows[batch.codes == code])
+            if len(rows):
+                kept = self.quantizer.accumulate(rows, table[code, :-1], coins.child(code))
+                table[code, -1] += kept
+                total += kept
+        return total
+
+
+def labelled(X: Any, y: Any, classes: Any) -> LabelledSource:
+    """Open points with their labels.
+
+    Parameters
+    ----------
+    X : array, frame, table, path, Source or iterator of batches
+        The points.
+    y : array, or str
+        The labels, or the name of the column of X that holds them.
+    classes : sequence, or "observed"
+        The public list of classes.
+    """
+    if isinstance(y, str):
+        return _labelled_by_column(X, y, classes)
+    source, labels = open_source(X), checked_labels(y)
+    known = public_classes(classes, labels)
+    codes = class_codes(labels, known)
+    return LabelledSource(source, known, lambda: _with_codes(source, codes))
+
+
+def _labelled_by_column(X: Any, column: str, classes: Any) -> LabelledSource:
+    if isinstance(classes, str):
+        raise InputError("classes must be listed where y names a column: pass classes=, the public list of classes")
+    if isinstance(X, Source) and not X.keyed:
+        raise InputError(f"open the source with key={column!r}, the column of the labels, to pass its name as y")
+    source = X if isinstance(X, Source) else open_source(X, key=column)
+    known = public_classes(classes, np.empty(0))
+    return LabelledSource(source, known, lambda: _keyed_codes(source, known))
+
+
+def _keyed_codes(source: Source, classes: NDArray[Any]) -> Iterator[LabelledRows]:
+    """Rows of a source that was opened with the labels as its key."""
+    names = keys_of(classes)
+    for rows, keys in source.keyed_batches():
+        codes = np.full(len(rows), -1, dtype=np.int64)
+        for code, name in enumerate(names):
+            codes[(keys == name).all(axis=1)] = code
+        yield LabelledRows(rows, codes)
+
+
+def _with_codes(source: Source, codes: Codes) -> Iterator[LabelledRows]:
+    start = 0
+    for batch in source.batches():
+        here = codes[start : start + len(batch)]
+        start += len(batch)
+        if len(here) < len(batch):
+            raise InputError("y must hold one label for each row of X, and it is shorter")
+        yield LabelledRows(batch, here)
+    if start < len(codes):
+        raise InputError("y must hold one label for each row of X, and it is longer")
 
 
 def checked_labels(y: Any) -> NDArray[Any]:
@@ -30,19 +150,6 @@ def class_codes(labels: NDArray[Any], classes: NDArray[Any]) -> Codes:
     """Place of each label in the list of classes; -1 for labels that are not in it."""
     places = {name: place for place, name in enumerate(classes.tolist())}
     return np.array([places.get(label, -1) for label in labels.tolist()], dtype=np.int64)
-
-
-def rows_of_class(source: Source, codes: Codes, code: int) -> Iterator[NDArray[Any]]:
-    """Rows of one class."""
-    start = 0
-    for batch in source.batches():
-        here = codes[start : start + len(batch)]
-        start += len(batch)
-        if len(here) < len(batch):
-            raise InputError("y must hold one label for each row of X, and it is shorter")
-        yield np.ascontiguousarray(batch[here == code])
-    if start < len(codes):
-        raise InputError("y must hold one label for each row of X, and it is longer")
 
 
 def label_conditions(guarantee: Guarantee, classes: Any) -> tuple[str, ...]:

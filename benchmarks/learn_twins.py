@@ -1,0 +1,59 @@
+"""Broken twins of the classifier and its projected moments, as (mechanism, mistake, case), for `benchmarks.twins`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from sfumato.central.audits.attacks import Outputs, run
+from sfumato.central.mechanism import Mechanism
+from sfumato.distances.audits import every_place
+from sfumato.learn.audits import CLASSIFIER, PURE, Classes, classifier_cases, small
+from sfumato.learn.squared_distance import ProjectedSquares
+from sfumato.privacy.audit import Case
+from sfumato.privacy.bits import SecureBits
+
+
+def _shared_records() -> Case:
+    """Count a record in every class, as one against the rest does, and pay for one."""
+    case = classifier_cases()["one more"]
+    return replace(case, inside=(case.inside[0],) * 2).case()
+
+
+def _empty_left_out(mechanism: Mechanism, classes: Classes, runs: int, bits: SecureBits) -> list[Outputs]:
+    made = [run(mechanism, rows, runs, bits) for rows in classes]
+    return [
+        each if len(rows) else Outputs(np.zeros_like(each.values), np.zeros(runs, dtype=np.int64))
+        for each, rows in zip(made, classes, strict=True)
+    ]
+
+
+def _observed_classes() -> Case:
+    """Release only the classes that have records."""
+    return replace(classifier_cases()["one more"], run=_empty_left_out).case()
+
+
+class NotClipped(ProjectedSquares):
+    def encode(self, rows: Any, coins: Any = None) -> Any:
+        images, inner = self._images(rows), self.inner
+        halves = inner.bounds.half_widths
+        columns = np.rint(images / halves * np.array(inner.scales[:-2])).astype(np.int64)
+        return np.column_stack([columns, super().encode(rows)[:, -2:]])
+
+
+def _unclipped() -> Case:
+    """Leave the projected coordinates as they are."""
+    mechanism = small(PURE, 1)
+    quantizer: Any = mechanism.quantizer
+    broken = NotClipped(*(getattr(quantizer, field.name) for field in fields(quantizer)))
+    return every_place(replace(mechanism, quantizer=broken), np.linspace(-2, 2, 41)[:, None])
+
+
+TWINS: tuple[tuple[str, str, Callable[[], Case]], ...] = (
+    (CLASSIFIER, "records counted in every class", _shared_records),
+    (CLASSIFIER, "empty classes left out", _observed_classes),
+    (PURE, "projections not clipped", _unclipped),
+)

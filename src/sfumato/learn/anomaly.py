@@ -1,0 +1,173 @@
+"""`AnomalyScore`: points where the private density may as well be zero.
+
+The score of a point is the private mean kernel value there in units of its own standard error: how far the release
+shows that anybody is near. A point is an outlier if that is less than `level` standard errors. The error is public: it
+follows from the noise and from the features. A threshold at a quantile of the training scores, as other detectors set
+it (`contamination`), would tell about the private points and would have to be paid for.
+
+With a normal error, a place without records is called an inlier with probability 0.13 % at the default level of 3.
+Records themselves are called outliers where their neighbourhood holds fewer than about `level` standard errors times n
+of the others: a smaller epsilon makes the crowd that it takes to be normal larger.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sfumato.engines.threads import Progress
+from sfumato.errors import InputError
+from sfumato.kde import PrivateKDE
+from sfumato.kernels import Distance, InnerProduct, Kernel
+from sfumato.privacy.ledger import Account
+from sfumato.quantizers.base import Floats
+from sfumato.release import Release
+
+
+class AnomalyScore(OutlierMixin, BaseEstimator):  # type: ignore[misc]
+    """Differentially private outlier detection by density.
+
+    Parameters
+    ----------
+    kernel, bandwidth, epsilon, delta, method, bounds, landmarks, neighbours, n_hint, unit, options, ledger,
+    feature_seed, random_state
+        As in `PrivateKDE`.
+    level : float, default=3.0
+        How many standard errors a density must reach for records to be near.
+
+    Attributes
+    ----------
+    release_ : Release
+        The public density.
+    offset_ : float
+        The threshold: `level`.
+
+    Examples
+    --------
+    >>> points = np.random.default_rng(0).normal(size=(5000, 2))
+    >>> model = AnomalyScore(bandwidth=1.0, epsilon=1.0, bounds=(-8, 8), n_hint=5000).fit(points)
+    >>> model.predict([[0.0, 0.5], [6.0, -6.0]])
+    array([ 1, -1])
+    """
+
+    def __init__(
+        self,
+        kernel: str | Kernel = "gaussian",
+        *,
+        bandwidth: Any = None,
+        epsilon: Any = None,
+        delta: float = 0.0,
+        method: str = "auto",
+        bounds: Any = None,
+        landmarks: Any = None,
+        neighbours: str = "add-remove",
+        n_hint: int | str | None = None,
+        unit: str = "record",
+        level: float = 3.0,
+        options: Mapping[str, Any] | None = None,
+        ledger: Account | None = None,
+        feature_seed: int | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.epsilon = epsilon
+        self.delta = delta
+        self.method = method
+        self.bounds = bounds
+        self.landmarks = landmarks
+        self.neighbours = neighbours
+        self.n_hint = n_hint
+        self.unit = unit
+        self.level = level
+        self.options = options
+        self.ledger = ledger
+        self.feature_seed = feature_seed
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Any,
+        y: object = None,
+        *,
+        sample_weight: Any = None,
+        users: Any = None,
+        progress: Progress | None = None,
+        threads: int | None = None,
+    ) -> AnomalyScore:
+        """Release the density of X and set the threshold; parameters are those of `PrivateKDE.fit`."""
+        _check_level(self.level)
+        _check_kernel(self.kernel)
+        settings = {name: value for name, value in self.get_params(deep=False).items() if name != "level"}
+        model = PrivateKDE(**settings).fit(
+            X, sample_weight=sample_weight, users=users, progress=progress, threads=threads
+        )
+        return self._fitted(model.release_)
+
+    @classmethod
+    def of(cls, release: Release, level: float = 3.0) -> AnomalyScore:
+        """Detect outliers by a release that exists already, of any trust model; it costs no privacy.
+
+        Parameters
+        ----------
+        release : Release
+            A density.
+        level : float
+            How many standard errors a density must reach.
+        """
+        _check_level(level)
+        if release.kernel is not None:
+            _check_kernel(release.kernel)
+        guarantee = release.guarantee
+        kernel = "gaussian" if release.kernel is None else release.kernel
+        return cls(kernel, epsilon=guarantee.epsilon, delta=guarantee.delta, level=level)._fitted(release)
+
+    def _fitted(self, release: Release) -> AnomalyScore:
+        self.release_ = release
+        self.offset_ = float(self.level)
+        self.n_features_in_ = release.dimension
+        if release.columns is not None:
+            self.feature_names_in_ = np.array(release.columns, dtype=object)
+        return self
+
+    def score_samples(self, X: ArrayLike) -> Floats:
+        """Private density of each point over its standard error: the lower, the more abnormal."""
+        check_is_fitted(self)
+        points = validate_data(self, X, reset=False, accept_sparse=True, dtype=np.float64)
+        points = np.asarray(points.toarray() if issparse(points) else points)
+        answers, errors = self.release_.query(points, return_std=True)
+        return np.divide(answers, errors, out=np.zeros(len(points)), where=errors > 0)
+
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """Score less the threshold: negative for outliers."""
+        scores = self.score_samples(X)
+        return np.asarray(scores - self.offset_)
+
+    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+        """Return -1 for outliers and 1 for inliers."""
+        return np.where(self.decision_function(X) < 0, -1, 1)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True  # rows that are not finite numbers are dropped, as the guarantee says
+        tags.input_tags.sparse = True
+        tags.non_deterministic = True
+        return tags
+
+
+def _check_level(level: Any) -> None:
+    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 <= level < math.inf:
+        raise InputError(f"level must be a number of standard errors, 0 or more; got {level!r}")
+
+
+def _check_kernel(kernel: Any) -> None:
+    if isinstance(kernel, Distance | InnerProduct) or kernel == "inner-product":
+        raise InputError("outliers are found by a density, which distances and inner products are not: pass a kernel")

@@ -1,0 +1,189 @@
+"""A classifier's classes collected from people who trust no curator: what local and shuffled collections would give.
+
+Source: section 3.3 of 004_eaf068975622a871.txt. People first report their class, by randomised response of
+`label_epsilon` where classes are private, and then take part in the collection of the class they reported. Whoever
+calls `fit` holds all points: this simulates a collection, to try one out and to measure it. For a real one, take the
+releases of `sfumato.local` or `sfumato.shuffled` protocols, one for each class, to `DensityClassifier.of`.
+
+Guarantee, replacing one person's point and class. Shuffled: that of `sfumato.shuffled`. Local: a report is
+epsilon-private for the point; a class that is reported with label_epsilon adds it (both are made on the device, the
+second with the class that was reported, so that they compose); a class that is not randomised is public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import InputError
+from sfumato.kernels import Kernel
+from sfumato.learn import rules
+from sfumato.learn.labels import LabelledSource
+from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.guarantee import Guarantee, amount_text
+from sfumato.release import Release
+
+SIMULATED = "simulated: one party held all points and is trusted with them"
+SHUFFLED_OPTIONS = ("label_epsilon", "participants", "bitsum", "instances", "messages", "quantizer", "threat")
+
+
+def gathered(data: LabelledSource) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Points and codes of all who take part: rows of finite numbers whose label is a known class."""
+    points, codes = [np.empty((0, data.source.dimension))], [np.empty(0, dtype=np.int64)]
+    for batch in data.batches():
+        good = (batch.codes >= 0) & np.isfinite(batch.rows).all(axis=1)
+        points.append(batch.rows[good].astype(np.float64))
+        codes.append(batch.codes[good])
+    return np.concatenate(points), np.concatenate(codes)
+
+
+def collect(trust: str, kernel: Kernel, data: LabelledSource, settings: Mapping[str, Any]) -> list[Release]:
+    """Simulate the collection of every class.
+
+    Parameters
+    ----------
+    trust : {"local", "shuffled"}
+        The trust model.
+    kernel : Kernel
+        What similar means.
+    data : LabelledSource
+        Everybody's points and classes.
+    settings : mapping
+        The classifier's parameters.
+    """
+    if settings["rule"] == rules.DISTANCE:
+        raise InputError(f"rule {rules.DISTANCE!r} is for trust='central'; pass another rule")
+    if settings["ledger"] is not None:
+        raise InputError(f"the ledger is a curator's, and trust={trust!r} has none: devices keep their own")
+    n = settings["n_hint"]
+    if settings["epsilon"] is None or isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+        raise InputError("pass epsilon=, the budget of a person's point, and n_hint=, about how many people there are")
+    names = ("epsilon", "method", "bounds", "random_state")
+    common = {name: settings[name] for name in names}
+    common |= {"n": int(n), "options": settings["options"] or {}, "seed": settings["feature_seed"]}
+    if trust == "shuffled":
+        return _shuffled(kernel, data, delta=settings["delta"], landmarks=settings["landmarks"], **common)
+    if settings["delta"] or settings["landmarks"] is not None:
+        raise InputError("trust='local' is a pure model and knows no landmarks: leave delta and landmarks out")
+    return _local(kernel, data, **common)
+
+
+def _shuffled(
+    kernel: Kernel,
+    data: LabelledSource,
+    *,
+    epsilon: Any,
+    delta: float,
+    n: int,
+    method: str,
+    bounds: Any,
+    landmarks: Any,
+    options: Mapping[str, Any],
+    seed: int | None,
+    random_state: int | None,
+) -> list[Release]:
+    from sfumato.shuffled import Protocol
+
+    _check_options(options, SHUFFLED_OPTIONS)
+    settings = dict(options)
+    if method != "auto":
+        settings["bitsum"] = method
+    # A protocol promises for a least number of people in every class; half of an even share leaves room.
+    people = settings.pop("participants", max(1, n // (2 * len(data.classes))))
+    classes = [_plain(label) for label in data.classes.tolist()]
+    protocol = Protocol(
+        kernel,
+        dimension=data.source.dimension,
+        epsilon=epsilon,
+        delta=delta,
+        participants=people,
+        classes=classes,
+        bounds=bounds,
+        landmarks=landmarks,
+        seed=seed,
+        **settings,
+    )
+    points, codes = gathered(data)
+    releases = protocol.simulate(points, [classes[code] for code in codes.tolist()], random_state=random_state)
+    return [_simulated(releases[name], releases[name].guarantee) for name in classes]
+
+
+def _local(
+    kernel: Kernel,
+    data: LabelledSource,
+    *,
+    epsilon: Any,
+    n: int,
+    method: str,
+    bounds: Any,
+    options: Mapping[str, Any],
+    seed: int | None,
+    random_state: int | None,
+) -> list[Release]:
+    from sfumato.local import Protocol
+
+    settings = dict(options)
+    label_epsilon = settings.pop("label_epsilon", None)
+    limits = {name: settings.pop(name) for name in ("radius", "eta") if name in settings}
+    classes = [_plain(label) for label in data.classes.tolist()]
+    protocol = Protocol(
+        kernel,
+        dimension=data.source.dimension,
+        epsilon=epsilon,
+        participants=max(1, n // len(classes)),
+        mechanism=method,
+        bounds=bounds,
+        seed=seed,
+        options=settings,
+        **limits,
+    )
+    points, codes = gathered(data)
+    response = None
+    if label_epsilon is not None:
+        from sfumato.shuffled import LabelResponse
+
+        response = LabelResponse(tuple(classes), label_epsilon)
+        secure = SecureBits() if random_state is None else SecureBits.seeded(f"{random_state} labels")
+        codes = response.report_codes(codes, secure)
+    releases = []
+    for code, name in enumerate(classes):
+        own = points[codes == code]
+        if not len(own):
+            raise InputError(f"nobody reports the class {name!r}: leave it out of classes=, or pass label_epsilon")
+        coins = None if random_state is None else random_state * len(classes) + code
+        release = protocol.simulate(own, random_state=coins)
+        guarantee = _with_labels(release.guarantee, None if response is None else Fraction(response.epsilon))
+        releases.append(_simulated(release, guarantee))
+    return releases
+
+
+def _with_labels(guarantee: Guarantee, label_epsilon: Fraction | None) -> Guarantee:
+    """Say what is promised about classes."""
+    if label_epsilon is None:
+        return replace(guarantee, conditions=(*guarantee.conditions, "classes are public and not protected"))
+    point = amount_text(guarantee.epsilon)
+    said = f"this covers a change of point and class; if only the point changes, epsilon = {point} holds"
+    return replace(guarantee, epsilon=guarantee.epsilon + label_epsilon, conditions=(*guarantee.conditions, said))
+
+
+def _simulated(release: Release, guarantee: Guarantee) -> Release:
+    conditions = guarantee.conditions
+    if SIMULATED not in conditions:
+        conditions = (*conditions, SIMULATED)
+    return replace(release, guarantee=replace(guarantee, conditions=conditions))
+
+
+def _plain(label: Any) -> Any:
+    if isinstance(label, bool) or not isinstance(label, int | str):
+        raise InputError(f"classes of a collection must be whole numbers or texts, got {label!r}")
+    return label
+
+
+def _check_options(options: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    if unknown := sorted(set(options) - set(known)):
+        raise InputError(f"unknown option {unknown[0]!r}; trust='shuffled' knows {', '.join(sorted(known))}")

@@ -1,0 +1,128 @@
+"""A classifier as one file: the releases of all classes in the container of `sfumato.format`.
+
+Header: ``{"classifier": {"classes", "rule", "priors"}, "release": {...}, "each": [{...}, ...]}``. "release" is the
+header of the first class's release, and "each" holds, for every class, the entries in which its header differs from
+that (usually the count alone). Arrays are named ``class:name``, with the class's place; one that is equal to the first
+class's is left out, so that features which all classes share are stored once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato import format as container
+from sfumato.errors import InputError, ReleaseFileError
+from sfumato.kernels import InnerProduct, Kernel
+from sfumato.learn import rules
+from sfumato.learn.squared_distance import ProjectedSquares
+from sfumato.release import Release, from_content
+
+MOST_CLASSES = 100_000
+_LABELS = (str, int, float, bool)
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a classifier's file holds.
+
+    Attributes
+    ----------
+    classes : ndarray
+        The classes, sorted.
+    releases : tuple of Release
+        One for each.
+    rule : str
+        What decides.
+    priors : str or list of float
+        What densities are multiplied with.
+    """
+
+    classes: NDArray[Any]
+    releases: tuple[Release, ...]
+    rule: str
+    priors: Any
+
+
+def encode(classes: NDArray[Any], releases: Sequence[Release], rule: str, priors: Any) -> bytes:
+    """Lay out the file."""
+    labels = classes.tolist()
+    if not all(isinstance(label, _LABELS) for label in labels):
+        raise InputError("a classifier is saved with classes that are text or numbers; rename them")
+    headers = [release.describe() for release in releases]
+    stored = [{"values": release.values, **release.quantizer.to_document()[1]} for release in releases]
+    first = headers[0]
+    arrays = {
+        f"{place}:{name}": array
+        for place, named in enumerate(stored)
+        for name, array in named.items()
+        if place == 0 or not np.array_equal(array, stored[0][name])
+    }
+    header = {
+        "classifier": {
+            "classes": labels,
+            "rule": rule,
+            "priors": priors if isinstance(priors, str) else np.asarray(priors, dtype=np.float64).tolist(),
+        },
+        "release": first,
+        "each": [{name: part for name, part in header.items() if part != first[name]} for header in headers],
+    }
+    return container.encode(header, arrays)
+
+
+def decode(path: str | Path) -> Content:
+    """Read and check the file; anything out of place is a `ReleaseFileError`."""
+    header, arrays = container.decode(path)
+    if set(header) != {"classifier", "release", "each"}:
+        raise ReleaseFileError(f"{str(path)!r} is a release and no classifier: read it with sfumato.load")
+    try:
+        return _content(header, arrays)
+    except ReleaseFileError:
+        raise
+    except (InputError, LookupError, TypeError, ValueError, AttributeError) as problem:
+        raise ReleaseFileError(f"the file does not describe a classifier: {problem!s:.300}") from problem
+
+
+def _content(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Content:
+    about, each = header["classifier"], header["each"]
+    labels = about["classes"]
+    if not all(isinstance(label, _LABELS) for label in labels) or not 1 <= len(labels) <= MOST_CLASSES:
+        raise ReleaseFileError("the classes of a classifier must be text or numbers")
+    classes = np.array(labels)
+    if classes.tolist() != labels or not np.array_equal(np.unique(classes), classes) or len(each) != len(classes):
+        raise ReleaseFileError("a classifier must have one release for each of its classes, in their order")
+    names = {name.partition(":")[2] for name in arrays}
+    known = {f"{place}:{name}" for place in range(len(each)) for name in names}
+    if unknown := set(arrays) - known:
+        raise ReleaseFileError(f"the classifier holds an array {min(unknown)!r} that nothing reads")
+    releases = tuple(
+        from_content(
+            {**header["release"], **part},
+            {name: arrays.get(f"{place}:{name}", arrays[f"0:{name}"]).copy() for name in names},
+        )
+        for place, part in enumerate(each)
+    )
+    check_together(releases, about["rule"], about["priors"])
+    return Content(classes, releases, str(about["rule"]), about["priors"])
+
+
+def check_together(releases: Sequence[Release], rule: Any, priors: Any) -> Kernel:
+    """Refuse a rule, priors or releases that do not go together; return what similar means to them."""
+    first = releases[0]
+    kernel = first.kernel
+    if rule == rules.DISTANCE:
+        if not isinstance(first.quantizer, ProjectedSquares):
+            raise InputError(f"rule {rule!r} reads projected squares, not {first.quantizer.name}")
+        kernel = InnerProduct(first.quantizer.ball.radius)
+    if kernel is None:
+        raise InputError("a release does not carry its author's own kernel: compare such releases one by one")
+    rules.check_rule(rule, kernel, priors)
+    rules.check_priors(priors, len(releases))
+    if any(release.dimension != first.dimension or release.kernel != first.kernel for release in releases):
+        raise InputError("the releases of a classifier must have the same columns and the same kernel")
+    return kernel

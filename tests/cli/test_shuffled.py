@@ -1,0 +1,146 @@
+"""`sfumato shuffled`: every role as a command, on small collections."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sfumato
+from tests.cli.conftest import Run, plain
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> object:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SFUMATO_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture
+def collection(run: Run, tmp_path: Path) -> Path:
+    """A folder with a protocol for 12 people, the analyzer's key and their points."""
+    result = run(
+        *("shuffled", "protocol", "-o", tmp_path / "p.json", "--new-key", tmp_path / "key", "--bandwidth", 1),
+        *("--dimension", 2, "--epsilon", 4, "--delta", "1e-2", "--participants", 12, "--instances", 8),
+    )
+    assert result.exit_code == 0, result.output
+    assert "8 messages a person" in plain(result.output) and "at least 12 participants" in plain(result.output)
+    rows = np.random.default_rng(1).normal(size=(12, 2))
+    np.savetxt(tmp_path / "points.csv", rows, delimiter=",", header="lon,lat", comments="")
+    return tmp_path
+
+
+def test_all_roles(run: Run, collection: Path) -> None:
+    protocol, sent = collection / "p.json", collection / "sent"
+    assert run("shuffled", "messages", protocol, "--data", collection / "points.csv", "-o", sent).exit_code == 0
+    files = sorted(sent.glob("*.msg"))
+    assert len(files) == 12 and {path.stat().st_size for path in files} == {8 * 53}
+    early = run("shuffled", "shuffle", protocol, *files[:11], "--state", collection / "inbox", "-o", collection / "b")
+    assert early.exit_code == 2 and "11 participants sent messages and the guarantee needs 12" in plain(early.output)
+    told = run("shuffled", "shuffle", protocol, sent, "--state", collection / "inbox", "--json")
+    assert json.loads(told.output) == {"people": 12, "needed": 12}
+    done = run("shuffled", "shuffle", protocol, "--state", collection / "inbox", "-o", collection / "b", "--json")
+    assert json.loads(done.output)["messages"] == 96
+    analyzed = run(
+        *("shuffled", "analyze", protocol, collection / "b", "--key", collection / "key"),
+        *("-o", collection / "out.sfm", "--json"),
+    )
+    assert json.loads(analyzed.output)["releases"][0]["people"] == 12
+    release = sfumato.load(collection / "out.sfm")
+    assert release.guarantee.trust == "shuffled" and release.guarantee.private
+    assert "shuffled" in plain(run("inspect", collection / "out.sfm").output)
+
+
+def test_one_person(run: Run, collection: Path) -> None:
+    mine = collection / "mine.msg"
+    result = run("shuffled", "messages", collection / "p.json", "-o", mine, "--", 0.2, -0.7)
+    assert result.exit_code == 0 and mine.stat().st_size == 8 * 53
+    again = run("shuffled", "messages", collection / "p.json", "-o", mine, "--", 0.2, -0.7)
+    assert again.exit_code == 2 and "exists already" in plain(again.output)
+
+
+def test_simulate(run: Run, collection: Path) -> None:
+    arguments = ("shuffled", "simulate", collection / "p.json", collection / "points.csv", "-o", collection / "s.sfm")
+    assert "12 people" in plain(run(*arguments).output)
+    seeded = run(*arguments, "--force", "--seed-noise-not-private", 1, "--json")
+    assert json.loads(seeded.stdout)["guarantee"]["private"] is False and "NOT PRIVATE" in seeded.stderr
+
+
+class TestClasses:
+    @pytest.fixture
+    def labelled(self, run: Run, tmp_path: Path) -> Path:
+        result = run(
+            *("shuffled", "protocol", "-o", tmp_path / "p.json", "--new-key", tmp_path / "key", "--kernel"),
+            *("inner-product", "--dimension", 2, "--epsilon", 4, "--delta", "1e-2", "--participants", "5,6"),
+            *("--classes", "Sci/Tech,World", "--label-epsilon", 8),
+        )
+        assert result.exit_code == 0, result.output
+        rows = [f"{x},{1 - x},{name}" for x in np.linspace(0, 1, 10) for name in ("Sci/Tech", "World")]
+        (tmp_path / "points.csv").write_text("\n".join(["a,b,topic", *rows]))
+        return tmp_path
+
+    def test_roles(self, run: Run, labelled: Path) -> None:
+        protocol, sent = labelled / "p.json", labelled / "sent"
+        common = ("--columns", "a,b", "--label-column", "topic")
+        made = run("shuffled", "messages", protocol, "--data", labelled / "points.csv", *common, "-o", sent)
+        assert made.exit_code == 0, made.output
+        counts = {path.name: len(list(path.glob("*.msg"))) for path in sent.iterdir()}
+        assert sum(counts.values()) == 20 and set(counts) == {"class-0", "class-1"}
+        run(
+            *("shuffled", "shuffle", protocol, sent / "class-1", "--state", labelled / "inbox", "--label", "World"),
+            *("-o", labelled / "b"),
+        )
+        analyze = ("shuffled", "analyze", protocol, labelled / "b", "--key", labelled / "key", "-o", labelled / "o.sfm")
+        wrong = run(*analyze, "--label", "Sci/Tech")
+        assert wrong.exit_code == 2 and "another protocol or class" in plain(wrong.output)
+        assert f"{counts['class-1']} people, class World" in plain(run(*analyze, "--label", "World").output)
+
+    @pytest.mark.parametrize("unmix", [(), ("--unmix",)])
+    def test_simulate(self, run: Run, labelled: Path, unmix: tuple[str, ...]) -> None:
+        result = run(
+            *("shuffled", "simulate", labelled / "p.json", labelled / "points.csv", "--columns", "a,b"),
+            *("--label-column", "topic", "-o", labelled / "out", *unmix),
+        )
+        assert result.exit_code == 0, result.output
+        assert sfumato.load(labelled / "out" / "class-1.sfm").parameters["class"] == "World"
+        assert "epsilon = 12" in plain(result.output)
+
+    def test_missing_or_unknown_classes(self, run: Run, labelled: Path) -> None:
+        simulate = ("shuffled", "simulate", labelled / "p.json", labelled / "points.csv", "-o", labelled / "out")
+        assert "--label-column goes with" in plain(run(*simulate, "--columns", "a,b").output)
+        (labelled / "points.csv").write_text("a,b,topic\n1,2,Sports\n")
+        unknown = run(*simulate, "--columns", "a,b", "--label-column", "topic")
+        assert unknown.exit_code == 2 and "names a class that is not one of" in plain(unknown.output)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--participants", "x"), "--participants must be a whole number"),
+        (("--participants", 12, "--instances", "many"), "--instances must be a whole number"),
+        (("--participants", 12, "--public-key", "zz"), "--public-key must be 64 hexadecimal digits"),
+        (("--participants", 12, "--public-key", "00", "--new-key", "k"), "not both"),
+        (("--participants", 12, "--bitsum", "rr2"), "Unknown bit-sum protocol"),
+    ],
+)
+def test_wrong_flags(run: Run, tmp_path: Path, flags: tuple[object, ...], message: str) -> None:
+    result = run(
+        *("shuffled", "protocol", "-o", tmp_path / "p.json", "--bandwidth", 1, "--dimension", 2, "--epsilon", 4),
+        *("--delta", "1e-2", *flags),
+    )
+    assert result.exit_code == 2 and message in plain(result.output)
+    assert not (tmp_path / "p.json").exists()
+
+
+def test_refusals(run: Run, collection: Path) -> None:
+    protocol = collection / "p.json"
+    assert "--state FOLDER is missing" in plain(run("shuffled", "shuffle", protocol).output)
+    assert "either a point" in plain(run("shuffled", "messages", protocol, "-o", collection / "x").output)
+    damaged = json.loads(protocol.read_text())
+    damaged["mechanism"]["groups"][0]["parameters"]["flip"] = "1/1000"
+    protocol.write_text(json.dumps(damaged))
+    result = run("shuffled", "messages", protocol, "-o", collection / "x", "--", 1, 2)
+    assert result.exit_code == 2 and "do not take part" in plain(result.output)

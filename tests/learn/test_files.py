@@ -1,0 +1,121 @@
+"""A classifier's file: it answers as the saved one, and whatever is wrong with it is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sfumato
+from sfumato import InputError, ReleaseFileError
+from sfumato import format as container
+from sfumato.kernels import Gaussian
+from sfumato.learn import DensityClassifier
+
+from .conftest import CLASSES, texts
+
+POINTS, LABELS = texts(1500, 1)
+TESTS, _ = texts(100, 2)
+SEEDED: dict[str, Any] = {"epsilon": 1, "classes": CLASSES, "n_hint": 1500, "random_state": 3, "feature_seed": 4}
+
+
+@pytest.fixture(scope="module")
+def content() -> bytes:
+    return DensityClassifier(**SEEDED).fit(POINTS, LABELS).to_bytes()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"priors": "private"},
+        {"priors": [0.2, 0.3, 0.5], "kernel": Gaussian(1.0), "delta": 1e-6},
+        {"rule": "nearest-mean", "bandwidth": 1.5},
+        {"rule": "squared-distance", "options": {"projections": 12}},
+        {"kernel": Gaussian(1.0), "landmarks": texts(60, 9)[0], "options": {"n_features": 8}},
+    ],
+    ids=["plain", "private priors", "gaussian", "nearest-mean", "squared-distance", "landmarks"],
+)
+def test_a_loaded_classifier_answers_as_the_saved_one(arguments: dict[str, Any], tmp_path: Path) -> None:
+    model = DensityClassifier(**{**SEEDED, **arguments}).fit(POINTS, LABELS)
+    model.save(tmp_path / "texts.sfm")
+    loaded = DensityClassifier.load(tmp_path / "texts.sfm")
+    assert np.array_equal(loaded.decision_function(TESTS), model.decision_function(TESTS))
+    assert np.array_equal(loaded.predict_proba(TESTS), model.predict_proba(TESTS))
+    assert np.array_equal(loaded.predict(TESTS), model.predict(TESTS))
+    assert loaded.guarantee_ == model.guarantee_ and loaded.rule == model.rule
+    assert loaded.to_bytes() == model.to_bytes()
+
+
+def test_shared_features_are_stored_once(tmp_path: Path) -> None:
+    settings = {**SEEDED, "kernel": Gaussian(1.0), "landmarks": texts(200, 9)[0], "options": {"n_features": 8}}
+    model = DensityClassifier(**settings).fit(POINTS, LABELS)
+    assert len(model.to_bytes()) < 1.2 * len(model.releases_["art"].to_bytes())
+
+
+@pytest.mark.parametrize("labels", [[1, 2], [0.5, 1.5], [False, True], ["b", "a"]])
+def test_classes_keep_their_type(labels: list[Any], tmp_path: Path) -> None:
+    codes = np.array(labels)[np.arange(1500) % 2]
+    model = DensityClassifier(**{**SEEDED, "classes": labels}).fit(POINTS, codes)
+    model.save(tmp_path / "texts.sfm")
+    assert DensityClassifier.load(tmp_path / "texts.sfm").predict(TESTS).dtype == model.predict(TESTS).dtype
+
+
+def test_files_exist_once_unless_overwritten(tmp_path: Path) -> None:
+    model = DensityClassifier(**SEEDED).fit(POINTS, LABELS)
+    model.save(tmp_path / "texts.sfm")
+    with pytest.raises(InputError, match="exists already"):
+        model.save(tmp_path / "texts.sfm")
+    model.save(tmp_path / "texts.sfm", overwrite=True)
+
+
+def test_releases_and_classifiers_are_told_apart(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "texts.sfm").write_bytes(content)
+    DensityClassifier.load(tmp_path / "texts.sfm").releases_["art"].save(tmp_path / "art.sfm")
+    with pytest.raises(ReleaseFileError, match="no classifier: read it with sfumato.load"):
+        DensityClassifier.load(tmp_path / "art.sfm")
+    with pytest.raises(ReleaseFileError, match="holds a classifier: read it with sfumato.learn.DensityClassifier.load"):
+        sfumato.load(tmp_path / "texts.sfm")
+
+
+def altered(content: bytes, change: Any) -> bytes:
+    header, arrays = container.decode(content)
+    change(header, arrays)
+    return container.encode(header, arrays)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda header, arrays: header["classifier"].update(rule="magic"), "rule must be one of"),
+        (lambda header, arrays: header["classifier"].update(rule="squared-distance"), "reads projected squares"),
+        (lambda header, arrays: header["classifier"].update(priors=[1.0]), "priors must be 3 numbers"),
+        (lambda header, arrays: header["classifier"].update(classes=["art", "law"]), "one release for each"),
+        (lambda header, arrays: header["classifier"].update(classes=["law", "art", "sea"]), "in their order"),
+        (lambda header, arrays: header["classifier"].update(classes=[None, "a", "b"]), "text or numbers"),
+        (lambda header, arrays: header["classifier"].pop("classes"), "does not describe a classifier"),
+        (lambda header, arrays: header["each"].append({}), "one release for each"),
+        (lambda header, arrays: header["each"][1].update(count={"value": "1"}), "does not describe a release"),
+        (lambda header, arrays: arrays.update({"7:values": arrays["0:values"]}), "'7:values' that nothing reads"),
+        (lambda header, arrays: arrays.update({"0:values": arrays["0:values"][:-1]}), "30 columns and holds 29 sums"),
+        (lambda header, arrays: arrays.pop("0:values"), "does not describe a classifier"),
+    ],
+)
+def test_a_file_that_is_no_classifier_is_refused(content: bytes, tmp_path: Path, change: Any, message: str) -> None:
+    (tmp_path / "texts.sfm").write_bytes(altered(content, change))
+    with pytest.raises(ReleaseFileError, match=message):
+        DensityClassifier.load(tmp_path / "texts.sfm")
+
+
+def test_every_cut_and_every_flipped_byte_is_found(content: bytes, tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    for _ in range(60):
+        position = int(random.integers(len(content)))
+        damaged = bytearray(content)
+        damaged[position] ^= 1 << int(random.integers(8))
+        for data in (bytes(damaged), content[:position]):
+            (tmp_path / "texts.sfm").write_bytes(data)
+            with pytest.raises(ReleaseFileError):
+                DensityClassifier.load(tmp_path / "texts.sfm")
