@@ -17,9 +17,9 @@ import math
 from dataclasses import dataclass
 from functools import cache
 
-import dp_accounting
 import numpy as np
-from dp_accounting.pld import PLDAccountant
+from dp_accounting.pld.common import DifferentialPrivacyParameters
+from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
@@ -40,8 +40,8 @@ class Descent:
 @cache
 def one_multiplier(epsilon: float, delta: float) -> float:
     """Noise multiplier of one Gaussian mechanism."""
-    found = dp_accounting.calibrate_dp_mechanism(PLDAccountant, dp_accounting.GaussianDpEvent, epsilon, delta, tol=1e-4)
-    return float(found)
+    law = GaussianPrivacyLoss.from_privacy_guarantee(DifferentialPrivacyParameters(epsilon, delta))
+    return float(law.standard_deviation)
 
 
 def train(

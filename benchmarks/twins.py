@@ -21,6 +21,7 @@ from benchmarks import (
     local_published_twins,
     local_twins,
     published_twins,
+    shuffled_twins,
     similarity_twins,
     sketch_twins,
     smooth_twins,
@@ -239,4 +240,5 @@ TWINS: tuple[Twin, ...] = (
     *(Twin(*each) for each in smooth_twins.TWINS),
     *(Twin(*each) for each in local_twins.TWINS),
     *(Twin(*each) for each in local_published_twins.TWINS),
+    *(Twin(*each) for each in shuffled_twins.TWINS),
 )

@@ -25,6 +25,7 @@ from sfumato.kernels import Kernel, get_kernel
 from sfumato.local import Protocol
 from sfumato.local.planning import choose
 from sfumato.local.requests import make_request
+from sfumato.local.server import Design
 
 COLUMNS = {
     "epsilon": "epsilon",
@@ -103,7 +104,7 @@ def _errors(
         bars.append(float(np.mean(errors**2)))
     mse = float(np.mean(squares))
     return {
-        "promise": "every two points" if design.pure else "within the radius",
+        "promise": _promise(design, options),
         "size": _size(design.parameters),
         "bytes": design.report_bytes,
         "mse": mse,
@@ -111,6 +112,12 @@ def _errors(
         "ratio": mse / design.variance,
         "bar_ratio": math.sqrt(float(np.mean(bars)) / mse),
     }
+
+
+def _promise(design: Design, options: Mapping[str, Any]) -> str:
+    if options.get("not_private"):
+        return "nobody: NOT PRIVATE"
+    return "every two points" if design.pure else "within the radius"
 
 
 def _size(parameters: Mapping[str, Any]) -> str:

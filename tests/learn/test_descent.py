@@ -27,7 +27,7 @@ def test_it_learns_and_noise_follows_the_budget() -> None:
     labels, wanted = (np.array([places[name] for name in each]) for each in (names, answers))
     settings = Descent(steps=10, rate=3.0, clip=1.0)
     accuracies = []
-    for epsilon in (50.0, 0.05):
+    for epsilon in (10.0, 0.005):
         weights = train(points.astype(np.float32), labels, 3, settings, epsilon, 1e-5, seed=1)
         accuracies.append(((tests @ weights).argmax(axis=1) == wanted).mean())
     assert accuracies[0] > 0.8 > accuracies[1]

@@ -53,7 +53,7 @@ def guarantees(draw: st.DrawFn) -> Guarantee:
         (CENTRAL, "epsilon = 0.5 (pure), central, add/remove one record, n private"),
         (
             replace(CENTRAL, private=False),
-            "NOT PRIVATE (seeded noise): epsilon = 0.5 (pure), central, add/remove one record, n private",
+            "NOT PRIVATE (seeded noise, or none): epsilon = 0.5 (pure), central, add/remove one record, n private",
         ),
         (
             USERS,

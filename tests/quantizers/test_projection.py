@@ -18,7 +18,8 @@ from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import L2LSH, Exponential, Gaussian, Kernel, Laplacian, Rational
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.hadamard import padded, transform
-from sfumato.quantizers.projection import Projection, columns_for, projection_error
+from sfumato.quantizers.projection import Projection
+from sfumato.quantizers.projection_error import columns_for, projection_error
 from sfumato.release import from_content
 
 N, DIMENSION = 2500, 300

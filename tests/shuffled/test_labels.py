@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -93,7 +94,7 @@ def protocol() -> Protocol:
 
 
 @pytest.fixture(scope="module")
-def runs(protocol: Protocol) -> list[dict[str, np.ndarray]]:  # type: ignore[type-arg]
+def runs(protocol: Protocol) -> list[dict[str, np.ndarray]]:
     """Classes at four points of the circle, 600 members each but 300 in the last."""
     angles = np.repeat([0.0, 1.0, 2.0, 3.0], [600, 600, 600, 300])
     X = np.column_stack([np.cos(angles), np.sin(angles)]) * 0.9
@@ -116,7 +117,7 @@ def runs(protocol: Protocol) -> list[dict[str, np.ndarray]]:  # type: ignore[typ
 
 
 class TestUnmixing:
-    def test_sums_of_the_true_classes(self, runs: list[dict[str, np.ndarray]]) -> None:  # type: ignore[type-arg]
+    def test_sums_of_the_true_classes(self, runs: list[dict[str, np.ndarray]]) -> None:
         angles, members = np.array([0.0, 1.0, 2.0, 3.0]), np.array([600, 600, 600, 300])
         exact = 0.9 * members[:, None] * np.column_stack([np.cos(angles), np.sin(angles)])
         deviations = np.array([(run["unmixed"] - exact) / run["errors"] for run in runs])
@@ -125,7 +126,7 @@ class TestUnmixing:
         mixed = np.mean([run["mixed"] for run in runs], axis=0)
         assert np.abs(mixed - exact).max() > 150  # without it the classes are blurred
 
-    def test_sizes_of_the_true_classes(self, runs: list[dict[str, np.ndarray]]) -> None:  # type: ignore[type-arg]
+    def test_sizes_of_the_true_classes(self, runs: list[dict[str, np.ndarray]]) -> None:
         members = np.array([600, 600, 600, 300])
         deviations = np.array([(run["sizes"] - members) / run["size_errors"] for run in runs])
         assert np.abs(deviations.mean(axis=0)).max() < 5 / math.sqrt(60)
@@ -145,11 +146,11 @@ class TestGuarantees:
     FLIP = 0.3
 
     @staticmethod
-    def views(point: int, label: int, response: LabelResponse, flip: float) -> dict[tuple[object, ...], float]:
+    def views(point: int, label: int, response: LabelResponse, flip: float) -> dict[tuple[Any, ...], float]:
         """Law of (who reported what, ones of every group) if the first participant holds this point and label."""
         matrix = response.matrix
         people = [(point, label), (1, 0), (0, 1)]
-        found: dict[tuple[object, ...], float] = {}
+        found: dict[tuple[Any, ...], float] = {}
         for reports in itertools.product((0, 1), repeat=3):
             reported = math.prod(matrix[report, own] for report, (_, own) in zip(reports, people, strict=True))
             for sent in itertools.product((0, 1), repeat=3):
@@ -160,7 +161,7 @@ class TestGuarantees:
         return found
 
     @staticmethod
-    def delta(first: dict[tuple[object, ...], float], second: dict[tuple[object, ...], float], epsilon: float) -> float:
+    def delta(first: dict[tuple[Any, ...], float], second: dict[tuple[Any, ...], float], epsilon: float) -> float:
         return sum(max(0.0, chance - math.exp(epsilon) * second.get(view, 0.0)) for view, chance in first.items())
 
     @pytest.mark.parametrize(("flip", "epsilon"), [(0.3, 0.3), (0.3, 0.8), (0.45, 0.25)])
@@ -179,10 +180,10 @@ class TestGuarantees:
         """Releases show the counts of reports and the sums: a changed label needs the label's epsilon there too."""
         response = LabelResponse((0, 1), "1/2")
 
-        def released(world: dict[tuple[object, ...], float]) -> dict[tuple[object, ...], float]:
-            found: dict[tuple[object, ...], float] = {}
+        def released(world: dict[tuple[Any, ...], float]) -> dict[tuple[Any, ...], float]:
+            found: dict[tuple[Any, ...], float] = {}
             for (reports, ones), chance in world.items():
-                view = (sum(reports), ones)  # type: ignore[arg-type]
+                view = (sum(reports), ones)
                 found[view] = found.get(view, 0.0) + chance
             return found
 

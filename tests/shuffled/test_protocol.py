@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -56,7 +56,7 @@ class TestDocument:
         assert again.groups == protocol.groups and again.guarantee() == protocol.guarantee()
         X = points(7, 2)
         bits = [each.features.bits(each.features.points(X), SecureBits.seeded(1)) for each in (protocol, again)]
-        assert np.array_equal(*bits)
+        assert np.array_equal(bits[0], bits[1])
 
     def test_everything_public_is_in_it(self) -> None:
         document = made(classes=["a", "b"], label_epsilon=2, key=KEY, key_expires="2099-01-01").document
@@ -108,6 +108,31 @@ class TestDocument:
         with pytest.raises((InputError, ReleaseFileError), match=message):
             Protocol.from_document(document)
 
+    def test_odd_entries_are_refused_in_plain_words(self) -> None:
+        """Every entry of the document in turn is replaced by odd values, or left out."""
+        original = json.dumps(made(participants=4, instances=4, key=KEY, classes=["a", "b"], label_epsilon=2).document)
+
+        def places(node: Any) -> Iterator[tuple[Any, ...]]:
+            items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+            for name, part in items:
+                yield (name,)
+                yield from ((name, *rest) for rest in places(part))
+
+        refused = 0
+        for place in places(json.loads(original)):
+            odds: list[Any] = [None, "x", -1, 2**70, [], {}, {"decimal": "1e300"}]
+            for odd in odds:
+                document = json.loads(original)
+                node = document
+                for step in place[:-1]:
+                    node = node[step]
+                node[place[-1]] = odd
+                try:
+                    Protocol.from_document(document)
+                except (InputError, ReleaseFileError):
+                    refused += 1
+        assert refused > 500
+
     def test_more_noise_than_needed_is_fine(self) -> None:
         document = json.loads(json.dumps(made().document))
         document["mechanism"]["groups"][0]["parameters"]["flip"] = "49/100"
@@ -146,7 +171,7 @@ class TestGuarantee:
             "user",
             True,
         )
-        assert (promise.epsilon, promise.delta) == (1, 1e-3)
+        assert promise.epsilon == 1 and promise.delta == 1e-3
         text = "; ".join(promise.conditions)
         assert "at least 50 participants follow the protocol" in text and "shuffled on its own" in text
         assert made().guarantee("model") == promise
@@ -154,7 +179,7 @@ class TestGuarantee:
     def test_private_labels(self) -> None:
         protocol = made(classes=["a", "b"], label_epsilon=3, participants={"a": 50, "b": 60})
         seen, released = protocol.guarantee("communication"), protocol.guarantee("model")
-        assert (seen.epsilon, released.epsilon) == (4, 1) and seen.delta == released.delta == 1e-3
+        assert seen.epsilon == 4 and released.epsilon == 1 and seen.delta == released.delta == 1e-3
         assert (
             "this covers a change of point and class; if only the point changes, epsilon = 1 holds" in seen.conditions
         )

@@ -65,7 +65,7 @@ class TestPrivacy:
 
     def test_guarantee(self) -> None:
         promise = SecureAggregation("inner-product", **SMALL).guarantee
-        assert (promise.epsilon, promise.delta, promise.neighbours) == (1, 1e-4, "replace")
+        assert promise.epsilon == 1 and promise.delta == 1e-4 and promise.neighbours == "replace"
         assert "secure aggregator reveals the sum" in promise.conditions[0]
 
 
@@ -119,6 +119,7 @@ def test_refusals(options: dict[str, Any], message: str) -> None:
 
 def test_odd_shares() -> None:
     aggregator = Aggregator(SecureAggregation("inner-product", **SMALL))
-    for share in (np.zeros(2, dtype=np.int64), np.full(3, -1), np.full(3, MODULUS), np.zeros(3)):
+    shares: list[Any] = [np.zeros(2, dtype=np.int64), np.full(3, -1), np.full(3, MODULUS), np.zeros(3)]
+    for share in shares:
         with pytest.raises(InputError, match="a share must be 3 integers"):
             aggregator.add(share)

@@ -204,7 +204,7 @@ class TestCrashes:
                 elif when == "_scatter":
                     Shuffler._scatter = die  # type: ignore[method-assign, assignment]
                 else:
-                    Shuffler._write_state = die  # type: ignore[method-assign, assignment]
+                    Shuffler._write_state = die  # type: ignore[method-assign]
                 mixer.shuffle(batch)
             finally:
                 os._exit(1)

@@ -19,15 +19,8 @@ from sfumato.central.request import Request
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.projection import (
-    DEFAULT_REACH,
-    KINDS,
-    ProjectedPoints,
-    Projection,
-    columns_for,
-    projection_error,
-    refuse_kernel,
-)
+from sfumato.quantizers.projection import DEFAULT_REACH, KINDS, ProjectedPoints, Projection
+from sfumato.quantizers.projection_error import columns_for, projection_error, refuse_kernel
 
 OPTIONS = ("project", "project_to")
 PART_OF_ERROR = 1 / 3

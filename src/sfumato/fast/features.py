@@ -25,7 +25,8 @@ from sfumato.quantizers import FourierQuantizer, HashingQuantizer, ProjectedPoin
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.hashes import family_for
-from sfumato.quantizers.projection import Projection, columns_for
+from sfumato.quantizers.projection import Projection
+from sfumato.quantizers.projection_error import columns_for
 
 PAIRS_SAMPLED = 4096
 MOST_FEATURES, FEWEST_FEATURES = 2**17, 16

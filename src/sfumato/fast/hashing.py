@@ -31,7 +31,8 @@ from sfumato.kernels.pairwise import as_points
 from sfumato.public_randomness import PublicStream
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.hashes import HashFamily, family_for
-from sfumato.quantizers.projection import Projection, refuse_kernel
+from sfumato.quantizers.projection import Projection
+from sfumato.quantizers.projection_error import refuse_kernel
 
 POINTS_PER_TABLE = 10.0  # in units of 1 / smallest density
 MOST_TABLES, FEWEST_TABLES = 20_000, 30

@@ -110,7 +110,9 @@ def _shuffled(
     )
     points, codes = gathered(data)
     releases = protocol.simulate(points, [classes[code] for code in codes.tolist()], random_state=random_state)
-    return [_simulated(releases[name], releases[name].guarantee) for name in classes]
+    promise: Guarantee = releases[classes[0]].guarantee
+    promise = replace(promise, conditions=(*promise.conditions, SIMULATED))
+    return [replace(releases[name], guarantee=promise) for name in classes]
 
 
 def _local(
@@ -126,6 +128,8 @@ def _local(
     random_state: int | None,
 ) -> list[Release]:
     from sfumato.local import Protocol
+    from sfumato.local.releasing import make_release
+    from sfumato.local.simulation import clip
 
     settings = dict(options)
     label_epsilon = settings.pop("label_epsilon", None)
@@ -150,15 +154,17 @@ def _local(
         response = LabelResponse(tuple(classes), label_epsilon)
         secure = SecureBits() if random_state is None else SecureBits.seeded(f"{random_state} labels")
         codes = response.report_codes(codes, secure)
-    releases = []
-    for code, name in enumerate(classes):
-        own = points[codes == code]
-        if not len(own):
-            raise InputError(f"nobody reports the class {name!r}: leave it out of classes=, or pass label_epsilon")
-        coins = None if random_state is None else random_state * len(classes) + code
-        release = protocol.simulate(own, random_state=coins)
-        guarantee = _with_labels(release.guarantee, None if response is None else Fraction(response.epsilon))
-        releases.append(_simulated(release, guarantee))
+    missing = [name for code, name in enumerate(classes) if not (codes == code).any()]
+    if missing:
+        raise InputError(f"nobody reports the class {missing[0]!r}: leave it out of classes=, or pass label_epsilon")
+    bits = SecureBits() if random_state is None else SecureBits.seeded(random_state)
+    releases, server = [], protocol.server()  # one server: its public tables take longer to draw than the reports
+    for code in range(len(classes)):
+        own, tally = clip(server.device.domain, points[codes == code]), server.tally()
+        server.simulate(own, bits.child(code), tally)
+        release = make_release(protocol, server, tally, len(own), private=bits.private, conditions=(SIMULATED,))
+        labels = None if response is None else Fraction(response.epsilon)
+        releases.append(replace(release, guarantee=_with_labels(release.guarantee, labels)))
     return releases
 
 
@@ -169,13 +175,6 @@ def _with_labels(guarantee: Guarantee, label_epsilon: Fraction | None) -> Guaran
     point = amount_text(guarantee.epsilon)
     said = f"this covers a change of point and class; if only the point changes, epsilon = {point} holds"
     return replace(guarantee, epsilon=guarantee.epsilon + label_epsilon, conditions=(*guarantee.conditions, said))
-
-
-def _simulated(release: Release, guarantee: Guarantee) -> Release:
-    conditions = guarantee.conditions
-    if SIMULATED not in conditions:
-        conditions = (*conditions, SIMULATED)
-    return replace(release, guarantee=replace(guarantee, conditions=conditions))
 
 
 def _plain(label: Any) -> Any:

@@ -148,7 +148,7 @@ def choose(request: Request, mechanism: str) -> tuple[str, Design]:
     return mechanism, server.design(request)
 
 
-def guarantee_of(design: Design, epsilon: Fraction, private: bool = True) -> Guarantee:
+def guarantee_of(design: Design, epsilon: Fraction) -> Guarantee:
     """State the promise of one report."""
     return Guarantee(
         trust="local",
@@ -161,7 +161,7 @@ def guarantee_of(design: Design, epsilon: Fraction, private: bool = True) -> Gua
             f"every person reports once (k reports cost k times {amount_text(epsilon)})",
             *design.conditions,
         ),
-        private=private,
+        private=design.private,
     )
 
 

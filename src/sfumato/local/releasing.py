@@ -46,7 +46,7 @@ def make_release(
     if reports < 1:
         raise InputError("no report was accepted, so there is nothing to release")
     promised = Guarantee.from_document(plain(protocol.document["guarantee"]))
-    guarantee = replace(promised, private=private, conditions=(*promised.conditions, *conditions))
+    guarantee = replace(promised, private=private and promised.private, conditions=(*promised.conditions, *conditions))
     return Release(
         method=protocol.mechanism,
         guarantee=guarantee,

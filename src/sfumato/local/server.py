@@ -94,6 +94,8 @@ class Design:
         What the guarantee is subject to, beside clipping.
     pure : bool
         Whether epsilon holds for every two points; False where it holds within the radius only, or up to eta.
+    private : bool
+        False for a line to compare with that keeps no epsilon at all.
     """
 
     parameters: Mapping[str, Any]
@@ -103,6 +105,7 @@ class Design:
     size: int
     conditions: tuple[str, ...] = ()
     pure: bool = True
+    private: bool = True
 
     @property
     def report_bytes(self) -> int:

@@ -74,7 +74,7 @@ class Guarantee:
     conditions : tuple of str
         What must hold besides: clipping, dropped rows, honest participants, a radius.
     private : bool
-        False when the noise came from a seed, so that nothing is promised.
+        False when the noise came from a seed, or there is none: then nothing is promised.
 
     Examples
     --------
@@ -118,7 +118,7 @@ class Guarantee:
             )
 
     def __str__(self) -> str:
-        warning = "" if self.private else "NOT PRIVATE (seeded noise): "
+        warning = "" if self.private else "NOT PRIVATE (seeded noise, or none): "
         delta = f", delta = {self.delta!r}" if self.delta else " (pure)"
         count = "public" if self.n_public else "private"
         line = (
@@ -157,8 +157,8 @@ class Guarantee:
         if self.private:
             return ""
         return (
-            "NOT PRIVATE: the noise came from a seed, and whoever knows or guesses the seed can remove it. Do not "
-            "publish this release. With secret noise, what follows would hold."
+            "NOT PRIVATE: the noise came from a seed, which whoever knows or guesses it can remove, or there is none. Do "
+            "not publish this release. With secret noise, what follows would hold."
         )
 
     def _limit(self) -> str:

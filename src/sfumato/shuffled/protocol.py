@@ -30,6 +30,7 @@ from sfumato.shuffled import quantizing
 from sfumato.shuffled.analyzer import Analyzer
 from sfumato.shuffled.arrays import arrays_from_document, arrays_to_document
 from sfumato.shuffled.bitsum import NAMES
+from sfumato.shuffled.bitsum.calibration import LARGEST_INSTANCES
 from sfumato.shuffled.client import Client
 from sfumato.shuffled.features import BitFeatures
 from sfumato.shuffled.groups import Budget, Group, calibrated, groups_from_documents
@@ -320,6 +321,8 @@ def _features_from(document: Mapping[str, Any]) -> tuple[Kernel, BitFeatures]:
     """Rebuild the kernel and its features; whatever does not fit together raises."""
     mechanism, kernel = document["mechanism"], kernel_from_document(documents.plain(document["kernel"]))
     description, size = documents.plain(mechanism["quantizer"]), mechanism["instances"]
+    if type(size) is not int or not 1 <= size <= LARGEST_INSTANCES:
+        raise InputError(f"instances must be an int from 1 to {LARGEST_INSTANCES}; got {size!r:.40}")
     quantizer = quantizer_from_document(description, arrays_from_document(mechanism["arrays"]), kernel, size)
     box = quantizer.box
     if not isinstance(quantizer, quantizing.KINDS) or quantizer.size != size:

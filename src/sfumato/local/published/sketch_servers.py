@@ -70,7 +70,7 @@ class SketchServer(Server):
         law = Window.of(Fraction(1000), buckets)
         variance = sketch_variance(law, rows, request.participants, sketch.collision(buckets), sketch.groups)
         conditions = ("NOT PRIVATE: devices report their true buckets, and no epsilon is kept",)
-        return sketch.design(rows, buckets, {}, variance, conditions)
+        return replace(sketch.design(rows, buckets, {}, variance, conditions), private=False)
 
     @property
     def response(self) -> Response:

@@ -230,6 +230,7 @@ LIBRARY = (
     "sfumato.learn.audits",
     "sfumato.local.audits",
     "sfumato.local.published.audits",
+    "sfumato.shuffled.audits",
 )
 
 
