@@ -157,8 +157,8 @@ class Guarantee:
         if self.private:
             return ""
         return (
-            "NOT PRIVATE: the noise came from a seed, with which anyone can remove it, or there is none. Do not publish "
-            "this release. With secret noise, what follows would hold."
+            "NOT PRIVATE: the noise came from a seed, with which anyone can remove it, or there is none. Do not "
+            "publish this release. With secret noise, what follows would hold."
         )
 
     def _limit(self) -> str:
