@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.kinds import Skipped
+from sfumato.local import synthetic
 
 SPLIT_SEED = 0
 # Ages are brackets of ten years from 0 to 100, here in decades; stays last from 1 to 14 days.
@@ -139,6 +140,12 @@ def mixture(n: int, d: int, centres: int = 20, reach: float | None = None) -> tu
     return middles[random.integers(centres, size=n)] + random.standard_normal((n, d), dtype=np.float32), bounds
 
 
+def syn(n: int, d: int) -> tuple[Points, Bounds]:
+    """Ten tight blobs of unequal sizes, the synthetic set of the local experiments."""
+    points, _ = synthetic.blobs(n, d, queries=0)
+    return points.astype(np.float32), synthetic.BOUNDS
+
+
 LOADERS: dict[str, Callable[..., tuple[Points, Bounds]]] = {
-    loader.__name__: loader for loader in (diabetes2d, nyc_uber2d, codrna, glove100d, agnews, words, mixture)
+    loader.__name__: loader for loader in (diabetes2d, nyc_uber2d, codrna, glove100d, agnews, words, mixture, syn)
 }

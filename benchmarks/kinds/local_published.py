@@ -1,8 +1,9 @@
 """Mean square error of local mechanisms under one epsilon, beside the answer that asks nobody.
 
 Settings: `kernel`, `epsilons` (texts), `seeds` (how many), `queries`, `held_out`, `data` (a table with `set`, `rows`
-and `bandwidth`), `radius` and `eta` of the metric guarantees, and `mechanisms` (tables with `name`, `label` and maybe
-`options`, `metric` and `seeds` of their own; the first is the one that the others are compared with).
+and `bandwidth`, or several that differ in `n` or `d`, each with its own `radius`), `radius` and `eta` of the metric
+guarantees, and `mechanisms` (tables with `name`, `label` and maybe `options`, `metric` and `seeds` of their own; the
+first is the one that the others are compared with).
 
 Run s takes s as public seed and as the seed of the coins, for people who hold the points; all mechanisms see the same
 points and queries. The error is the mean over seeds and queries of the squared error against the exact density, its
@@ -42,11 +43,23 @@ COLUMNS = {
 
 
 def units(settings: Settings) -> Sequence[Unit]:
-    return [{"epsilon": epsilon} for epsilon in settings["epsilons"]]
+    if isinstance(settings["data"], Mapping):
+        return [{"epsilon": epsilon} for epsilon in settings["epsilons"]]
+    tables = settings["data"]
+    return [
+        {"n": table["n"], "d": table["d"], "epsilon": epsilon} for table in tables for epsilon in settings["epsilons"]
+    ]
+
+
+def _table(settings: Settings, unit: Unit) -> dict[str, Any]:
+    if isinstance(settings["data"], Mapping):
+        return dict(settings["data"])
+    return dict(next(table for table in settings["data"] if (table["n"], table["d"]) == (unit["n"], unit["d"])))
 
 
 def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
-    table = settings["data"]
+    table = _table(settings, unit)
+    settings = {**settings, "radius": table.pop("radius", settings["radius"])}
     split = load_split(table, settings["held_out"])
     kernel = get_kernel(settings["kernel"], table["bandwidth"])
     queries = split.held_out[: settings["queries"]]

@@ -70,6 +70,15 @@ class Plan:
             accuracy=accuracy(protocol.quantizer, bitsum.variance, bitsum.n, typical),
         )
 
+    def __str__(self) -> str:
+        curator = "" if math.isinf(self.central_rmse) else f", {self.central_rmse:.4g} for a trusted curator"
+        return (
+            f"{self.participants} participants, {self.instances} instances: {self.messages:.4g} messages each "
+            f"({self.bytes:.3g} bytes sealed)\n"
+            f"error of a sum of bits {self.bit_sum_rmse:.4g}{curator}\n"
+            f"error of an answer about {self.accuracy.rmse:.2g}; the published bound is {self.accuracy.published:.2g}"
+        )
+
     def to_document(self) -> dict[str, Any]:
         """Return the plan as JSON values; what is infinite is None."""
         return {
