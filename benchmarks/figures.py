@@ -21,6 +21,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -112,10 +113,13 @@ def draw_lines(case: Case, wanted: Lines, rows: Sequence[Row]) -> Figure:
 
 
 def number(value: Any) -> float:
-    """Return a number, or the last number in a text such as "n_features 400"."""
+    """Return a number, a fraction such as "1/2", or the last number in a text such as "n_features 400"."""
     if isinstance(value, int | float):
         return float(value)
-    found = _NUMBER.findall(str(value))
+    try:
+        return float(Fraction(str(value)))
+    except ValueError:
+        found = _NUMBER.findall(str(value))
     if not found:
         raise ValueError(f"a figure needs numbers along its axis, and {value!r} has none")
     return float(found[-1])
