@@ -40,6 +40,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = "osD^vPX*"
 MOST_ACROSS = 3
 MOST_MARKS, MOST_DIGITS = 8, 5  # along an axis, each with its number
+LEGEND_INCHES = 2.2
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 
 
@@ -108,6 +109,7 @@ def draw_lines(case: Case, wanted: Lines, rows: Sequence[Row]) -> Figure:
             ax.set_title(panel if wanted.panels == "set" else f"{wanted.panels} {panel}", fontsize=9, loc="left")
     handles = {label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
     title = None if wanted.lines == "label" else heads.get(wanted.lines, wanted.lines)
+    figure.set_size_inches(figure.get_figwidth() + LEGEND_INCHES, figure.get_figheight())
     figure.legend(handles.values(), handles, title=title, loc="outside right upper", frameon=False, fontsize=8)
     return figure
 

@@ -303,7 +303,9 @@ def test_heat_maps_are_drawn_beside_the_exact_one(harness: Harness) -> None:
     assert b">exact, not private</text>" in picture and b">lsq-rff, epsilon 10</text>" in picture
 
 
-@pytest.mark.parametrize(("value", "expected"), [(3, 3.0), ("1/2", 0.5), ("n_features 400", 400.0), ("rho = 2, fixed", 2.0)])
+@pytest.mark.parametrize(
+    ("value", "expected"), [(3, 3.0), ("1/2", 0.5), ("n_features 400", 400.0), ("rho = 2, fixed", 2.0)]
+)
 def test_numbers_along_an_axis(value: object, expected: float) -> None:
     assert figures.number(value) == expected
 
