@@ -27,7 +27,7 @@ from scipy import stats
 from benchmarks.kinds import Measurement, Settings, Skipped, Unit
 from benchmarks.kinds.memory import MEGABYTE, peak_of
 from benchmarks.peak import STATUS
-from sfumato.shuffled import AnalyzerKey, Protocol, Shuffler
+from sfumato.shuffled import AnalyzerKey, Protocol, Shuffler, Submission
 from sfumato.shuffled.bitsum import Counts
 from sfumato.shuffled.bitsum.rr import RandomisedResponse
 
@@ -97,7 +97,7 @@ def _points(settings: Settings) -> Points:
     return np.asarray(points / np.linalg.norm(points, axis=1, keepdims=True))
 
 
-def _submissions(path: str, points: Points) -> tuple[list[list[bytes]], float]:
+def _submissions(path: str, points: Points) -> tuple[list[Submission], float]:
     """Run clients in a worker, and tell how long they took; the document is read once by each worker."""
     if path not in _made:
         _made[path] = Protocol.load(path)

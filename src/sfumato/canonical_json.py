@@ -73,7 +73,10 @@ def canonical(document: Mapping[str, Any]) -> bytes:
     """
     _check_values(document, 0)
     text = json.dumps(document, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text.encode()
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise InputError("a protocol's document holds a text that is no Unicode: half of a surrogate pair") from None
 
 
 def fingerprint(document: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -57,16 +58,20 @@ class Domain:
 
     def clip(self, point: Sequence[float]) -> list[float]:
         """Return the point as it is reported; raise `InputError` for what is not a list of `dimension` numbers."""
+        return [
+            value if low <= value <= high else _moved(value, low, high)
+            for value, low, high in zip(self.numbers(point), self.lower, self.upper, strict=True)
+        ]
+
+    def numbers(self, point: Sequence[float]) -> list[float]:
+        """Return the point in binary64, unclipped; a whole number beyond binary64 becomes the largest one there is."""
         try:
-            values = [float(value) for value in point]
+            values = [_binary64(value) for value in point]
         except (TypeError, ValueError, OverflowError):
             raise InputError("a point must be a list of numbers, one for each column") from None
         if len(values) != self.dimension:
             raise InputError(f"a point must have {self.dimension} columns, got {len(values)}")
-        return [
-            value if low <= value <= high else _moved(value, low, high)
-            for value, low, high in zip(values, self.lower, self.upper, strict=True)
-        ]
+        return values
 
     def condition(self) -> str:
         """Say what happens to odd points, for the guarantee."""
@@ -99,6 +104,13 @@ def _moved(value: float, low: float, high: float) -> float:
     if not math.isfinite(value):
         return low + (high - low) / 2
     return low if value < low else high
+
+
+def _binary64(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return sys.float_info.max if value > 0 else -sys.float_info.max
 
 
 def _real(value: object) -> float:

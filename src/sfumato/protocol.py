@@ -224,9 +224,11 @@ def _check_shared(document: Mapping[str, Any]) -> None:
         raise InputError("the protocol's epsilon must be a fraction's text, and its delta a decimal")
     if document["expires"] is not None:
         try:
-            datetime.strptime(document["expires"], _TIME)
+            strict = datetime.strptime(document["expires"], _TIME).strftime(_TIME) == document["expires"]
         except (TypeError, ValueError):
-            raise InputError(f"the protocol's expiry is no UTC time: {document['expires']!r}") from None
+            strict = False
+        if not strict:
+            raise InputError(f"the protocol's expiry is no UTC time: {document['expires']!r}")
 
 
 def save(document: Mapping[str, Any], path: str | Path, overwrite: bool = False) -> None:

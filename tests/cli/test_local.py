@@ -84,7 +84,7 @@ def test_simulation(run: Run, protocol: Path, files: dict[str, Path], tmp_path: 
         (("report", "{p}", "--budget", "1", "--", "1", "1"), "--ledger"),
         (("report", "{p}", "--data", "x.csv", "--ledger", "a.json"), "points of many"),
         (("report", "missing.json", "--", "1", "1"), "cannot read"),
-        (("collect", "{p}", "missing.bin", "-o", "out.sfm"), "cannot read"),
+        (("collect", "{p}", "missing.bin", "-o", "out.sfm"), "there is no such file"),
     ],
 )
 def test_wrong_calls(run: Run, protocol: Path, arguments: tuple[str, ...], message: str) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import sfumato
+from sfumato.shuffled import AnalyzerKey, Protocol, Shuffler
+from sfumato.shuffled.batch import read_header
 from tests.cli.conftest import Run, plain
 
 
@@ -37,7 +40,7 @@ def test_all_roles(run: Run, collection: Path) -> None:
     protocol, sent = collection / "p.json", collection / "sent"
     assert run("shuffled", "messages", protocol, "--data", collection / "points.csv", "-o", sent).exit_code == 0
     files = sorted(sent.glob("*.msg"))
-    assert len(files) == 12 and {path.stat().st_size for path in files} == {8 * 53}
+    assert len(files) == 12 and {path.stat().st_size for path in files} == {16 + 8 * 53}
     early = run("shuffled", "shuffle", protocol, *files[:11], "--state", collection / "inbox", "-o", collection / "b")
     assert early.exit_code == 2 and "11 participants sent messages and the guarantee needs 12" in plain(early.output)
     told = run("shuffled", "shuffle", protocol, sent, "--state", collection / "inbox", "--json")
@@ -54,10 +57,33 @@ def test_all_roles(run: Run, collection: Path) -> None:
     assert "shuffled" in plain(run("inspect", collection / "out.sfm").output)
 
 
+def test_the_same_command_again(run: Run, collection: Path) -> None:
+    """A shuffle that could not finish is run again as it was; what is not a submission is refused."""
+    protocol, sent, batch = collection / "p.json", collection / "sent", collection / "b"
+    run("shuffled", "messages", protocol, "--data", collection / "points.csv", "-o", sent)
+    shuffle = ("shuffled", "shuffle", protocol, sent, "--state", collection / "inbox", "-o", batch)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Shuffler, "_scatter", lambda *_: (_ for _ in ()).throw(OSError(28, "no space")))
+        assert run(*shuffle).exit_code == 5
+    assert run(*shuffle).exit_code == 0
+    assert read_header(batch).participants == 12
+    missing = run("shuffled", "shuffle", protocol, "nofile", "--state", collection / "inbox")
+    assert missing.exit_code == 2 and "there is no such file: 'nofile'" in plain(missing.output)
+    (collection / "old.msg").write_bytes(bytes(8 * 53))
+    old = run("shuffled", "shuffle", protocol, collection / "old.msg", "--state", collection / "inbox")
+    assert old.exit_code == 2 and "is damaged" in plain(old.output)
+
+
+def test_unmix_is_for_classes(run: Run, collection: Path) -> None:
+    points, output = collection / "points.csv", collection / "s.sfm"
+    result = run("shuffled", "simulate", collection / "p.json", points, "-o", output, "--unmix")
+    assert result.exit_code == 2 and "leave it out" in plain(result.output) and not output.exists()
+
+
 def test_one_person(run: Run, collection: Path) -> None:
     mine = collection / "mine.msg"
     result = run("shuffled", "messages", collection / "p.json", "-o", mine, "--", 0.2, -0.7)
-    assert result.exit_code == 0 and mine.stat().st_size == 8 * 53
+    assert result.exit_code == 0 and mine.stat().st_size == 16 + 8 * 53
     again = run("shuffled", "messages", collection / "p.json", "-o", mine, "--", 0.2, -0.7)
     assert again.exit_code == 2 and "exists already" in plain(again.output)
 
@@ -98,6 +124,28 @@ class TestClasses:
         assert wrong.exit_code == 2 and "another protocol or class" in plain(wrong.output)
         assert f"{counts['class-1']} people, class World" in plain(run(*analyze, "--label", "World").output)
 
+    def test_whole_numbers(self, run: Run, tmp_path: Path) -> None:
+        """Classes that are numbers in the protocol are text on the command line and in files."""
+        protocol, sent, key = tmp_path / "p.json", tmp_path / "sent", AnalyzerKey.generate()
+        key.save(tmp_path / "key")
+        settings: dict[str, Any] = {"epsilon": 4, "delta": 1e-2, "participants": 3, "classes": [0, 1], "key": key}
+        Protocol("inner-product", dimension=2, label_epsilon=15, **settings).save(protocol)
+        rows = [f"{x},{1 - x},{x > 0.5:d}" for x in np.linspace(0, 1, 10)]
+        (tmp_path / "points.csv").write_text("\n".join(["a,b,c", *rows]))
+        columns = ("--columns", "a,b", "--label-column", "c")
+        made = run("shuffled", "messages", protocol, "--data", tmp_path / "points.csv", *columns, "-o", sent)
+        assert made.exit_code == 0, made.output
+        mine = run("shuffled", "messages", protocol, "--label", "0", "-o", tmp_path / "m.msg", "--", 0.5, 0.5)
+        assert mine.exit_code == 0, mine.output
+        mixed = run(
+            *("shuffled", "shuffle", protocol, sent / "class-1", "--label", "1", "--state", tmp_path / "inbox"),
+            *("-o", tmp_path / "b"),
+        )
+        assert mixed.exit_code == 0, mixed.output
+        analyze = ("shuffled", "analyze", protocol, tmp_path / "b", "--key", tmp_path / "key", "-o", tmp_path / "o.sfm")
+        assert "class 1" in plain(run(*analyze, "--label", "1").output)
+        assert "'2' is not one of" in plain(run(*analyze, "--label", "2").output)
+
     @pytest.mark.parametrize("unmix", [(), ("--unmix",)])
     def test_simulate(self, run: Run, labelled: Path, unmix: tuple[str, ...]) -> None:
         result = run(
@@ -123,6 +171,7 @@ class TestClasses:
         (("--participants", 12, "--instances", "many"), "--instances must be a whole number"),
         (("--participants", 12, "--public-key", "zz"), "--public-key must be 64 hexadecimal digits"),
         (("--participants", 12, "--public-key", "00", "--new-key", "k"), "not both"),
+        (("--participants", 12, "--dimension", 0), "dimension must be a positive int"),
         (("--participants", 12, "--bitsum", "rr2"), "Unknown bit-sum protocol"),
     ],
 )

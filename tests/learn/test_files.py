@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -119,3 +120,21 @@ def test_every_cut_and_every_flipped_byte_is_found(content: bytes, tmp_path: Pat
             (tmp_path / "texts.sfm").write_bytes(data)
             with pytest.raises(ReleaseFileError):
                 DensityClassifier.load(tmp_path / "texts.sfm")
+
+
+def test_the_weakest_promise_of_the_classes_is_stated() -> None:
+    model = DensityClassifier(**{**SEEDED, "random_state": None}).fit(POINTS, LABELS)
+    weak = DensityClassifier(**{**SEEDED, "epsilon": 50}).fit(POINTS, LABELS)
+    assert DensityClassifier.of(model.releases_).guarantee_ == model.guarantee_
+    mixed = {**model.releases_, CLASSES[1]: weak.releases_[CLASSES[1]]}
+    made = DensityClassifier.of(mixed)
+    assert made.guarantee_.epsilon == 50 and not made.guarantee_.private
+    assert "the weakest of them is stated" in made.guarantee_.conditions[-1]
+
+
+def test_promises_of_different_kinds_are_not_mixed() -> None:
+    releases = DensityClassifier(**SEEDED).fit(POINTS, LABELS).releases_
+    other = releases[CLASSES[0]]
+    public = replace(other, guarantee=replace(other.guarantee, neighbours="replace", n_public=True))
+    with pytest.raises(InputError, match="one trust model, unit and neighbouring relation"):
+        DensityClassifier.of({**releases, CLASSES[0]: public})

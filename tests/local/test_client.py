@@ -66,7 +66,7 @@ def test_reports_differ_and_carry_the_fingerprint() -> None:
     assert {report[:4].hex() for report in reports} == {made.fingerprint[:8]}
 
 
-@pytest.mark.parametrize("point", [[1, 2], [1, 2, 3, 4], "abc", None, [1, 2, "x"], [1, 2, 10**400]])
+@pytest.mark.parametrize("point", [[1, 2], [1, 2, 3, 4], "abc", None, [1, 2, "x"]])
 def test_what_is_no_point_is_refused(point: object) -> None:
     with pytest.raises(InputError, match="a point must"):
         protocol().client().report(point)  # type: ignore[arg-type]
@@ -80,6 +80,7 @@ def test_odd_values_are_reported_as_the_protocol_says() -> None:
         return Client(document, coins=Coins.seeded(5)).report(point)
 
     assert report([-4.0, 7.0, 0.25]) == report([0.0, 1.0, 0.25])
+    assert report([-(10**400), 10**400, 0.25]) == report([0.0, 1.0, 0.25])
     assert report([float("nan"), float("inf"), -float("inf")]) == report([0.5, 0.5, 0.5])
 
 

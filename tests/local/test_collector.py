@@ -169,13 +169,15 @@ def test_hostile_reports_never_crash_and_never_change_a_count(items: list[bytes]
 
 def test_state_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collector, "BLOCK_REPORTS", 32)
-    MADE.collector(tmp_path / "state").add(REPORTS[:100])
+    with MADE.collector(tmp_path / "state") as first:
+        first.add(REPORTS[:100])
     one = MADE.collector(tmp_path / "state")
     assert one.reports == 100
     receipt = one.add(REPORTS)
     assert (receipt.accepted, receipt.rejected) == (PEOPLE - 100, {"duplicate": 100})
     assert tallied(one) == expected(MADE, REPORTS)
     assert len(list((tmp_path / "state").glob("*.counts.npy"))) == 1
+    one.close()
     with pytest.raises(InputError, match="another protocol"):
         protocol(seed=4).collector(tmp_path / "state")
     (tmp_path / "state" / "state.json").write_text("{}")
@@ -318,3 +320,44 @@ def test_releases_are_saved_and_read(kernel: str, tmp_path: Path) -> None:
     assert "collector" in again.statement()
     weights = release.quantizer.weights(queries) @ release.values / release.quantizer.terms / PEOPLE
     assert weights == pytest.approx(release.query(queries))
+
+
+def test_one_collector_at_a_time_works_in_a_folder(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with MADE.collector(state) as one:
+        with pytest.raises(InputError, match="another collector works in"):
+            MADE.collector(state)
+        assert one.add(REPORTS[:10]).accepted == 10
+    with pytest.raises(InputError, match="closed"):
+        one.add(REPORTS[10:])
+    with pytest.raises(InputError, match="closed"):
+        one.merge(MADE.collector())
+    assert one.release().count.value == 10
+    for _ in range(2):  # a collector that nobody holds any more gives the folder free
+        assert MADE.collector(state).reports == 10
+
+
+def test_collectors_leave_no_open_files() -> None:
+    descriptors = Path("/proc/self/fd")
+    if not descriptors.exists():
+        pytest.skip("counts descriptors as Linux shows them")
+    MADE.collector().add(REPORTS[:10])
+    before = len(list(descriptors.iterdir()))
+    for _ in range(5):
+        MADE.collector().add(REPORTS[:10])
+    assert len(list(descriptors.iterdir())) == before
+
+
+def test_half_a_report_is_refused_once(tmp_path: Path) -> None:
+    path, content = tmp_path / "reports.bin", b"".join(REPORTS)
+    path.write_bytes(content[: 16 * 100 + 5])
+    for _ in range(3):
+        with MADE.collector(tmp_path / "state") as one:
+            one.add(path)
+            one.add(path)
+            assert (one.reports, one.rejected) == (100, {"length": 1})
+    path.write_bytes(content[: 16 * 200 + 7])  # the rest arrived, and another half
+    for _ in range(2):
+        with MADE.collector(tmp_path / "state") as one:
+            one.add(path)
+            assert (one.reports, one.rejected) == (200, {"length": 2})

@@ -214,3 +214,15 @@ def test_a_promise_is_not_rounded(value: object) -> None:
 def test_fractions_survive_as_promises_and_as_text(epsilon: Fraction) -> None:
     assert promised_epsilon(epsilon) == epsilon
     assert fraction_from_text("epsilon", str(epsilon)) == epsilon
+
+
+def test_a_promise_about_close_points_says_so_everywhere() -> None:
+    close = replace(CENTRAL, within="points within 0.1 of each other")
+    assert str(close).endswith("n private, for points within 0.1 of each other only")
+    statement = close.statement()
+    assert "The limit is for points within 0.1 of each other only; between others, more may show." in statement
+    assert "no exceptions" not in statement
+    assert Guarantee.from_document(close.to_document()) == close
+    assert "within" not in CENTRAL.to_document()
+    with pytest.raises(InputError, match="within must be one line"):
+        replace(CENTRAL, within="two\nlines")

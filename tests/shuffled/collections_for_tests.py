@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.privacy.bits import SecureBits
-from sfumato.shuffled import AnalyzerKey, Protocol, Shuffler
+from sfumato.shuffled import AnalyzerKey, Protocol, Shuffler, Submission
 
 KEY = AnalyzerKey(bytes(range(32)))
 
@@ -32,12 +32,12 @@ def small_protocol(participants: int = 8, instances: int = 4, bitsum: str = "rr"
     )
 
 
-def submissions(protocol: Protocol, count: int, label: Any = None) -> list[list[bytes]]:
+def submissions(protocol: Protocol, count: int, label: Any = None) -> list[Submission]:
     """Messages of so many participants, at points 0, 0.1, ..."""
     return [protocol.client(label).messages([number / 10], secure=SecureBits.seeded(number)) for number in range(count)]
 
 
-def batch_of(protocol: Protocol, sent: list[list[bytes]], folder: Path, label: Any = None) -> Path:
+def batch_of(protocol: Protocol, sent: list[Submission], folder: Path, label: Any = None) -> Path:
     """Shuffle what was sent."""
     path = folder / "batch"
     with Shuffler(folder / "inbox", protocol, label) as shuffler:

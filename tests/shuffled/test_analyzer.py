@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +11,13 @@ import pytest
 import sfumato
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.privacy.bits import SecureBits
-from sfumato.shuffled import AnalyzerKey, Protocol
+from sfumato.shuffled import AnalyzerKey, Protocol, Submission
 from sfumato.shuffled.batch import Header, read_batch, read_header, write_batch
 from sfumato.shuffled.sealing import MESSAGE_BYTES, Context, seal
 from tests.shuffled.collections_for_tests import KEY, batch_of, small_protocol, submissions
 
 
-def written(path: Path, protocol: Protocol, participants: int, sent: list[list[bytes]]) -> Path:
+def written(path: Path, protocol: Protocol, participants: int, sent: Sequence[Sequence[bytes]]) -> Path:
     """A batch as somebody else may have written it."""
     content = b"".join(message for messages in sent for message in messages)
     header = Header(protocol.fingerprint, 0, participants, len(content) // MESSAGE_BYTES)
@@ -57,7 +57,7 @@ class TestMessages:
         """With nobody to spare the batch is refused; with one to spare the message is left out."""
         protocol = small_protocol(8, 4)
         sent = submissions(protocol, 9)
-        sent[0][0] = flip_a_bit(sent[0][0], place)
+        sent[0] = Submission([flip_a_bit(sent[0][0], place), *sent[0][1:]])
         with pytest.raises(InputError, match="1 messages do not open"):
             protocol.analyzer(KEY).analyze(written(tmp_path / "batch", protocol, 8, sent[:8]))
         counts, participants = protocol.analyzer(KEY).counts(written(tmp_path / "batch", protocol, 9, sent))
@@ -104,7 +104,7 @@ class TestMessages:
         protocol = small_protocol(8, 4)
         sent = submissions(protocol, 8)
         made = seal(np.array([instance]), np.array([content]), KEY.public, Context(protocol.fingerprint, 0))
-        sent[0] = [*made, *sent[0][1:]]
+        sent[0] = Submission([*made, *sent[0][1:]])
         with pytest.raises(InputError, match="1 messages do not open"):
             protocol.analyzer(KEY).analyze(written(tmp_path / "batch", protocol, 8, sent))
 
@@ -117,7 +117,7 @@ class TestMessages:
 
     def test_one_garbling_participant_does_not_stop_the_others(self, tmp_path: Path) -> None:
         protocol = small_protocol(8, 4)
-        garbage = [SecureBits.seeded(number).words(7).tobytes()[:MESSAGE_BYTES] for number in range(4)]
+        garbage = Submission(SecureBits.seeded(number).words(7).tobytes()[:MESSAGE_BYTES] for number in range(4))
         release = protocol.analyzer(KEY).analyze(batch_of(protocol, [*submissions(protocol, 8), garbage], tmp_path))
         assert release.count.value == 9
 

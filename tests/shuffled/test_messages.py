@@ -139,7 +139,7 @@ class TestClient:
     def test_equal_points_send_different_messages(self) -> None:
         protocol = small_protocol()
         sent = [protocol.client().messages([0.0], secure=SecureBits.seeded(1)) for _ in range(2)]
-        assert len(set(sent[0] + sent[1])) == 8
+        assert len({*sent[0], *sent[1]}) == 8
 
     def test_odd_values_are_reported_like_others(self) -> None:
         protocol = small_protocol()

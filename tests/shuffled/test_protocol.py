@@ -83,6 +83,8 @@ class TestDocument:
         [
             (lambda d: d["mechanism"]["groups"][0]["parameters"].update(flip="1/100"), "does not keep epsilon 1"),
             (lambda d: d["mechanism"]["groups"][0].update(participants=20), "does not keep epsilon 1"),
+            (lambda d: d.update(participants=49), "names 49 participants, and its smallest group has 50"),
+            (lambda d: d["mechanism"].update(bitsum="pure"), "names the bit sum 'pure', and its groups use rr"),
             (lambda d: d.update(epsilon="1/2"), "does not keep epsilon 0.5"),
             (lambda d: d["guarantee"].update(epsilon="1/2"), "promises something else"),
             (lambda d: d["mechanism"].update(threat="nobody"), "threat must be one of"),
@@ -132,6 +134,19 @@ class TestDocument:
                 except (InputError, ReleaseFileError):
                     refused += 1
         assert refused > 500
+
+    @pytest.mark.parametrize("place", [0, 1])
+    def test_every_class_is_certified(self, place: int) -> None:
+        """Classes of the same size: too little noise in any one of them is found."""
+        document = json.loads(json.dumps(made(classes=["a", "b"]).document))
+        document["mechanism"]["groups"][place]["parameters"]["flip"] = "1/1099511627776"
+        with pytest.raises(InputError, match="does not keep epsilon 1"):
+            Protocol.from_document(document)
+
+    @pytest.mark.parametrize("dimension", [0, -1, 1.0, True])
+    def test_dimension(self, dimension: Any) -> None:
+        with pytest.raises(InputError, match="dimension must be a positive int"):
+            made(dimension=dimension)
 
     def test_more_noise_than_needed_is_fine(self) -> None:
         document = json.loads(json.dumps(made().document))

@@ -123,3 +123,13 @@ def test_odd_shares() -> None:
     for share in shares:
         with pytest.raises(InputError, match="a share must be 3 integers"):
             aggregator.add(share)
+
+
+def test_the_guarantee_says_what_happens_to_long_records() -> None:
+    guarantee = SecureAggregation("inner-product", **SMALL).guarantee
+    assert any("records longer than 1 are scaled down" in condition for condition in guarantee.conditions)
+
+
+def test_dimension() -> None:
+    with pytest.raises(InputError, match="dimension must be a positive int"):
+        SecureAggregation("inner-product", **{**SMALL, "dimension": 0})

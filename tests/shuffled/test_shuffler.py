@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import resource
 import signal
 import tracemalloc
 from collections import Counter
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,19 +18,20 @@ from scipy import stats
 
 from sfumato.errors import InputError, StorageError
 from sfumato.privacy.bits import SecureBits
-from sfumato.shuffled import Shuffler, shuffler
+from sfumato.shuffled import Protocol, Shuffler, Submission, shuffler
 from sfumato.shuffled.batch import read_batch, read_header
+from sfumato.shuffled.inbox import Inbox
 from sfumato.shuffled.permuting import permutation
 from sfumato.shuffled.sealing import MESSAGE_BYTES
-from tests.shuffled.collections_for_tests import KEY, small_protocol, submissions
+from tests.shuffled.collections_for_tests import KEY, batch_of, small_protocol, submissions
 
 FALSE_ALARM = 1e-6
 
 
-def made_up(count: int, seed: int = 0) -> list[bytes]:
+def made_up(count: int, seed: int = 0) -> Submission:
     """Bytes of the right length that need not open: the shuffler does not look."""
     content = np.random.default_rng(seed).bytes(count * MESSAGE_BYTES)
-    return [content[start : start + MESSAGE_BYTES] for start in range(0, len(content), MESSAGE_BYTES)]
+    return Submission(content[start : start + MESSAGE_BYTES] for start in range(0, len(content), MESSAGE_BYTES))
 
 
 def messages_in(path: Path) -> list[bytes]:
@@ -42,8 +46,9 @@ class TestOrder:
         assert set(seen) == set(permutations(range(4)))
         assert stats.chisquare(list(seen.values())).pvalue > FALSE_ALARM
 
-    def test_orders_of_batches_are_uniform(self, tmp_path: Path) -> None:
+    def test_orders_of_batches_are_uniform(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Four messages: all orders are as likely."""
+        monkeypatch.setattr(os, "fsync", lambda _: None)  # thousands of them, and nothing crashes here
         protocol = small_protocol(1, 4)
         seen: Counter[tuple[bytes, ...]] = Counter()
         sent = made_up(4)
@@ -116,9 +121,9 @@ class TestNumbers:
         with Shuffler(tmp_path / "inbox", protocol) as mixer:
             mixer.receive(*sent[:7])
             with pytest.raises(InputError, match="sends 4 messages; got 3"):
-                mixer.receive(sent[7][:3])
+                mixer.receive(Submission(sent[7][:3]))
             with pytest.raises(InputError, match="damaged"):
-                mixer.receive([sent[7][0][:-1], *sent[7][1:]])
+                mixer.receive(Submission([sent[7][0][:-1], *sent[7][1:]]))
             assert mixer.participants == 7
             with pytest.raises(InputError, match="needs 8"):
                 mixer.shuffle(tmp_path / "batch")
@@ -138,11 +143,50 @@ class TestNumbers:
         """Somebody sends another participant's messages among their own, to see them twice."""
         protocol = small_protocol(8, 4)
         sent = submissions(protocol, 8)
-        thief = [*sent[0][:3], sent[1][0]]
+        thief = Submission([*sent[0][:3], sent[1][0]])
         with Shuffler(tmp_path / "inbox", protocol) as mixer:
             mixer.receive(*sent, thief)
             mixer.shuffle(tmp_path / "batch")
         assert sorted(messages_in(tmp_path / "batch")) == sorted(message for messages in sent for message in messages)
+
+    def test_people_with_nothing_to_send_count(self, tmp_path: Path) -> None:
+        """Of 50 people 20 send nothing: all 50 are counted, across a restart and a retry."""
+        options: dict[str, Any] = {"epsilon": 4, "delta": 1e-2, "participants": 50, "key": KEY}
+        protocol = Protocol("inner-product", dimension=1, bitsum="poisson", seed=1, **options)
+        sent: dict[bool, list[Submission]] = {True: [], False: []}
+        secure = SecureBits.seeded(1)
+        for number in range(200):
+            made = protocol.client().messages([1.0 if number % 2 else -1.0], secure=secure)
+            sent[len(made) > 0].append(made)
+        people = [*sent[True][:30], *sent[False][:20]]
+        assert len(people) == 50
+        with Shuffler(tmp_path / "inbox", protocol) as mixer:
+            mixer.receive(*people)
+            mixer.receive(*people[-3:])  # a retry of nothing is one person still
+            assert mixer.participants == 50
+        with Shuffler(tmp_path / "inbox", protocol) as mixer:
+            mixer.shuffle(tmp_path / "batch")
+        assert read_header(tmp_path / "batch").participants == 50
+        assert protocol.analyzer(KEY).analyze(tmp_path / "batch").count.value == 50
+
+    def test_answers_are_unbiased_where_many_send_nothing(self, tmp_path: Path) -> None:
+        """A budget of one message in 16 instances: a third of the people sends nothing. Alarm at 6 deviations."""
+        protocol = small_protocol(100, 16, messages=1.0)
+        sent = submissions(protocol, 400)
+        assert sum(not messages for messages in sent) > 50
+        release = protocol.analyzer(KEY).analyze(batch_of(protocol, sent, tmp_path))
+        assert release.count.value == 400
+        X = np.arange(400)[:, None] / 10
+        own = release.quantizer.encode(X).sum(axis=0)
+        deviation = (np.asarray(release.values) - own) / np.sqrt(release.noise.variance)
+        assert abs(deviation.mean()) < 6 / np.sqrt(deviation.size)
+
+    def test_identities_stay_with_the_shuffler(self, tmp_path: Path) -> None:
+        protocol = small_protocol(8, 4)
+        sent = submissions(protocol, 8)
+        batch = batch_of(protocol, sent, tmp_path).read_bytes()
+        left = b"".join(path.read_bytes() for path in (tmp_path / "inbox").iterdir())
+        assert all(made.identity not in batch and made.identity not in left for made in sent)
 
     def test_nobody_comes_late(self, tmp_path: Path) -> None:
         protocol = small_protocol(8, 4)
@@ -252,6 +296,117 @@ class TestCrashes:
             assert mixer.participants == 7
             mixer.receive(sent[7])
             assert mixer.participants == 8
+
+    def test_a_short_write_is_not_acknowledged(self, tmp_path: Path) -> None:
+        """The disk takes a part of a record, then nothing."""
+        protocol = small_protocol(8, 4)
+        sent = submissions(protocol, 8)
+        with Shuffler(tmp_path / "inbox", protocol) as mixer:
+            mixer.receive(sent[0])
+            limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+            size = os.path.getsize(tmp_path / "inbox" / "inbox")
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, limits[1]))
+            try:
+                with pytest.raises(StorageError, match="cannot write"):
+                    mixer.receive(sent[1])
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+            assert mixer.participants == 1 and os.path.getsize(tmp_path / "inbox" / "inbox") == size
+            mixer.receive(*sent)
+            mixer.shuffle(tmp_path / "batch")
+        assert sorted(messages_in(tmp_path / "batch")) == sorted(message for messages in sent for message in messages)
+
+    def test_a_disk_that_takes_nothing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        inbox = Inbox(tmp_path / "inbox", 1 << 20)
+        real = inbox._file
+
+        class Full:
+            def write(self, _: bytes) -> int:
+                return 0
+
+            def __getattr__(self, name: str) -> object:
+                return getattr(real, name)
+
+        monkeypatch.setattr(inbox, "_file", Full())
+        with pytest.raises(StorageError, match="full"):
+            inbox.add([Submission([])])
+        assert not inbox.known
+        inbox.close()
+
+    @pytest.mark.parametrize("at", [0, 20, 30, 60, 200])
+    def test_damage_before_the_last_record_is_refused(self, at: int, tmp_path: Path) -> None:
+        protocol = small_protocol(8, 4)
+        path = tmp_path / "inbox" / "inbox"
+        with Shuffler(tmp_path / "inbox", protocol) as mixer:
+            mixer.receive(*submissions(protocol, 8))
+            content = bytearray(path.read_bytes())
+            content[at] ^= 1
+            path.write_bytes(content)
+            with pytest.raises(StorageError, match="are damaged"):
+                mixer.shuffle(tmp_path / "batch")
+            assert json.loads((tmp_path / "inbox" / "state.json").read_text())["stage"] == "open"
+        with pytest.raises(StorageError, match="are damaged"):
+            Shuffler(tmp_path / "inbox", protocol)
+        assert path.read_bytes() == content
+
+    def test_a_path_that_is_taken_closes_nothing(self, tmp_path: Path) -> None:
+        protocol = small_protocol(8, 4)
+        sent = submissions(protocol, 9)
+        (tmp_path / "batch").touch()
+        with Shuffler(tmp_path / "inbox", protocol) as mixer:
+            mixer.receive(*sent[:8])
+            with pytest.raises(InputError, match="exists already"):
+                mixer.shuffle(tmp_path / "batch")
+            mixer.receive(sent[8])
+            mixer.shuffle(tmp_path / "batch", overwrite=True)
+        assert read_header(tmp_path / "batch").participants == 9
+
+    @pytest.mark.parametrize("when", ["closed", "written", "done"])
+    def test_interrupted_and_run_again(self, when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The same calls again finish, mix the same messages, and leave no inbox behind."""
+        protocol = small_protocol(8, 4)
+        sent = submissions(protocol, 9)
+        batch, write = tmp_path / "batch", Shuffler._write_state
+
+        def interrupted(mixer: Shuffler, state: dict[str, object]) -> None:
+            if when == "written" and state["stage"] == "done":
+                raise KeyboardInterrupt
+            write(mixer, state)
+
+        def stop(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch, Shuffler(tmp_path / "inbox", protocol) as mixer:
+            mixer.receive(*sent[:8])
+            patch.setattr(Shuffler, "_write_state", interrupted)
+            if when != "written":
+                patch.setattr(Shuffler, "_scatter" if when == "closed" else "_forget", stop)
+            with pytest.raises(KeyboardInterrupt):
+                mixer.shuffle(batch)
+        written = batch.read_bytes() if batch.exists() else None
+        with Shuffler(tmp_path / "inbox", protocol) as mixer:
+            assert mixer.participants == 8
+            with pytest.raises(InputError, match="closed"):
+                mixer.receive(sent[8])
+            if when != "done":
+                mixer.receive(*sent[:8])
+                mixer.shuffle(batch)
+        assert written is None or batch.read_bytes() == written
+        assert sorted(messages_in(batch)) == sorted(message for messages in sent[:8] for message in messages)
+        assert not (tmp_path / "inbox" / "inbox").exists()
+
+    def test_another_batch_is_not_taken_for_its_own(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        protocol = small_protocol(8, 4)
+        batch_of(protocol, submissions(protocol, 8), tmp_path / "other")
+        with monkeypatch.context() as patch, Shuffler(tmp_path / "inbox", protocol) as mixer:
+            mixer.receive(*submissions(protocol, 8))
+            patch.setattr(Shuffler, "_scatter", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                mixer.shuffle(tmp_path / "batch")
+        with Shuffler(tmp_path / "inbox", protocol) as mixer:
+            with pytest.raises(InputError, match="exists already"):
+                mixer.shuffle(tmp_path / "other" / "batch")
+            mixer.shuffle(tmp_path / "batch")
 
 
 def test_nothing_but_messages_leaves(tmp_path: Path) -> None:

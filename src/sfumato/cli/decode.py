@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -57,7 +58,7 @@ def decode(
     found = {name: decode_release(each, source, texts, top) for name, each in releases.items()}
     guarantee = next(iter(releases.values())).guarantee
     if as_json:
-        lists: Any = {name: [asdict(word) for word in best] for name, best in found.items()}
+        lists: Any = {name: [_entry(word) for word in best] for name, best in found.items()}
         print_json({"guarantee": guarantee.to_document(), "words": lists.get("", lists)})
         return
     if not guarantee.private:
@@ -65,6 +66,11 @@ def decode(
     complain(f"guarantee: {guarantee}")
     for name, best in found.items():
         out.print(_table(name, best))
+
+
+def _entry(word: Word) -> dict[str, Any]:
+    """Return a word for JSON, which has no infinity for the error of a mean over nobody knows how many."""
+    return {**asdict(word), "std": word.std if math.isfinite(word.std) else None}
 
 
 def _table(name: str, best: list[Word]) -> Table:
@@ -82,7 +88,7 @@ def _lines(path: Path) -> list[str]:
         raise InputError(f"there is no file {str(path)!r}; check --words")
     with storage_errors("read", path):
         try:
-            return path.read_text(encoding="utf-8").splitlines()
+            return path.read_text(encoding="utf-8").rstrip("\n").split("\n")
         except UnicodeDecodeError:
             raise InputError(f"{str(path)!r} is no UTF-8 text; --words takes a text file, one word a line") from None
 

@@ -222,6 +222,8 @@ def _points(data: str, columns: str | None) -> Iterator[list[float]]:
 
 
 def _reports(source: str, hexadecimal: bool) -> str | BinaryIO | Iterator[bytes]:
+    if source != "-" and not Path(source).exists():
+        raise InputError(f"cannot read {source!r}: there is no such file")
     if not hexadecimal:
         return sys.stdin.buffer if source == "-" else source
     return _hexadecimal(source)

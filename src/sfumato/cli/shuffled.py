@@ -16,7 +16,15 @@ from sfumato.cli.arguments import (
     parse_bounds,
 )
 from sfumato.cli.console import complain, err, facts, print_json, say, size_text, warn
-from sfumato.cli.submissions import message_files, people, read_messages, reported_class, write_all, write_new
+from sfumato.cli.submissions import (
+    class_named,
+    message_files,
+    people,
+    read_messages,
+    reported_class,
+    write_all,
+    write_new,
+)
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -162,7 +170,7 @@ def messages(
         raise InputError("pass either a point, one VALUE for each column, or --data")
     made = Protocol.load(protocol_file)
     if data is None:
-        reported = reported_class(made, label)
+        reported = reported_class(made, class_named(made, label))
         write_new(output, made.client(reported).messages(values))
         told: dict[str, Any] = {"messages": str(output), "reported": reported}
     else:
@@ -200,13 +208,14 @@ def shuffle(
     if state is None:
         raise InputError("--state FOLDER is missing: where messages wait until there are enough")
     made = Protocol.load(protocol_file)
-    with Shuffler(state, made, label, memory=memory * 2**20) as mixer:
+    name = class_named(made, label)
+    with Shuffler(state, made, name, memory=memory * 2**20) as mixer:
         for path in message_files(submissions or []):
             mixer.receive(read_messages(path))
         count = mixer.participants
         if output is not None:
             mixer.shuffle(output, overwrite=force)
-    told: dict[str, Any] = {"people": count, "needed": made.group(label)[1].participants}
+    told: dict[str, Any] = {"people": count, "needed": made.group(name)[1].participants}
     if output is not None:
         told |= {"batch": str(output), "messages": read_header(output).messages}
     if as_json:
@@ -231,11 +240,12 @@ def analyze(
 
     from sfumato.shuffled import AnalyzerKey, Protocol
 
-    analyzer = Protocol.load(protocol_file).analyzer(AnalyzerKey.load(key))
+    made = Protocol.load(protocol_file)
+    analyzer, name = made.analyzer(AnalyzerKey.load(key)), class_named(made, label)
     with Progress(console=err, transient=True, disable=as_json or not err.is_terminal) as bar:
         task = bar.add_task("opening messages", total=None)
         release = analyzer.analyze(
-            batch, label, workers=workers, progress=lambda done, total: bar.update(task, completed=done, total=total)
+            batch, name, workers=workers, progress=lambda done, total: bar.update(task, completed=done, total=total)
         )
     release.save(output, overwrite=force)
     _told({output: release}, as_json)
@@ -261,6 +271,8 @@ def simulate(
     from sfumato.shuffled import Protocol
 
     made = Protocol.load(protocol_file)
+    if unmix and made.labels is None:
+        raise InputError("--unmix undoes randomised classes, and this protocol has none: leave it out")
     points, places = people(made, data, columns, label_column)
     labels = None if made.classes is None else [made.classes[place] for place in places.tolist()]
     found = made.simulate(points, labels, random_state=seed_noise_not_private)

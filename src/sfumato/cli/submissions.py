@@ -14,10 +14,21 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from sfumato.shuffled import Protocol
+    from sfumato.shuffled import Protocol, Submission
 
 
-def reported_class(made: Protocol, label: str | None) -> Any:
+def class_named(made: Protocol, text: str | None) -> Any:
+    """Return the protocol's own class that is written like this: a whole number, or text."""
+    if made.classes is None or text is None:
+        return text
+    names = [name for name in made.classes if str(name) == text]
+    if len(names) != 1:
+        problem = "is not one of" if not names else "names more than one of"
+        raise InputError(f"{text!r} {problem} the protocol's classes {list(made.classes)}")
+    return names[0]
+
+
+def reported_class(made: Protocol, label: Any) -> Any:
     """Report a true class: by randomised response where classes are private."""
     if made.classes is None or label is None or made.labels is None:
         return label
@@ -56,19 +67,19 @@ def write_all(made: Protocol, data: str, columns: str | None, label_column: str 
     """Write a file for each person, with a random name, in a folder for each reported class."""
     points, places = people(made, data, columns, label_column)
     for point, place in zip(points, places.tolist(), strict=True):
-        reported = None if made.classes is None else reported_class(made, str(made.classes[place]))
+        reported = None if made.classes is None else reported_class(made, made.classes[place])
         inner = folder if reported is None else folder / f"class-{made.group(reported)[0]}"
         inner.mkdir(parents=True, exist_ok=True)
         write_new(inner / f"{secrets.token_hex(8)}.msg", made.client(reported).messages(point))
     return len(points)
 
 
-def write_new(path: Path, sent: list[bytes]) -> None:
-    """Write one person's messages to a new file."""
+def write_new(path: Path, sent: Submission) -> None:
+    """Write one person's identity and messages to a new file."""
     from sfumato.storage import AtomicFile
 
     with AtomicFile(path) as file:
-        file.write(b"".join(sent))
+        file.write(sent.to_bytes())
 
 
 def message_files(paths: list[Path]) -> Iterator[Path]:
@@ -80,11 +91,16 @@ def message_files(paths: list[Path]) -> Iterator[Path]:
             yield path
 
 
-def read_messages(path: Path) -> list[bytes]:
-    """Read one person's messages."""
-    from sfumato.shuffled.sealing import MESSAGE_BYTES
+def read_messages(path: Path) -> Submission:
+    """Read one person's identity and messages."""
+    from sfumato.shuffled import Submission
     from sfumato.storage import storage_errors
 
+    if not path.exists():
+        raise InputError(f"there is no such file: {str(path)!r}")
     with storage_errors("read", path):
         content = path.read_bytes()
-    return [content[start : start + MESSAGE_BYTES] for start in range(0, len(content), MESSAGE_BYTES)]
+    try:
+        return Submission.from_bytes(content)
+    except InputError as problem:
+        raise InputError(f"{str(path)!r}: {problem}") from None

@@ -180,15 +180,15 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes = np.unique(np.array(list(releases)))
         parts = [releases[name] for name in classes.tolist()]
         kernel = files.check_together(parts, rule, priors)
-        first = parts[0].guarantee
+        promise = files.common_guarantee([part.guarantee for part in parts])
         model = cls(
             kernel,
-            epsilon=first.epsilon,
-            delta=first.delta,
+            epsilon=promise.epsilon,
+            delta=promise.delta,
             classes=classes,
             rule=rule,
             priors=priors,
-            trust=first.trust,
+            trust=promise.trust,
         )
         return model._fitted(classes, parts)
 
@@ -196,7 +196,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Take in what is public."""
         self.classes_ = classes
         self.releases_ = dict(zip(classes.tolist(), releases, strict=True))
-        self.guarantee_: Guarantee = releases[0].guarantee
+        self.guarantee_: Guarantee = files.common_guarantee([release.guarantee for release in releases])
         counts = np.array([release.count.value for release in releases], dtype=np.float64)
         self.class_prior_ = counts / counts.sum()
         self.n_features_in_ = releases[0].dimension
@@ -236,15 +236,13 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes : int
             How many classes there are.
         """
-        if isinstance(self.n_hint, str):
-            raise InputError("n_hint must be a number here: pass a public guess of the number of records in all")
         model = PrivateKDE(
             get_kernel(self.kernel, self.bandwidth),
             epsilon=self.epsilon,
             delta=self.delta,
             bounds=self.bounds,
             landmarks=self.landmarks,
-            n_hint=self.n_hint if self.n_hint is None else max(1, self.n_hint // classes),
+            n_hint=_each_class(self.n_hint, classes),
             options=self.options,
             feature_seed=self.feature_seed,
             random_state=self.random_state,
@@ -335,3 +333,12 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         tags.non_deterministic = True
         return tags
+
+
+def _each_class(hint: Any, classes: int) -> int | None:
+    """Share of one class in the public guess of the number of records."""
+    if hint is None:
+        return None
+    if isinstance(hint, bool) or not isinstance(hint, int | np.integer) or hint < 1:
+        raise InputError(f"n_hint must be a whole number above 0, the number of records in all; got {hint!r}")
+    return max(1, int(hint) // classes)

@@ -29,17 +29,21 @@ from sfumato.privacy.guarantee import Guarantee, amount_text
 from sfumato.release import Release
 
 SIMULATED = "simulated: one party held all points and is trusted with them"
+OTHERS = "the list of classes is public; people with other labels take part in a class that coins choose"
 SHUFFLED_OPTIONS = ("label_epsilon", "participants", "bitsum", "instances", "messages", "quantizer", "threat")
 
 
-def gathered(data: LabelledSource) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Points and codes of all who take part: rows of finite numbers whose label is a known class."""
+def gathered(data: LabelledSource, random_state: int | None) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Points and codes of everybody: the number of people is public, so nobody is left out for what they hold."""
     points, codes = [np.empty((0, data.source.dimension))], [np.empty(0, dtype=np.int64)]
     for batch in data.batches():
-        good = (batch.codes >= 0) & np.isfinite(batch.rows).all(axis=1)
-        points.append(batch.rows[good].astype(np.float64))
-        codes.append(batch.codes[good])
-    return np.concatenate(points), np.concatenate(codes)
+        points.append(batch.rows.astype(np.float64))
+        codes.append(batch.codes)
+    every, secure = np.concatenate(codes), SecureBits()
+    if random_state is not None:
+        secure = SecureBits.seeded(f"{random_state} other labels")
+    drawn = secure.below(len(data.classes), len(every))
+    return np.concatenate(points), np.where(every >= 0, every, drawn)
 
 
 def collect(trust: str, kernel: Kernel, data: LabelledSource, settings: Mapping[str, Any]) -> list[Release]:
@@ -108,10 +112,10 @@ def _shuffled(
         seed=seed,
         **settings,
     )
-    points, codes = gathered(data)
+    points, codes = gathered(data, random_state)
     releases = protocol.simulate(points, [classes[code] for code in codes.tolist()], random_state=random_state)
     promise: Guarantee = releases[classes[0]].guarantee
-    promise = replace(promise, conditions=(*promise.conditions, SIMULATED))
+    promise = replace(promise, conditions=(*promise.conditions, OTHERS, SIMULATED))
     return [replace(releases[name], guarantee=promise) for name in classes]
 
 
@@ -146,7 +150,7 @@ def _local(
         options=settings,
         **limits,
     )
-    points, codes = gathered(data)
+    points, codes = gathered(data, random_state)
     response = None
     if label_epsilon is not None:
         from sfumato.shuffled import LabelResponse
@@ -162,7 +166,7 @@ def _local(
     for code in range(len(classes)):
         own, tally = clip(server.device.domain, points[codes == code]), server.tally()
         server.simulate(own, bits.child(code), tally)
-        release = make_release(protocol, server, tally, len(own), private=bits.private, conditions=(SIMULATED,))
+        release = make_release(protocol, server, tally, len(own), private=bits.private, conditions=(OTHERS, SIMULATED))
         labels = None if response is None else Fraction(response.epsilon)
         releases.append(replace(release, guarantee=_with_labels(release.guarantee, labels)))
     return releases

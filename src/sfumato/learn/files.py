@@ -9,7 +9,7 @@ class's is left out, so that features which all classes share are stored once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import InnerProduct, Kernel
 from sfumato.learn import rules
 from sfumato.learn.squared_distance import ProjectedSquares
+from sfumato.privacy.guarantee import Guarantee
 from sfumato.release import Release, from_content
 
 MOST_CLASSES = 100_000
@@ -109,6 +110,27 @@ def _content(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Content
     )
     check_together(releases, about["rule"], about["priors"])
     return Content(classes, releases, str(about["rule"]), about["priors"])
+
+
+def common_guarantee(guarantees: Sequence[Guarantee]) -> Guarantee:
+    """Return the promise of releases of disjoint records taken together: the weakest of theirs.
+
+    One record counts in one class, so its promise is that class's.
+    """
+    first = guarantees[0]
+    kinds = {(each.trust, each.neighbours, each.unit, each.n_public) for each in guarantees}
+    if len(kinds) > 1:
+        raise InputError("the releases of a classifier must have one trust model, unit and neighbouring relation")
+    if all(each == first for each in guarantees):
+        return first
+    conditions = dict.fromkeys(condition for each in guarantees for condition in each.conditions)
+    return replace(
+        first,
+        epsilon=max(each.epsilon for each in guarantees),
+        delta=max(each.delta for each in guarantees),
+        conditions=(*conditions, "the promises of the classes differ, and the weakest of them is stated"),
+        private=all(each.private for each in guarantees),
+    )
 
 
 def check_together(releases: Sequence[Release], rule: Any, priors: Any) -> Kernel:

@@ -148,6 +148,9 @@ def checked_labels(y: Any) -> NDArray[Any]:
 
 def class_codes(labels: NDArray[Any], classes: NDArray[Any]) -> Codes:
     """Place of each label in the list of classes; -1 for labels that are not in it."""
+    kinds = ["text" if array.dtype.kind in "US" else "numbers" for array in (labels, classes)]
+    if "O" not in (labels.dtype.kind, classes.dtype.kind) and kinds[0] != kinds[1] and len(labels):
+        raise InputError(f"the labels are {kinds[0]} and the classes are {kinds[1]}: pass both in the same form")
     places = {name: place for place, name in enumerate(classes.tolist())}
     return np.array([places.get(label, -1) for label in labels.tolist()], dtype=np.int64)
 

@@ -44,7 +44,7 @@ from sfumato.kernels import InnerProduct
 from sfumato.kernels.distance import Distance
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.ball import Ball
-from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
+from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.rotation import MOST_ROTATED, ROTATION_BITS, rotation
 
@@ -157,6 +157,25 @@ class ProjectedSquares(LinearQuantizer):
         bias = 2 * moved * self.ball.radius * np.linalg.norm(Y, axis=1)
         return Reading(weights @ sums, np.square(weights).sum(axis=1), bias, count_product=product)
 
+    def read_released(self, Y: Floats, sums: Floats, known: Known) -> Reading:
+        """Read answers, and add to the bias what clipping moves them by, as far as the sums show it.
+
+        Records shorter than the radius are clipped less than the answers undo; how long they are is read off the mean
+        of their clipped squares. Records that lie close together share the errors of one rotation, each by the spread
+        of a normal coordinate's clipped product around what its square explains.
+        """
+        reading = self.read(Y, sums)
+        radius_squared = self.ball.radius**2
+        covariance, squares = clipped_parts(self.clip)
+        length = float(self.read(np.zeros((1, self.dimension)), sums).total[0]) / known.count
+        kept = min(max(length / radius_squared - (1 - squares), 0.0), squares)
+        ratio = record_length(kept, self.clip)
+        product = np.abs(length + np.square(Y).sum(axis=1) - reading.total / known.count) / 2
+        undone = abs(1 - covariance / clipped_parts(self.clip / ratio)[0])
+        shared = rotation_spread(self.clip) / math.sqrt(self.projections)
+        bias = 2 * product * (undone + shared) + abs(length - ratio**2 * radius_squared)
+        return replace(reading, bias=reading.bias + bias)
+
     def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the public description; the rotation is drawn again from its seed."""
         inner, arrays = self.inner.to_document()
@@ -198,6 +217,36 @@ def clipped_parts(clip: float) -> tuple[float, float]:
     inside = math.erf(clip / math.sqrt(2))
     density = math.exp(-(clip**2) / 2) / math.sqrt(2 * math.pi)
     return inside, inside - 2 * clip * density + clip**2 * (1 - inside)
+
+
+def record_length(kept: float, clip: float) -> float:
+    """Length of records in radii whose clipped squares have the mean `kept` (in squared radii), at most 1.
+
+    Examples
+    --------
+    >>> round(record_length(clipped_parts(0.5)[1], 0.5), 3), round(record_length(0.01, 0.5), 3)
+    (1.0, 0.1)
+    """
+    lengths = np.linspace(0.01, 1.0, 200)
+    means = [length**2 * clipped_parts(clip / length)[1] for length in lengths.tolist()]
+    return float(np.interp(kept, means, lengths))
+
+
+def rotation_spread(clip: float) -> float:
+    """Deviation of Z min(|Z|, clip) sign Z, Z normal, around its regression on Z^2, relative to its mean A.
+
+    Examples
+    --------
+    >>> round(rotation_spread(0.5), 2)
+    0.32
+    """
+    places, weights = np.polynomial.hermite_e.hermegauss(160)
+    weights = weights / weights.sum()
+    products = places * np.clip(places, -clip, clip)
+    mean = float(weights @ products)
+    variance = float(weights @ products**2) - mean**2
+    explained = (float(weights @ (products * places**2)) - mean) ** 2 / 2
+    return math.sqrt(max(variance - explained, 0.0)) / clipped_parts(clip)[0]
 
 
 def best_projections(dimension: int, n: int, epsilon: float, clip: float) -> int:

@@ -3,6 +3,7 @@
 The file holds, for each protocol's fingerprint, how many reports were charged and at what epsilon, the budget of the
 device over all protocols, and, under permanent randomisation, the reports themselves by a keyed hash of the point. The
 hash's key stands in the same file, so whoever reads the file can test guesses of the point: protect it like the point.
+It is made for its owner alone (mode 0600); later writes keep whatever permissions it has.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import os
 import secrets
 import struct
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import ROUND_DOWN
@@ -99,8 +102,11 @@ class DeviceAccount:
                 fcntl.flock(lock, fcntl.LOCK_EX)
             content = self._read()
             yield content
-            with AtomicFile(self.path, overwrite=True) as file:
-                file.write(json.dumps(content, sort_keys=True).encode())
+            made = json.dumps(content, sort_keys=True).encode()
+            if not self.path.exists():
+                _make_private(os.path.realpath(self.path), made)
+            with AtomicFile(self.path, overwrite=True) as file:  # keeps the permissions
+                file.write(made)
 
     def _read(self) -> dict[str, Any]:
         try:
@@ -125,6 +131,20 @@ class DeviceAccount:
             )
         made: dict[str, Any] = content
         return made
+
+
+def _make_private(path: str, content: bytes) -> None:
+    """Make a file that was readable by its owner only from the start, and never seen in part."""
+    descriptor, temporary = tempfile.mkstemp(prefix=".sfumato-", suffix=".tmp", dir=os.path.dirname(path))
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
 
 
 def _check(content: Any) -> None:

@@ -2,13 +2,14 @@
 
 `state.json` says which protocol, how many reports were accepted and refused, which file of counts and which runs of
 identities belong to it, and how far each file of reports was read. Files that it does not name are left over from a
-kill and are deleted.
+kill and are deleted. One collector at a time works in a folder: it locks the file `lock` for as long as it lives.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -21,8 +22,13 @@ from sfumato.local.sources import Place
 from sfumato.local.tally import Integers
 from sfumato.storage import AtomicFile, storage_errors
 
+try:
+    import fcntl
+except ImportError:  # not on Windows; there, take care that one collector uses a folder
+    fcntl = None  # type: ignore[assignment]
+
 FORMAT, VERSION = "sfumato-collector", 1
-STATE = "state.json"
+STATE, LOCK = "state.json", "lock"
 COUNTS = ".counts.npy"
 
 
@@ -40,6 +46,8 @@ class Progress:
         Files of identities.
     places : mapping
         How far files of reports were read.
+    halves : mapping
+        Where files ended in a part of a report that is already among the refused.
     integers : ndarray or None
         The tally; None before the first checkpoint.
     """
@@ -49,7 +57,34 @@ class Progress:
     rejected: Mapping[str, int] = field(default_factory=dict)
     runs: Sequence[str] = ()
     places: Mapping[str, Place] = field(default_factory=dict)
+    halves: Mapping[str, Place] = field(default_factory=dict)
     integers: Integers | None = None
+
+
+def lock_folder(folder: Path) -> int:
+    """Make a folder if it does not exist and lock it; return the descriptor for `unlock_folder`."""
+    with storage_errors("use", folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            if fcntl is not None:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise InputError(
+                f"another collector works in {str(folder)!r}; close it or wait for it, or choose another folder"
+            ) from None
+        except BaseException:
+            os.close(descriptor)
+            raise
+    return descriptor
+
+
+def unlock_folder(descriptor: int, process: int) -> None:
+    """Give the lock back, in the process that took it even if a fork holds the descriptor too."""
+    if fcntl is not None and os.getpid() == process:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
 
 
 def save_progress(folder: Path, fingerprint: str, progress: Progress) -> None:
@@ -69,6 +104,7 @@ def save_progress(folder: Path, fingerprint: str, progress: Progress) -> None:
         "rejected": dict(progress.rejected),
         "runs": list(progress.runs),
         "places": [asdict(place) for place in progress.places.values()],
+        "halves": [asdict(place) for place in progress.halves.values()],
         "counts": counts,
     }
     with AtomicFile(folder / STATE, overwrite=True) as file:
@@ -77,9 +113,7 @@ def save_progress(folder: Path, fingerprint: str, progress: Progress) -> None:
 
 
 def load_progress(folder: Path, fingerprint: str) -> Progress:
-    """Read the last checkpoint of a folder, which is made if it does not exist."""
-    with storage_errors("open", folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    """Read the last checkpoint of a folder, if it has one."""
     path = folder / STATE
     if not path.exists():
         _keep_only(folder, "")
@@ -107,6 +141,7 @@ def _progress(folder: Path, state: Any) -> Progress:
         rejected={str(reason): int(count) for reason, count in state["rejected"].items()},
         runs=[str(name) for name in state["runs"]],
         places={place["name"]: Place(**place) for place in state["places"]},
+        halves={place["name"]: Place(**place) for place in state.get("halves", [])},
         integers=np.load(folder / state["counts"], allow_pickle=False),
     )
 

@@ -13,17 +13,15 @@ one device. A collector counts repeats once.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from sfumato.errors import InputError
 from sfumato.local.account import DeviceAccount
 from sfumato.local.coins import Coins
-from sfumato.local.mechanism import ID_BYTES
+from sfumato.local.mechanism import ID_BYTES, Device
 from sfumato.local.registry import device_for
-from sfumato.protocol import check_document, fingerprint, prefix
+from sfumato.protocol import check_document, expired, fingerprint, plain, prefix
 
 
 class Client:
@@ -39,6 +37,13 @@ class Client:
         Keep reports and repeat them, see the module's text; needs an account.
     coins : Coins, optional
         For tests; the operating system's by default.
+    not_private : bool
+        Report under a mechanism that keeps no epsilon at all, such as `race`; refused otherwise.
+
+    Raises
+    ------
+    InputError
+        If the document promises anything else than what its mechanism does on this device.
     """
 
     def __init__(
@@ -47,10 +52,9 @@ class Client:
         account: DeviceAccount | None = None,
         permanent: bool = False,
         coins: Coins | None = None,
+        not_private: bool = False,
     ) -> None:
         check_document(document, "local")
-        if document["guarantee"].get("epsilon") != document["epsilon"]:
-            raise InputError("the protocol promises another epsilon than it spends: do not report under it")
         if permanent and account is None:
             raise InputError("permanent randomisation needs an account to keep the reports: pass ledger=, a file")
         self.document = document
@@ -58,11 +62,10 @@ class Client:
         self.permanent = permanent
         self.reports = 0
         self._device = device_for(document)
+        check_promise(document, self._device, not_private)
         self._coins = coins or Coins()
         self._prefix = prefix(document)
         self._fingerprint = fingerprint(document)
-        expires = document["expires"]
-        self._expires = None if expires is None else datetime.fromisoformat(expires).astimezone(UTC).timestamp()
 
     @property
     def report_bytes(self) -> int:
@@ -84,9 +87,9 @@ class Client:
         BudgetError
             If the device's account is used up.
         """
-        if self._expires is not None and time.time() > self._expires:
+        if expired(self.document):
             raise InputError(f"the protocol expired at {self.document['expires']}; ask the organiser for a new one")
-        clipped = self._device.domain.clip(point)
+        clipped = self._device.prepared(point)
         if self.account is None:
             return self._fresh(clipped)
         if self.permanent:
@@ -97,3 +100,34 @@ class Client:
     def _fresh(self, clipped: Sequence[float]) -> bytes:
         self.reports += 1
         return self._prefix + self._coins.take(ID_BYTES) + self._device.encode(clipped, self._coins)
+
+
+def check_promise(document: Mapping[str, Any], device: Device, not_private: bool = False) -> None:
+    """Raise `InputError` unless a document promises what its device does, and says so to whoever reads it.
+
+    Parameters
+    ----------
+    document : mapping
+        A checked protocol.
+    device : Device
+        Built from it.
+    not_private : bool
+        Whether the caller agrees to a mechanism that keeps no epsilon.
+    """
+    promise = document["guarantee"]
+    if promise.get("epsilon") != document["epsilon"]:
+        raise InputError("the protocol promises another epsilon than it spends: do not report under it")
+    if plain(promise.get("delta")) != 0 or plain(document["delta"]) != 0 or promise.get("trust") != "local":
+        raise InputError("the protocol does not promise a delta of 0 without trusted parties: do not report under it")
+    if promise.get("private") is not device.private:
+        truth = "private" if device.private else "NOT PRIVATE"
+        raise InputError(f"the protocol does not say that {device.name} is {truth}: do not report under it")
+    if not device.private and not not_private:
+        raise InputError(
+            f"NOT PRIVATE: {device.name} reports what the device holds; pass not_private=True to report all the same"
+        )
+    conditions = promise.get("conditions")
+    stated = [*(conditions if isinstance(conditions, list) else ()), promise.get("within")]
+    for sentence in device.conditions():
+        if sentence not in stated:
+            raise InputError(f"the protocol hides a condition of its promise: do not report under it ({sentence})")

@@ -8,7 +8,9 @@ about 18 are lost to that.
 
 State. Everything is in a folder: counts, refusals and sorted runs of the identities seen. A checkpoint after every
 block of reports replaces one small file atomically, so that a killed collector resumes with the last block that was
-finished, and the file it was reading goes on from there.
+finished, and the file it was reading goes on from there. One collector at a time works in a folder, which stays locked
+until `close`, the end of a ``with`` block, or the end of the collector. A report that is cut off at the end of a file
+may be still on its way: it is refused once, and read again when the file is added again.
 
 Malicious clients. A report is worth what the mechanism allows, whoever made it: m of them move an answer by at most
 `influence(m)`. Nothing here can tell a lie from noise.
@@ -16,22 +18,25 @@ Malicious clients. A report is worth what the mechanism allows, whoever made it:
 
 from __future__ import annotations
 
+import os
 import tempfile
+import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 from scipy.stats import poisson
 
 from sfumato.errors import InputError
-from sfumato.local.checkpoint import Progress, load_progress, save_progress
+from sfumato.local.checkpoint import Progress, load_progress, lock_folder, save_progress, unlock_folder
 from sfumato.local.mechanism import HEADER_BYTES, ID_BYTES
 from sfumato.local.releasing import make_release
 from sfumato.local.seen import SeenIdentities
 from sfumato.local.server import Payloads
-from sfumato.local.sources import blocks_of
+from sfumato.local.sources import Place, blocks_of
 from sfumato.protocol import PREFIX_BYTES, prefix
 
 if TYPE_CHECKING:
@@ -79,6 +84,11 @@ class Collector:
         Under which the reports were made.
     state : str or Path, optional
         Folder of the state, resumed if it has one; a temporary folder by default.
+
+    Raises
+    ------
+    InputError
+        If another collector works in the folder, or its state is damaged or another protocol's.
     """
 
     def __init__(self, protocol: Protocol, state: str | Path | None = None) -> None:
@@ -89,14 +99,34 @@ class Collector:
         self._prefix = np.frombuffer(prefix(protocol.document), dtype=np.uint8)
         self.report_bytes = HEADER_BYTES + self.server.device.payload_bytes
         self._tally = self.server.tally()
-        progress = load_progress(self.folder, protocol.fingerprint)
+        self._unlock = weakref.finalize(self, unlock_folder, lock_folder(self.folder), os.getpid())
+        try:
+            self._resume()
+        except BaseException:
+            self.close()
+            raise
+
+    def _resume(self) -> None:
+        progress = load_progress(self.folder, self.protocol.fingerprint)
         self.receipt = Receipt(progress.accepted, dict(progress.rejected))
-        self._places = dict(progress.places)
+        self._places, self._halves = dict(progress.places), dict(progress.halves)
         self._sequence = progress.sequence
         if progress.integers is not None:
             self._tally.restore(progress.integers)
         self._seen = SeenIdentities(self.folder, progress.runs)
         self._seen.remove_rubbish()
+
+    def close(self) -> None:
+        """Let another collector use the folder; after it this one can be read and released, but adds no more."""
+        self._unlock()
+
+    def __enter__(self) -> Collector:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     @property
     def reports(self) -> int:
@@ -122,16 +152,27 @@ class Collector:
         Receipt
             Of this call; `receipt` has the sum.
         """
+        self._check_open()
         total = Receipt()
         for block, place, odd in blocks_of(source, self.report_bytes, BLOCK_REPORTS, self._places):
             receipt = self._count(block)
-            receipt.reject("length", odd)
+            receipt.reject("length", odd if place is None or not odd else self._new_half(place))
             total.merge(receipt)
             self.receipt.merge(receipt)
             if place is not None:
                 self._places[place.name] = place
             self._checkpoint()
         return total
+
+    def _check_open(self) -> None:
+        if not self._unlock.alive:
+            raise InputError("the collector is closed; open its folder again with Protocol.collector")
+
+    def _new_half(self, place: Place) -> int:
+        """Whether the part of a report at the end of a file was not counted before."""
+        known = self._halves.get(place.name)
+        self._halves[place.name] = place
+        return int(known != place)
 
     def _count(self, block: Payloads) -> Receipt:
         """Check and count a block of reports of the right length."""
@@ -160,6 +201,7 @@ class Collector:
             rejected=self.receipt.rejected,
             runs=self._seen.names,
             places=self._places,
+            halves=self._halves,
             integers=self._tally.integers(),
         )
         save_progress(self.folder, self.protocol.fingerprint, progress)
@@ -174,6 +216,7 @@ class Collector:
         """
         if other.protocol.fingerprint != self.protocol.fingerprint:
             raise InputError("the collectors belong to different protocols and cannot be merged")
+        self._check_open()
         blocks = other._seen.blocks(BLOCK_REPORTS)
         common = sum(int((~self._seen.first_time(identities)).sum()) for identities in blocks)
         by_chance = poisson.isf(CHANCE, len(self._seen) * len(other._seen) / 2.0 ** (8 * ID_BYTES))

@@ -63,7 +63,7 @@ def enumerated_case(name: str, device: Device, points: Sequence[Sequence[float]]
     """Compare the laws of all payloads for every two of the points."""
 
     def log_laws() -> tuple[Floats, Floats]:
-        laws = [payload_law(device, device.domain.clip(point)) for point in points]
+        laws = [payload_law(device, device.prepared(point)) for point in points]
         payloads = sorted({payload for law in laws for payload in law})
         table = np.array([[_log(law.get(payload, Fraction(0))) for payload in payloads] for law in laws])
         first, second = np.triu_indices(len(points), 1)

@@ -50,9 +50,13 @@ class Device(ABC):
         What is promised.
     seed : bytes
         Public seed.
+    private : bool
+        Whether reports keep the epsilon; the document is not asked.
     """
 
     name: ClassVar[str]
+    angular: bool = False  # whether points count by their direction, see `prepared`
+    private: ClassVar[bool] = True  # a device says by itself whether it keeps any epsilon
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self.document = document
@@ -65,6 +69,14 @@ class Device(ABC):
     @abstractmethod
     def payload_bytes(self) -> int:
         """Length of every payload."""
+
+    def prepared(self, point: Sequence[float]) -> list[float]:
+        """Return the point as it is reported, within the domain; raise `InputError` for what is no point."""
+        return self.domain.clip(point)
+
+    def conditions(self) -> tuple[str, ...]:
+        """Return the sentences that the protocol's guarantee must contain, such as the radius; none if it is pure."""
+        return ()
 
     @abstractmethod
     def encode(self, point: Sequence[float], coins: Coins) -> bytes:

@@ -28,6 +28,7 @@ from sfumato.local.coins import Coins
 from sfumato.local.hashing import little_endian
 from sfumato.local.phases import LABEL, POSITION_BITS, Phases
 from sfumato.local.published.point import checked_radius
+from sfumato.local.published.promises import phases_condition
 from sfumato.local.published.sphere import laplace
 from sfumato.public_rows import WORD_BYTES, row_bytes
 
@@ -62,6 +63,10 @@ class MetricPhases(Phases):
         if type(largest) is not int or largest < 0:
             raise InputError("the protocol's largest scale must be a whole number")
         self.largest: int = largest
+
+    def conditions(self) -> tuple[str, ...]:
+        """Return the radius."""
+        return (phases_condition(self.radius),)
 
     def scale(self, frequency: Sequence[int]) -> int:
         """Scale B of the noise on the phases of one frequency."""

@@ -24,6 +24,7 @@ from sfumato.local.phases import LABEL, LAWS, MOST_ROWS_EACH, POSITION_BITS, POS
 from sfumato.local.phases_server import COSINE_BITS, Arc, PhasePool, PhasesServer, ReportedPhases
 from sfumato.local.pool import numbers, row_table
 from sfumato.local.pool_server import integer_choices
+from sfumato.local.published.promises import phases_condition
 from sfumato.local.server import Design, Request
 from sfumato.local.tally import Tally
 from sfumato.privacy.bits import SecureBits
@@ -103,10 +104,7 @@ class MetricPhasesServer(PhasesServer):
         )
         answers, rows = request.participants * rows_each, made["groups"] * rows_each
         variance = float(np.mean(0.5 / resultants**2)) / answers + request.density / (2 * rows)
-        conditions = (
-            f"epsilon is for points within a Euclidean distance of {radius:g}; at t times that distance the loss is at "
-            "most t times epsilon; for points closer than that it may still be epsilon",
-        )
+        conditions = (phases_condition(radius),)
         parameters = {**made, "radius": radius, "largest": largest}
         return replace(base, parameters=parameters, variance=variance, conditions=conditions, pure=False)
 

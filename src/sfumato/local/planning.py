@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from sfumato.errors import InputError
@@ -148,8 +147,13 @@ def choose(request: Request, mechanism: str) -> tuple[str, Design]:
     return mechanism, server.design(request)
 
 
-def guarantee_of(design: Design, epsilon: Fraction) -> Guarantee:
+def guarantee_of(design: Design, request: Request) -> Guarantee:
     """State the promise of one report."""
+    epsilon, within = request.epsilon, ""
+    if design.private and not design.pure:
+        near = "close to" if request.radius is None else f"within {request.radius:g} of"
+        eta = design.parameters.get("eta")
+        within = f"points {near} each other" + ("" if eta is None else f", except with probability {eta:g} a pair,")
     return Guarantee(
         trust="local",
         neighbours="replace",
@@ -162,6 +166,7 @@ def guarantee_of(design: Design, epsilon: Fraction) -> Guarantee:
             *design.conditions,
         ),
         private=design.private,
+        within=within,
     )
 
 
@@ -176,7 +181,7 @@ def document_for(request: Request, mechanism: str, seed: str | None, expires: An
         epsilon=str(request.epsilon),
         delta=0.0,
         participants=request.participants,
-        guarantee=guarantee_of(design, request.epsilon).to_document(),
+        guarantee=guarantee_of(design, request).to_document(),
         mechanism=parameters,
         seed=seed,
         expires=expires,

@@ -119,6 +119,7 @@ class Protocol:
         ledger: str | Path | None = None,
         budget: float | str | Fraction | None = None,
         permanent: bool = False,
+        not_private: bool = False,
     ) -> Client:
         """Return a client, which makes reports.
 
@@ -131,15 +132,17 @@ class Protocol:
         permanent : bool
             Repeat the report of an unchanged point instead of making a fresh one; needs an account. See
             `sfumato.local.client` for what it protects.
+        not_private : bool
+            Agree to report under a mechanism that keeps no epsilon, such as `race`.
         """
         from sfumato.local.account import DeviceAccount
 
         if ledger is None:
             if budget is not None:
                 raise InputError("a budget needs a file that remembers what was spent: pass ledger=")
-            return Client(self.document, permanent=permanent)
+            return Client(self.document, permanent=permanent, not_private=not_private)
         account = DeviceAccount(ledger, self.document["epsilon"] if budget is None else budget)
-        return Client(self.document, account, permanent)
+        return Client(self.document, account, permanent, not_private=not_private)
 
     def collector(self, state: str | Path | None = None) -> Collector:
         """Return a collector, which counts reports.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import InputError
+from sfumato.errors import InputError, SfumatoError
 from sfumato.local.mechanism import Device
 
 if TYPE_CHECKING:
@@ -55,8 +55,16 @@ def register_mechanism(name: str, device: tuple[str, str], server: tuple[str, st
 
 
 def device_for(document: Mapping[str, Any]) -> Device:
-    """Build the device half that a protocol names."""
-    made: Device = _class(document["mechanism"]["name"], 0)(document)
+    """Build the device half that a protocol names; `InputError` for parameters out of which none can be built."""
+    half = _class(document["mechanism"]["name"], 0)
+    try:
+        made: Device = half(document)
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as problem:
+        if isinstance(problem, SfumatoError):
+            raise
+        raise InputError(
+            f"the protocol's parameters are damaged ({type(problem).__name__}); ask the organiser for the file again"
+        ) from problem
     return made
 
 

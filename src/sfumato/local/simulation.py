@@ -8,6 +8,8 @@ import numpy as np
 
 from sfumato.domain import Domain
 from sfumato.errors import InputError
+from sfumato.local.mechanism import Device
+from sfumato.local.published.vectorised import directions
 from sfumato.local.releasing import make_release
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Floats
@@ -30,9 +32,14 @@ def simulate(protocol: Protocol, X: Any, random_state: int | None = None) -> Rel
     bits = SecureBits() if random_state is None else SecureBits.seeded(random_state)
     tally, people = server.tally(), 0
     for number, block in enumerate(source.batches(BLOCK_PEOPLE)):
-        server.simulate(clip(server.device.domain, block.astype(np.float64)), bits.child(number), tally)
+        server.simulate(prepared(server.device, block.astype(np.float64)), bits.child(number), tally)
         people += len(block)
     return make_release(protocol, server, tally, people, private=bits.private, conditions=(CONDITION,))
+
+
+def prepared(device: Device, points: Floats) -> Floats:
+    """Do to many points what `Device.prepared` does to one, bit for bit."""
+    return clip(device.domain, directions(points) if device.angular else points)
 
 
 def clip(domain: Domain, points: Floats) -> Floats:

@@ -88,6 +88,8 @@ def _stream_blocks(stream: BinaryIO, size: int, reports: int) -> Iterator[Block]
 
 
 def _file_blocks(path: Path, size: int, reports: int, places: Mapping[str, Place]) -> Iterator[Block]:
+    if not path.exists():
+        raise InputError(f"cannot read {str(path)!r}: there is no such file")
     name = os.path.realpath(path)
     with storage_errors("read", path), open(path, "rb") as file:
         offset = _resumed(file, places.get(name))

@@ -57,6 +57,8 @@ class Vector(Device):
                 raise InputError("the protocol's codebook is out of range")
         elif self.randomiser == "coordinate":
             self.range = positive_integer(self.parameters, "range")
+            if self.turned > MOST_BLOCKS:
+                raise InputError(f"the randomiser coordinate takes at most {MOST_BLOCKS} features; use the codebook")
         else:
             raise InputError("the protocol's randomiser is not known; update sfumato")
 

@@ -18,10 +18,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sfumato.errors import InputError
+from sfumato.local.published.promises import LARGEST, check_magnitude
 from sfumato.protocol import plain
 
 UNIT = 1 << 15
 MOST_FEATURES = 1 << 12
+FARTHEST = 1e100  # bandwidths; kernels are 0 long before, and squares of it are finite
 KERNELS = ("gaussian", "laplacian", "exponential", "cauchy")
 
 
@@ -43,22 +45,23 @@ class Features(ABC):
 
 
 def into_ball(values: Sequence[float]) -> list[int]:
-    """Round features to units, scaled down to length 1 if they are longer.
+    """Round features to units, scaled down to length 1 if they are longer; what is not finite counts as 0.
 
     Examples
     --------
-    >>> into_ball([3.0, 4.0]), into_ball([0.5])
-    ([19661, 26214], [16384])
+    >>> into_ball([3.0, 4.0]), into_ball([0.5]), into_ball([1.0, math.inf])
+    ([19661, 26214], [16384], [32768, 0])
     """
-    shrink = UNIT / max(1.0, math.sqrt(math.fsum(value * value for value in values)))
-    return [round(value * shrink) for value in values]
+    finite = [value if abs(value) <= LARGEST else 0.0 for value in values]
+    shrink = UNIT / max(1.0, math.sqrt(math.fsum(value * value for value in finite)))
+    return [round(value * shrink) for value in finite]
 
 
 class InnerProductFeatures(Features):
     """The point over the kernel's radius."""
 
     def __init__(self, kernel: Mapping[str, Any], dimension: int) -> None:
-        self.radius = float(kernel["radius"])
+        self.radius = check_magnitude("radius", kernel["radius"])
         self.dimension = dimension
 
     @property
@@ -78,6 +81,8 @@ class LandmarkFeatures(Features):
         self.name = kernel["kernel"]
         widths = kernel["bandwidth"]
         self.widths = [widths] * dimension if isinstance(widths, float) else list(widths)
+        for width in self.widths:
+            check_magnitude("bandwidth", width)
         self.landmarks = _table(parameters.get("landmarks"), dimension)
         self.projection = _table(parameters.get("projection"), None)
         if self.name not in KERNELS or kernel.get("p", 2.0) != 2.0 or len(self.widths) != dimension:
@@ -92,7 +97,7 @@ class LandmarkFeatures(Features):
 
     def similarity(self, x: Sequence[float], z: Sequence[float]) -> float:
         """Kernel value."""
-        u = [(a - b) / width for a, b, width in zip(x, z, self.widths, strict=True)]
+        u = [min(max((a - b) / width, -FARTHEST), FARTHEST) for a, b, width in zip(x, z, self.widths, strict=True)]
         if self.name == "laplacian":
             return math.exp(-math.fsum(map(abs, u)))
         if self.name == "cauchy":
@@ -113,7 +118,7 @@ def _table(value: Any, width: int | None) -> list[list[float]]:
         raise InputError("the protocol's landmarks are damaged; ask the organiser for the file again")
     for row in table:
         good = isinstance(row, list) and len(row) == (len(table[0]) if width is None else width) and row
-        if not good or not all(isinstance(number, float) for number in row):
+        if not good or not all(isinstance(number, float) and abs(number) <= LARGEST for number in row):
             raise InputError("the protocol's landmarks are damaged; ask the organiser for the file again")
     return table
 

@@ -4,7 +4,10 @@ Estimates. ``codebook``: by symmetry the mean of a reported vector is G f, with 
 the mean M_k of the k largest of h absolute normal numbers; so v / G is unbiased. Its variance along a unit direction is
 at most 1 / G^2, in any number of features: what is reported is normal but for the direction of f. With k / (2 h) = p
 and many vectors G is (e^epsilon - 1) phi(z_p) / (1 + (e^epsilon - 1) p), the gain of PrivUnit in many dimensions.
-People who share a block share its vectors, which adds k (same - other)^2 / (total^2 G^2 D) for D blocks.
+People who share a block share its vectors. Given a block, a report's mean is (same - other) / total times the sum of
+its k likely vectors, of variance k along a direction that is not f's; two people have a common block of D with
+probability 1 / D. That adds k (same - other)^2 / (total^2 G^2 D) if all have one f,
+and less if they differ.
 
 ``coordinate``: a report s of coordinate j among D says s D c (same + other) / (same - other) along its direction,
 unbiased but for clipping at c = clip / sqrt(D); variance clip^2 ((same + other) / (same - other))^2 along a unit
@@ -228,9 +231,12 @@ class VectorServer(Server):
         return VectorReader(self.device, self.kernel)
 
     def noise_variance(self, reports: int) -> float:
-        """Of one sum: a coordinate of a normal vector, or a sign in one report of many."""
+        """Of one sum: of normal numbers, and what shared blocks add; or of signs, one in many reports."""
         made = self.device
-        return reports * 4.0**NORMAL.fraction_bits if made.randomiser == "codebook" else reports / made.turned
+        if made.randomiser != "codebook":
+            return reports / made.turned
+        shared = made.likely * ((made.same - made.other) / made.total) ** 2 * reports / made.blocks
+        return reports * 4.0**NORMAL.fraction_bits * (1 + shared)
 
     def influence(self) -> float:
         """Return how far the longest vector, or the opposite sign, moves an answer along a unit direction."""

@@ -2,12 +2,21 @@
 
 A device picks an outcome with probability ``same / total`` or ``other / total``, integers that stand in the protocol,
 by one exactly uniform integer below `total`. The guarantee needs ``same <= other e^epsilon``, which `keeps_epsilon`
-decides in decimal arithmetic with a margin for its own rounding. The standard library only.
+decides in decimal arithmetic with a margin for its own rounding, in a context of its own: whatever precision, rounding
+or traps the caller has set are of no effect. The standard library only.
 """
 
 from __future__ import annotations
 
-from decimal import ROUND_FLOOR, Decimal, localcontext
+from decimal import (
+    ROUND_FLOOR,
+    Context,
+    Decimal,
+    DivisionByZero,
+    InvalidOperation,
+    Overflow,
+    localcontext,
+)
 from fractions import Fraction
 
 from sfumato.errors import InputError
@@ -15,6 +24,7 @@ from sfumato.errors import InputError
 OTHER = 1 << 20
 # Beyond it a report is almost surely true, and weights would leave 62 bits; more epsilon is not used.
 LARGEST_EPSILON = Fraction(24)
+DIGITS = 60
 
 
 def same_weight(epsilon: Fraction, other: int = OTHER) -> int:
@@ -25,7 +35,8 @@ def same_weight(epsilon: Fraction, other: int = OTHER) -> int:
     >>> same_weight(Fraction(1), 1000)
     2718
     """
-    return int((other * _power_below(min(epsilon, LARGEST_EPSILON))).to_integral_value(ROUND_FLOOR))
+    with localcontext(_context(other)):
+        return int(other * _power_below(min(epsilon, LARGEST_EPSILON)))
 
 
 def keeps_epsilon(same: int, other: int, epsilon: Fraction) -> bool:
@@ -36,15 +47,30 @@ def keeps_epsilon(same: int, other: int, epsilon: Fraction) -> bool:
     >>> keeps_epsilon(2718, 1000, Fraction(1)), keeps_epsilon(2719, 1000, Fraction(1))
     (True, False)
     """
-    return 0 < other <= same <= other * _power_below(epsilon)
+    if not 0 < other <= same:
+        return False
+    with localcontext(_context(other)):
+        return same <= other * _power_below(epsilon)
 
 
 def _power_below(epsilon: Fraction) -> Decimal:
-    """e^epsilon, rounded down in the 40th digit or so."""
-    with localcontext() as context:
-        context.prec = 60
-        exponent = Decimal(epsilon.numerator) / Decimal(epsilon.denominator)
-        return exponent.exp() * (1 - Decimal(10) ** -40)
+    """e^epsilon, rounded down in the 40th digit or so; for use in `_context`."""
+    exponent = Decimal(epsilon.numerator) / Decimal(epsilon.denominator)
+    return exponent.exp() * (1 - Decimal(10) ** -40)
+
+
+def _context(other: int) -> Context:
+    """Arithmetic that rounds down, with digits enough for e^epsilon and for `other` times it."""
+    return Context(
+        prec=DIGITS + other.bit_length() // 3,
+        rounding=ROUND_FLOOR,
+        Emin=-999_999,
+        Emax=999_999,
+        capitals=1,
+        clamp=0,
+        flags=[],
+        traps=[InvalidOperation, DivisionByZero, Overflow],
+    )
 
 
 def check_weights(same: object, other: object, epsilon: Fraction) -> tuple[int, int]:

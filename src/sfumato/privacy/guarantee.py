@@ -73,6 +73,8 @@ class Guarantee:
         Whether the exact number of units is public. It is under "replace", and is not under "add-remove".
     conditions : tuple of str
         What must hold besides: clipping, dropped rows, honest participants, a radius.
+    within : str
+        Which changes the promise is about, where it is not about all, such as "points within a distance of 0.1".
     private : bool
         False when the noise came from a seed, or there is none: then nothing is promised.
 
@@ -93,6 +95,7 @@ class Guarantee:
     n_public: bool = False
     conditions: tuple[str, ...] = ()
     private: bool = True
+    within: str = ""
 
     def __post_init__(self) -> None:
         check_choice("trust", self.trust, TRUSTS)
@@ -106,6 +109,7 @@ class Guarantee:
         if not isinstance(self.conditions, (tuple, list)):
             raise InputError(f"conditions must be a tuple of texts, got {self.conditions!r}")
         object.__setattr__(self, "conditions", tuple(checked_text("condition", text) for text in self.conditions))
+        checked_text("within", self.within, empty=True)
         self._check_count()
 
     def _check_count(self) -> None:
@@ -119,12 +123,14 @@ class Guarantee:
 
     def __str__(self) -> str:
         warning = "" if self.private else "NOT PRIVATE (seeded noise, or none): "
-        delta = f", delta = {self.delta!r}" if self.delta else " (pure)"
+        pure = "" if self.within else " (pure)"
+        delta = f", delta = {self.delta!r}" if self.delta else pure
         count = "public" if self.n_public else "private"
         line = (
             f"{warning}epsilon = {amount_text(self.epsilon)}{delta}, {self.trust}, "
             f"{_RELATION[self.neighbours]} {self.unit}, n {count}"
         )
+        line += f", for {self.within} only" if self.within else ""
         return "; ".join([f"{line}, provided: {self.conditions[0]}", *self.conditions[1:]]) if self.conditions else line
 
     def statement(self) -> str:
@@ -171,6 +177,8 @@ class Guarantee:
         )
 
     def _exception(self) -> str:
+        if self.within:
+            return f"The limit is for {self.within} only; between others, more may show."
         if self.delta:
             return f"The limit may fail with a probability of at most delta = {self.delta!r}."
         return "The limit has no exceptions (delta = 0)."
@@ -200,7 +208,8 @@ class Guarantee:
         >>> promise.to_document()["epsilon"]
         '1/3'
         """
-        document = {field.name: getattr(self, field.name) for field in fields(self)}
+        document = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "within"}
+        document |= {"within": self.within} if self.within else {}
         return document | {"epsilon": str(self.epsilon), "conditions": list(self.conditions)}
 
     @classmethod
@@ -222,7 +231,7 @@ class Guarantee:
             If a field is missing, unknown or invalid.
         """
         names = {field.name for field in fields(cls)}
-        if not isinstance(document, Mapping) or set(document) != names:
+        if not isinstance(document, Mapping) or {*document, "within"} != names:
             raise InputError(f"a guarantee must have exactly the fields {', '.join(sorted(names))}")
         return cls(**{**document, "epsilon": fraction_from_text("epsilon", document["epsilon"])})
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sfumato.shuffled.sealing import AnalyzerKey
     from sfumato.shuffled.secure_aggregation import SecureAggregation
     from sfumato.shuffled.shuffler import Shuffler
+    from sfumato.shuffled.submission import Submission
 
 # Loaded at first use: bit sums alone need none of the rest.
 _NAMES = {
@@ -28,6 +29,7 @@ _NAMES = {
     "Protocol": "protocol",
     "SecureAggregation": "secure_aggregation",
     "Shuffler": "shuffler",
+    "Submission": "submission",
 }
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "Protocol",
     "SecureAggregation",
     "Shuffler",
+    "Submission",
     "bitsum",
 ]
 

@@ -66,15 +66,35 @@ def write_batch(path: str | Path, header: Header, blocks: Iterable[bytes], overw
     overwrite : bool
         Whether an existing file may be replaced.
     """
+    with AtomicFile(path, overwrite=overwrite) as file:
+        write_batch_to(file, header, blocks)
+
+
+def write_batch_to(file: AtomicFile, header: Header, blocks: Iterable[bytes]) -> str:
+    """Write a batch to an open file, and return its checksum as hexadecimal digits."""
     text = json.dumps(asdict(header), sort_keys=True).encode()
     start = MAGIC + _LENGTH.pack(len(text)) + text
     digest = hashlib.sha256(start)
-    with AtomicFile(path, overwrite=overwrite) as file:
-        file.write(start)
-        for block in blocks:
-            digest.update(block)
-            file.write(block)
-        file.write(digest.digest())
+    file.write(start)
+    for block in blocks:
+        digest.update(block)
+        file.write(block)
+    file.write(digest.digest())
+    return digest.hexdigest()
+
+
+def written_batch(path: str | Path) -> str | None:
+    """Return the checksum of a batch that is whole; None where there is no such file."""
+    if not Path(path).is_file():
+        return None
+    try:
+        for _ in read_batch(path):
+            pass
+    except ReleaseFileError:
+        return None
+    with storage_errors("read", path), open(path, "rb") as file:
+        file.seek(-_CHECKSUM_BYTES, os.SEEK_END)
+        return file.read().hex()
 
 
 def read_header(path: str | Path) -> Header:

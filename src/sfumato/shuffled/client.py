@@ -16,6 +16,7 @@ from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
 from sfumato.shuffled.permuting import permutation
 from sfumato.shuffled.sealing import seal
+from sfumato.shuffled.submission import Submission
 
 if TYPE_CHECKING:
     from sfumato.shuffled.protocol import Protocol
@@ -49,8 +50,10 @@ class Client:
         self._protocol = protocol
         self._sent = False
 
-    def messages(self, x: Any, *, secure: SecureBits | None = None, now: datetime | None = None) -> list[bytes]:
+    def messages(self, x: Any, *, secure: SecureBits | None = None, now: datetime | None = None) -> Submission:
         """Return the sealed messages for a point, once: a second set would be a second participation.
+
+        They come with a random identity for the shuffler. Send the same submission again if it was not acknowledged.
 
         Parameters
         ----------
@@ -76,4 +79,4 @@ class Client:
         contents = np.repeat([1, 0], [counts.ones.sum(), counts.zeros.sum()])
         order = permutation(secure, instances.size)
         self._sent = True
-        return seal(instances[order], contents[order], public, self._context)
+        return Submission(seal(instances[order], contents[order], public, self._context))

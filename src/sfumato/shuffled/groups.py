@@ -10,7 +10,7 @@ from typing import Any
 
 from sfumato.errors import InputError
 from sfumato.privacy.guarantee import fraction_from_text
-from sfumato.shuffled.bitsum import BitSum, calibrate, central_gaussian_rmse
+from sfumato.shuffled.bitsum import NAMES, BitSum, calibrate, central_gaussian_rmse
 from sfumato.shuffled.bitsum.negative_binomial import NegativeBinomialNoise
 from sfumato.shuffled.bitsum.poisson import PoissonNoise
 from sfumato.shuffled.bitsum.protocol import ComposableBitSum
@@ -136,6 +136,17 @@ def groups_from_documents(documents: Any) -> tuple[Group, ...]:
     if len(set(labels)) < len(labels) or (None in labels and len(labels) > 1):
         raise InputError("the groups of a protocol must have distinct labels")
     return groups
+
+
+def check_summary(groups: tuple[Group, ...], participants: Any, bitsum: Any) -> None:
+    """Refuse a document whose summary says something else than its groups."""
+    least = min(group.participants for group in groups)
+    if participants != least:
+        raise InputError(f"the protocol names {participants!r} participants, and its smallest group has {least}")
+    kinds = {_NAMES[type(group.bitsum)] for group in groups}
+    own = {"rr", "sampled-rr"} if bitsum == "rr" else {str(bitsum).removesuffix("-published")}
+    if bitsum not in NAMES or not kinds <= own:
+        raise InputError(f"the protocol names the bit sum {bitsum!r}, and its groups use {', '.join(sorted(kinds))}")
 
 
 def calibrated(name: str, n: int, budget: Budget, instances: int, messages: float | None) -> BitSum:

@@ -16,6 +16,13 @@ CANDIDATES = (64, 128, 256, 512, 1024, 2048)  # numbers of instances
 NEARLY_BEST = 1.05
 
 
+def checked_dimension(dimension: Any) -> int:
+    """Return the number of columns if it is one."""
+    if isinstance(dimension, bool) or not isinstance(dimension, int) or dimension < 1:
+        raise InputError(f"dimension must be a positive int, the number of columns; got {dimension!r}")
+    return dimension
+
+
 def labels_of(classes: Sequence[Any] | None) -> tuple[Label | None, ...]:
     """Return the labels of the groups; one group without a label where there are no classes."""
     return (None,) if classes is None else checked_classes(classes)

@@ -33,10 +33,10 @@ from sfumato.shuffled.bitsum import NAMES
 from sfumato.shuffled.bitsum.calibration import LARGEST_INSTANCES
 from sfumato.shuffled.client import Client
 from sfumato.shuffled.features import BitFeatures
-from sfumato.shuffled.groups import Budget, Group, calibrated, groups_from_documents
+from sfumato.shuffled.groups import Budget, Group, calibrated, check_summary, groups_from_documents
 from sfumato.shuffled.guarantees import THREATS, Promise
 from sfumato.shuffled.labels import Label, LabelResponse, plain_label
-from sfumato.shuffled.making import classes_for, labels_of, participants_of, quantizer_for
+from sfumato.shuffled.making import checked_dimension, classes_for, labels_of, participants_of, quantizer_for
 from sfumato.shuffled.planning import Plan
 from sfumato.shuffled.sealing import AnalyzerKey, Context, check_key, key_document
 from sfumato.shuffled.simulation import simulate
@@ -118,6 +118,7 @@ class Protocol:
         expires: str | date | None = None,
         seed: int | str | None = None,
     ) -> None:
+        checked_dimension(dimension)
         if bitsum not in NAMES:
             raise InputError(f"Unknown bit-sum protocol {bitsum!r}; choose one of {', '.join(NAMES)}.")
         check_choice("threat", threat, THREATS)
@@ -188,8 +189,9 @@ class Protocol:
             raise InputError(f"the protocol does not describe its features: {problem!s:.300}") from problem
         groups = groups_from_documents(mechanism["groups"])
         budget = Budget(exact_epsilon(document["epsilon"]), documents.plain(document["delta"]), features.changed)
-        for group in {group.participants: group for group in groups}.values():
+        for group in {group.bitsum: group for group in groups}.values():
             group.certify(budget)
+        check_summary(groups, document["participants"], mechanism["bitsum"])
         response = None
         if mechanism["label_epsilon"] is not None:
             labels = tuple(group.label for group in groups if group.label is not None)

@@ -51,6 +51,7 @@ from sfumato.release import Count, Release
 from sfumato.shuffled.bitsum.protocol import checked_participants
 from sfumato.shuffled.bitsum.shares import poisson
 from sfumato.shuffled.features import BitFeatures
+from sfumato.shuffled.making import checked_dimension
 from sfumato.shuffled.quantizing import SCALE, Wanted, build, choose
 from sfumato.shuffled.rotated import RotatedLandmarks
 
@@ -102,6 +103,7 @@ class SecureAggregation:
         quantizer: str = "auto",
         seed: int | str | None = None,
     ) -> None:
+        checked_dimension(dimension)
         check_choice("noise", noise, NOISES)
         self.kernel = get_kernel(kernel, bandwidth)
         self.participants = checked_participants(participants)
@@ -140,7 +142,8 @@ class SecureAggregation:
         return self._guarantee(True)
 
     def _guarantee(self, private: bool) -> Guarantee:
-        box = self.quantizer.box
+        box, quantizer = self.quantizer.box, self.quantizer
+        length = (quantizer.ball.condition(),) if isinstance(quantizer, InnerProductQuantizer) else ()
         return Guarantee(
             trust="shuffled",
             neighbours="replace",
@@ -152,6 +155,7 @@ class SecureAggregation:
                 "in place of a shuffler, a secure aggregator reveals the sum of all participants and nothing else",
                 f"at least {self.participants} participants follow the protocol, each once, with coins of their own",
                 Domain(box.lower, box.upper, box.declared).condition(),
+                *length,
             ),
             private=private,
         )

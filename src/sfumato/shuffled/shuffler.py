@@ -8,10 +8,11 @@ Yates's shuffle from secure bits. Distinct messages have independent uniform buc
 key, so the whole is a uniform permutation.
 
 Crashes. What a participant sent is one record of the inbox, on disk before it is acknowledged; a record that was cut
-off is forgotten when the shuffler starts again, and that participant sends the same messages again (a participant
-whose acknowledgement was lost too: a record that is there already does not count twice). Closing the collection is
+off is forgotten when the shuffler starts again, and that participant sends the same submission again (so does one whose
+acknowledgement was lost: a submission has an identity of its own and does not count twice). Closing the collection is
 written down before anything is shuffled; from then on nobody is let in, so that a shuffle that was interrupted and
-starts again mixes the same messages. The batch appears whole or not at all, and the inbox is removed after it.
+starts again mixes the same messages. The batch appears whole or not at all. Its checksum is written down before it
+appears, so that a start after that knows it again; the inbox is removed after it, with all identities.
 """
 
 from __future__ import annotations
@@ -19,11 +20,8 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import os
 import secrets
 import shutil
-import struct
-from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -33,9 +31,11 @@ import numpy as np
 
 from sfumato.errors import InputError, StorageError
 from sfumato.privacy.bits import SecureBits
-from sfumato.shuffled.batch import Header, write_batch
+from sfumato.shuffled.batch import Header, write_batch_to, written_batch
+from sfumato.shuffled.inbox import Inbox
 from sfumato.shuffled.permuting import permutation
 from sfumato.shuffled.sealing import MESSAGE_BYTES
+from sfumato.shuffled.submission import Submission
 from sfumato.storage import AtomicFile, storage_errors
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ MEMORY = 1 << 28
 SMALLEST_MEMORY = 1 << 20
 MOST_BUCKETS = 512
 _SHARE = 6  # a bucket, its copies while it is sorted and permuted, and the buffers
-_RECORD = struct.Struct("<Q16s")
 _OPEN, _CLOSED, _DONE = "open", "closed", "done"
+_NEW = {"stage": _OPEN, "bytes": None, "participants": None, "batch": None}
 
 
 class Shuffler:
@@ -91,7 +91,7 @@ class Shuffler:
         self._folder, self._memory = Path(folder), memory
         self._known: set[bytes] = set()
         self._lock: BinaryIO | None = None
-        self._inbox: BinaryIO | None = None
+        self._inbox: Inbox | None = None
         self._open()
 
     def _open(self) -> None:
@@ -109,7 +109,9 @@ class Shuffler:
                 shutil.rmtree(left)
             try:
                 self._state = self._read_state()
-                if self._state["stage"] != _DONE:
+                if self._state["stage"] == _DONE:
+                    (self._folder / "inbox").unlink(missing_ok=True)  # it was killed between the two
+                else:
                     self._inbox = self._recover()
             except BaseException:
                 self.close()
@@ -119,11 +121,13 @@ class Shuffler:
         mine = {"fingerprint": self._fingerprint, "group": self._place}
         path = self._folder / "state.json"
         if not path.exists():
-            self._write_state({**mine, "stage": _OPEN, "bytes": None, "participants": None})
+            self._write_state({**mine, **_NEW})
             return self._state
         try:
             state: dict[str, Any] = json.loads(path.read_bytes())
             known = {name: state[name] for name in mine}
+            if set(state) != {*mine, *_NEW}:
+                raise KeyError
         except (KeyError, TypeError, ValueError):
             raise StorageError(
                 f"the shuffler's state in {str(path)!r} is damaged; start again in a new folder"
@@ -137,77 +141,51 @@ class Shuffler:
             file.write(json.dumps(state).encode())
         self._state = state
 
-    def _recover(self) -> BinaryIO:
+    def _recover(self) -> Inbox:
         """Take up the inbox again: whole records stay, one that was cut off at the end is forgotten."""
         path = self._folder / "inbox"
-        path.touch()
-        inbox = open(path, "r+b", buffering=0)  # noqa: SIM115 - kept until `close`
-        size, good = os.fstat(inbox.fileno()).st_size, 0
-        while good + _RECORD.size <= size:
-            count, digest = _RECORD.unpack(_read(inbox, good, _RECORD.size))
-            end = good + _RECORD.size + count * MESSAGE_BYTES
-            if end > size or _digest_of(_pieces(inbox, good + _RECORD.size, end, self._piece)) != digest:
-                break
-            self._known.add(digest)
-            good = end
-        if self._state["stage"] == _CLOSED and (good, len(self._known)) != (
-            self._state["bytes"],
-            self._state["participants"],
-        ):
+        piece = max(1, self._memory // (_SHARE * MESSAGE_BYTES)) * MESSAGE_BYTES
+        inbox = Inbox(path, piece)
+        closed = self._state["bytes"], self._state["participants"]
+        if self._state["stage"] == _CLOSED and (inbox.size, len(inbox.known)) != closed:
+            inbox.close()
             raise StorageError(f"messages in {str(path)!r} were lost after the collection was closed; it cannot go on")
-        inbox.truncate(good)
-        inbox.seek(good)
+        inbox.cut()
+        self._known = inbox.known
         return inbox
-
-    @property
-    def _piece(self) -> int:
-        """Bytes to handle at once, whole messages."""
-        return max(1, self._memory // (_SHARE * MESSAGE_BYTES)) * MESSAGE_BYTES
 
     @property
     def participants(self) -> int:
         """How many participants have sent their messages."""
         return len(self._known) if self._state["stage"] != _DONE else int(self._state["participants"])
 
-    def receive(self, *submissions: Sequence[bytes]) -> None:
-        """Take what participants send, each the list of all messages of one; on disk when this returns.
+    def receive(self, *submissions: Submission) -> None:
+        """Take what participants send, each all messages of one; on disk when this returns.
 
-        Sending the same messages again, because an acknowledgement was lost, changes nothing. For the same reason
-        participants who have nothing to send (with a small message budget) count as one.
+        Sending the same submission again, because an acknowledgement was lost, changes nothing. Participants who have
+        no message to send are counted like all others.
 
         Raises
         ------
         InputError
             If the collection is closed, or a submission is not whole.
         """
-        inbox = self._inbox
-        if self._state["stage"] != _OPEN or inbox is None:
+        for submission in submissions:
+            self._check(submission)
+        fresh = [submission for submission in submissions if submission.identity not in self._known]
+        if not fresh:
+            return
+        if self._state["stage"] != _OPEN or self._inbox is None:
             raise InputError("the collection is closed: later messages would stand out; send them to a new collection")
-        contents = [self._checked(messages) for messages in submissions]
-        fresh: set[bytes] = set()
-        with storage_errors("write", self._folder / "inbox"):
-            start = inbox.tell()
-            try:
-                for count, content in contents:
-                    digest = _digest_of([content])
-                    if digest not in self._known and digest not in fresh:
-                        inbox.write(_RECORD.pack(count, digest) + content)
-                        fresh.add(digest)
-                os.fsync(inbox.fileno())
-            except OSError:
-                inbox.truncate(start)
-                inbox.seek(start)
-                raise
-        self._known |= fresh
+        self._inbox.add(fresh)
 
-    def _checked(self, messages: Sequence[bytes]) -> tuple[int, bytes]:
-        if any(len(message) != MESSAGE_BYTES for message in messages):
-            raise InputError(f"every message has {MESSAGE_BYTES} bytes; this submission is damaged: send it again")
-        if self._each is not None and len(messages) != self._each:
+    def _check(self, submission: Submission) -> None:
+        if not isinstance(submission, Submission):
+            raise InputError("pass submissions as `Client.messages` makes them: messages with their identity")
+        if self._each is not None and len(submission) != self._each:
             raise InputError(
-                f"a participant of this protocol sends {self._each} messages; got {len(messages)}: send all of them"
+                f"a participant of this protocol sends {self._each} messages; got {len(submission)}: send all of them"
             )
-        return len(messages), b"".join(messages)
 
     def shuffle(self, path: str | Path, *, overwrite: bool = False, secure: SecureBits | None = None) -> None:
         """Close the collection and write the batch of all messages in random order.
@@ -234,27 +212,44 @@ class Shuffler:
                 f"{participants} participants sent messages and the guarantee needs {self._minimum}: wait for more, "
                 "or start a collection for fewer"
             )
+        if self._state["batch"] is None or written_batch(path) != self._state["batch"]:
+            with AtomicFile(path, overwrite=overwrite) as file:  # a path that cannot be written closes nothing
+                self._close_collection()
+                checksum = self._mix(file, SecureBits() if secure is None else secure)
+                self._write_state({**self._state, "batch": checksum})
+        self._write_state({**self._state, "stage": _DONE})
+        self._forget()
+
+    def _close_collection(self) -> None:
         assert self._inbox is not None
-        size = self._inbox.tell()
         if self._state["stage"] == _OPEN:
-            self._write_state({**self._state, "stage": _CLOSED, "bytes": size, "participants": participants})
+            self._inbox.check()
+            closed = {"stage": _CLOSED, "bytes": self._inbox.size, "participants": self.participants}
+            self._write_state({**self._state, **closed})
+
+    def _mix(self, file: AtomicFile, secure: SecureBits) -> str:
+        """Write all messages in random order, and return the batch's checksum."""
         folder = self._folder / f"buckets-{secrets.token_hex(8)}"
         with storage_errors("write", folder):
             folder.mkdir()
             try:
-                count, buckets = self._scatter(folder, size)
-                header = Header(self._fingerprint, self._place, participants, count)
-                secure = SecureBits() if secure is None else secure
-                write_batch(path, header, (_mixed(bucket, secure) for bucket in buckets), overwrite)
+                count, buckets = self._scatter(folder)
+                header = Header(self._fingerprint, self._place, self.participants, count)
+                return write_batch_to(file, header, (_mixed(bucket, secure) for bucket in buckets))
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
-            self._write_state({**self._state, "stage": _DONE})
-            self._inbox.close()
-            self._inbox = None
+
+    def _forget(self) -> None:
+        assert self._inbox is not None
+        self._inbox.close()
+        self._inbox = None
+        with storage_errors("remove", self._folder / "inbox"):
             (self._folder / "inbox").unlink()
 
-    def _scatter(self, folder: Path, size: int) -> tuple[int, list[Path]]:
+    def _scatter(self, folder: Path) -> tuple[int, list[Path]]:
         """Write messages to buckets by a keyed hash, drop copies, and count what is left."""
+        assert self._inbox is not None
+        size = self._inbox.size
         buckets = -(-size * _SHARE // self._memory)
         if buckets > MOST_BUCKETS:
             raise InputError(
@@ -264,20 +259,12 @@ class Shuffler:
         with ExitStack() as stack:
             buffer = max(4096, self._memory // (_SHARE * buckets))
             files = [stack.enter_context(open(name, "wb", buffering=buffer)) for name in names]
-            for piece in self._messages(size):
+            for piece in self._inbox.messages():
                 for start in range(0, len(piece), MESSAGE_BYTES):
                     message = piece[start : start + MESSAGE_BYTES]
                     word = hashlib.blake2b(message, digest_size=8, key=key).digest()
                     files[int.from_bytes(word, "little") * buckets >> 64].write(message)
         return sum(_without_copies(name) for name in names), names
-
-    def _messages(self, size: int) -> Iterator[bytes]:
-        assert self._inbox is not None
-        at = 0
-        while at < size:
-            count, _ = _RECORD.unpack(_read(self._inbox, at, _RECORD.size))
-            start, at = at + _RECORD.size, at + _RECORD.size + count * MESSAGE_BYTES
-            yield from _pieces(self._inbox, start, at, self._piece)
 
     def close(self) -> None:
         """Let go of the folder; messages stay in it."""
@@ -293,25 +280,6 @@ class Shuffler:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _read(file: BinaryIO, start: int, size: int) -> bytes:
-    content = os.pread(file.fileno(), size, start)
-    if len(content) != size:
-        raise StorageError("the shuffler's inbox was cut off while it was read; start again in a new folder")
-    return content
-
-
-def _pieces(file: BinaryIO, start: int, end: int, size: int) -> Iterator[bytes]:
-    for at in range(start, end, size):
-        yield _read(file, at, min(size, end - at))
-
-
-def _digest_of(pieces: Any) -> bytes:
-    digest = hashlib.blake2b(digest_size=16)
-    for piece in pieces:
-        digest.update(piece)
-    return digest.digest()
 
 
 def _without_copies(path: Path) -> int:

@@ -107,3 +107,17 @@ def test_what_is_missing_is_said(name: str) -> None:
 def test_gi_asks_for_a_radius() -> None:
     with pytest.raises(InputError, match="radius"):
         Protocol(Gaussian(1.0), 2, 1, 10, mechanism="gi", bounds=(0, 1))
+
+
+@pytest.mark.parametrize(("radius", "fits"), [(1e-9, False), (1e-8, False), (1e-5, True)])
+def test_gi_refuses_a_lattice_beyond_32_bits(radius: float, fits: bool) -> None:
+    def made() -> Protocol:
+        return Protocol(Gaussian(0.3), 2, 8, 100, bounds=(0, 1), mechanism="gi", radius=radius)
+
+    if fits:
+        server: Any = made().server()
+        reports = server.respond(np.full((500, 2), 1.0), SecureBits.seeded(1))
+        assert np.abs(reports).max() < 2**31 - 1
+    else:
+        with pytest.raises(InputError, match="radius .* too small"):
+            made()

@@ -21,6 +21,7 @@ from sfumato.local.published.odds import Window
 from sfumato.local.published.sketch_size import sketch_variance
 from sfumato.local.registry import device_for
 from sfumato.local.requests import make_request
+from sfumato.local.simulation import prepared
 from sfumato.privacy.bits import SecureBits
 from sfumato.protocol import exact
 from tests.local.published.chances import same_law
@@ -37,7 +38,8 @@ def protocol(name: str = "mldp-kde", kernel: Kernel | None = None, **arguments: 
 
 def counted(made: Protocol, points: Any, seed: int) -> Any:
     """Counters from clients' reports."""
-    client, server = Client(made.document, coins=Coins.seeded(seed)), made.server()
+    client = Client(made.document, coins=Coins.seeded(seed), not_private=made.mechanism == "race")
+    server = made.server()
     reports = np.array([list(client.report(point)[HEADER_BYTES:]) for point in points], dtype=np.uint8)
     tally = server.tally()
     assert server.count(reports, tally).all()
@@ -51,7 +53,7 @@ def test_clients_and_simulation_have_one_law(name: str) -> None:
     points = np.random.default_rng(1).uniform(0, 1, (400, 2))
     server = made.server()
     tally = server.tally()
-    server.simulate(np.tile(points, (20, 1)), SecureBits.seeded(2), tally)
+    server.simulate(prepared(server.device, np.tile(points, (20, 1))), SecureBits.seeded(2), tally)
     first, second = counted(made, points, 1).reshape(4, -1), tally.integers().reshape(4, -1)
     assert first.sum() == 4 * len(points) == second.sum() / 20
     if name == "race":

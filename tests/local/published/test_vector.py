@@ -11,7 +11,7 @@ import pytest
 import sfumato
 from sfumato.errors import InputError
 from sfumato.kernels import L2LSH, Cauchy, Exponential, Gaussian, InnerProduct, Kernel, Laplacian
-from sfumato.local import Protocol
+from sfumato.local import Protocol, vector_server
 from sfumato.local.client import Client
 from sfumato.local.coins import Coins
 from sfumato.local.mechanism import HEADER_BYTES
@@ -23,6 +23,7 @@ from sfumato.local.vector_features import LandmarkFeatures, into_ball
 from sfumato.local.vector_server import codebook, coordinate, mean_of_largest
 from sfumato.local.weights import OTHER, same_weight
 from sfumato.privacy.bits import SecureBits
+from sfumato.public_rows import NORMAL
 from tests.local.published.chances import same_law
 
 RANDOMISERS = ("codebook", "coordinate")
@@ -72,6 +73,26 @@ def test_answers_are_unbiased_and_predicted(randomiser: str, dimension: int, eps
     # squared normal numbers each exceed three times their mean with probability below 1e-6.
     assert np.mean(squares) < 3 * predicted
     assert np.mean(bars) == pytest.approx(predicted, rel=0.3)
+
+
+@pytest.mark.parametrize(("blocks", "shared"), [(4, 0.9), (256, 0.1)])
+def test_error_bars_count_shared_blocks(blocks: int, shared: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All people have one f, for which the text's shared term is the most there is, and queries are across f."""
+    monkeypatch.setattr(vector_server, "SERVER_VECTORS", blocks * 16)
+    monkeypatch.setattr(vector_server, "VECTOR_COUNTS", (16,))
+    people = 2000
+    point = np.tile(np.eye(8)[0], (people, 1))
+    scores = []
+    for seed in range(120):
+        made = protocol("codebook", 8, 8, people, seed)
+        answers, errors = made.simulate(point, random_state=seed).query(np.eye(8)[1:], return_std=True)
+        scores.append(answers / errors)
+    device = made.server().device
+    assert device.blocks == blocks
+    added = 1 - people * 4.0**NORMAL.fraction_bits / made.server().noise_variance(people)
+    assert added > shared
+    # 840 nearly normal scores: their root mean square is within 0.15 of 1 but with probability below 1e-6 (6 s.d.).
+    assert np.sqrt(np.mean(np.square(scores))) == pytest.approx(1, abs=0.15)
 
 
 def test_the_better_randomiser_is_chosen() -> None:

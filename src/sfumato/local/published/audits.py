@@ -116,7 +116,7 @@ def unlucky_case(name: str, device: MetricSketchDevice, points: Sequence[Sequenc
         seed = bits.words(4).astype("<u8").tobytes()
         functions = type(device.hash)(device.parameters, seed, device.domain.dimension)
         pool = HashPool(functions, draws * device.rows)
-        X = np.array([device.lattice(device.domain.clip(point), cast(Any, None)) for point in points])
+        X = np.array([device.lattice(device.prepared(point), cast(Any, None)) for point in points])
         first, second = pool.table(X)
         apart = (first != second).reshape(draws, device.rows).sum(axis=1)
         unlucky = apart * float(claimed.gamma) > float(device.epsilon) * (1 + 1e-9)

@@ -33,6 +33,7 @@ from sfumato.errors import InputError
 from sfumato.local.coins import Coins
 from sfumato.local.mechanism import Device
 from sfumato.local.published.odds import Odds, Window
+from sfumato.local.published.promises import check_magnitude, check_radius, planar_condition, widest
 from sfumato.local.published.sphere import SphereNoise
 from sfumato.protocol import plain
 
@@ -222,10 +223,7 @@ def planar_step(radius: float, dimension: int) -> float:
 
 def checked_radius(parameters: Mapping[str, Any]) -> float:
     """Read the radius of a protocol."""
-    radius = plain(parameters.get("radius"))
-    if not isinstance(radius, float) or not radius > 0:
-        raise InputError("the protocol's radius must be a positive decimal")
-    return radius
+    return check_magnitude("radius", plain(parameters.get("radius")))
 
 
 class PlanarDevice(PointDevice):
@@ -235,8 +233,14 @@ class PlanarDevice(PointDevice):
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         super().__init__(document)
-        self.step = planar_step(checked_radius(self.parameters), self.domain.dimension)
+        # A millionth of the width at least, so that lattice coordinates stay below 2^32 for every point.
+        self.radius = check_radius(checked_radius(self.parameters), widest(self.domain))
+        self.step = planar_step(self.radius, self.domain.dimension)
         self.law = planar_law(self.epsilon, self.domain.dimension)
+
+    def conditions(self) -> tuple[str, ...]:
+        """Return the radius."""
+        return (planar_condition(self.radius),)
 
     @property
     def payload_bytes(self) -> int:

@@ -32,6 +32,8 @@ from sfumato.local.published.point import (
     PlanarDevice,
     SquareDevice,
     piecewise_scale,
+    planar_law,
+    planar_step,
 )
 from sfumato.local.published.reported_points import ReportedPoints
 from sfumato.local.published.vectorised import draw_spheres, draw_windows, rounded_at_random
@@ -43,6 +45,7 @@ from sfumato.quantizers.base import Floats, Integers
 
 PREDICTION_REPORTS = 500
 ROWS_AT_ONCE = 1 << 14
+NOISE_MARGIN = 32  # standard deviations; at rate mu in one column, more noise has a probability of about 1e-18
 
 
 class PointServer(Server):
@@ -279,8 +282,21 @@ class PlanarServer(PointServer):
 
     @classmethod
     def refuse(cls, request: Request) -> str | None:
-        """Ask for a radius too."""
-        return "it needs radius=" if request.radius is None else super().refuse(request)
+        """Ask for a radius too, and one whose lattice over the bounds fits the report's integers."""
+        if request.radius is None:
+            return "it needs radius="
+        reason = super().refuse(request)
+        if reason is not None or request.bounds is None:
+            return reason
+        law = planar_law(request.epsilon, request.dimension)
+        noise = NOISE_MARGIN * math.sqrt(law.variance) + law.first_shell * math.sqrt(request.dimension)
+        reach = float(request.bounds.half_widths.max())
+        if reach / planar_step(request.radius, request.dimension) + noise < LARGEST_REPORT:
+            return None
+        return (
+            f"a radius of {request.radius:g} is too small for bounds of half-width {reach:g}: "
+            "reports would be cut at 32 bits; choose a larger radius or narrower bounds"
+        )
 
     @classmethod
     def parameters_of(cls, request: Request) -> Mapping[str, Any]:  # type: ignore[override]

@@ -15,7 +15,8 @@ Source: 001_deca9758d0d1a22e.txt (Algorithm 1) and, for the angular kernel, N. F
 - **`race`**: the true buckets. NOT PRIVATE: a line to compare with.
 
 Distances. Points are rounded to the protocol's grid before hashing, which moves either by half a step: the radius is
-widened by that (for angles it is between rounded points), and by 10^-4 in the chance of different buckets for the
+widened by that (for angles it is between rounded directions: points are scaled to length 1 before anything is clipped
+or rounded), and by 10^-4 in the chance of different buckets for the
 tables from which hash functions are drawn (`public_rows`).
 
 A payload is the buckets as one little-endian integer, as many bits each as the number of buckets needs, the first row
@@ -34,11 +35,21 @@ from sfumato.errors import InputError
 from sfumato.local.coins import Coins
 from sfumato.local.hashing import row_hash
 from sfumato.local.mechanism import Device
-from sfumato.local.pool_device import positive_integer
+from sfumato.local.pool_device import LARGEST_COORDINATE, positive_integer
 from sfumato.local.published.calibration import RULES, Calibration, calibrate
 from sfumato.local.published.closeness import Closeness, Steps, closeness_of
 from sfumato.local.published.odds import Odds, Window
 from sfumato.local.published.point import checked_radius, planar_law, planar_step
+from sfumato.local.published.promises import (
+    angle_conditions,
+    check_eta,
+    check_hashing,
+    check_radius,
+    claimed_condition,
+    direction,
+    sketch_conditions,
+    widest,
+)
 from sfumato.local.weights import check_weights
 from sfumato.privacy.guarantee import fraction_from_text
 from sfumato.protocol import plain
@@ -95,9 +106,11 @@ class SketchDevice(Device):
     """A device that reports a bucket for each of L shared rows; by default the true one (`race`)."""
 
     name = "race"
+    private = False
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         super().__init__(document)
+        self.angular = document["kernel"].get("kernel") == "angular"
         self.rows = positive_integer(self.parameters, "rows")
         self.groups = positive_integer(self.parameters, "groups")
         if self.rows > MOST_ROWS or self.groups > self.rows:
@@ -105,6 +118,13 @@ class SketchDevice(Device):
         self.hash = row_hash(self.parameters, self.seed, self.domain.dimension)
         self.scales = _scales(self.parameters, self.domain.dimension)
         self.origin = self.domain.middle if self.parameters.get("origin") == "middle" else (0.0,) * len(self.scales)
+        corners = zip((*self.domain.lower, *self.domain.upper), self.origin * 2, self.scales * 2, strict=True)
+        if not all(abs((x - o) * s) <= LARGEST_COORDINATE for x, o, s in corners):
+            raise InputError("the protocol's bounds are too wide for its scales")
+
+    def prepared(self, point: Sequence[float]) -> list[float]:
+        """Take the direction before anything is clipped or rounded, where that is what counts."""
+        return super().prepared(direction(self.domain.numbers(point)) if self.angular else point)
 
     @property
     def bucket_bits(self) -> int:
@@ -145,16 +165,20 @@ class MetricSketchDevice(SketchDevice):
     """`mldp-kde`; see the module's text."""
 
     name = "mldp-kde"
+    private = True
     rules: tuple[str, ...] = RULES
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         super().__init__(document)
         gamma = fraction_from_text("gamma", self.parameters.get("gamma"))
-        rule, eta = self.parameters.get("calibration"), plain(self.parameters.get("eta"))
-        if rule not in self.rules or not isinstance(eta, float):
+        rule, eta = self.parameters.get("calibration"), check_eta(plain(self.parameters.get("eta")))
+        if rule not in self.rules:
             raise InputError("the protocol's calibration is damaged or of a newer version; update sfumato")
-        radius, q = checked_radius(self.parameters), float(self.hash.collision)
-        found = calibrated(self.epsilon, self.rows, self.closeness, radius, self.scales, q, eta, rule)
+        check_hashing(document["kernel"], self.parameters, self.domain)
+        # A default domain is far wider than the points; a bandwidth is a length too.
+        lengths = (widest(self.domain), *(2.0**self.hash.point_bits / scale for scale in self.scales))
+        self.radius, q = check_radius(checked_radius(self.parameters), min(lengths)), float(self.hash.collision)
+        found = calibrated(self.epsilon, self.rows, self.closeness, self.radius, self.scales, q, eta, rule)
         if gamma > found.gamma:
             raise InputError(
                 f"the protocol spends gamma = {float(gamma):g} on every row, and what it promises allows "
@@ -173,6 +197,12 @@ class MetricSketchDevice(SketchDevice):
         if not isinstance(claimed, list) or len(claimed) != 4 or not all(isinstance(part, float) for part in claimed):
             raise InputError("the protocol's sensitive family needs r1, r2, p1 and p2")
         return Steps(*claimed).closeness()
+
+    def conditions(self) -> tuple[str, ...]:
+        """Return radius, eta and worst case, and what the organiser claims."""
+        made, claimed = self.calibration, plain(self.parameters.get("sensitive"))
+        stated = sketch_conditions(self.radius, self.closeness.metric, made.eta, float(made.worst_case), self.rows)
+        return stated if claimed is None else (*stated, claimed_condition(claimed))
 
     def loss(self, distance: float) -> float:
         """Loss that points within a distance exceed with probability eta at most, over the hash functions."""
@@ -195,15 +225,21 @@ class NoisySignsDevice(SketchDevice):
     """`fkm-ll`; see the module's text."""
 
     name = "fkm-ll"
+    private = True
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         super().__init__(document)
-        self.step = planar_step(checked_radius(self.parameters), self.domain.dimension)
+        check_hashing(document["kernel"], self.parameters, self.domain)
+        self.radius = check_radius(checked_radius(self.parameters), 1.0)
+        self.step = planar_step(self.radius, self.domain.dimension)
         self.law = planar_law(self.epsilon, self.domain.dimension)
+
+    def conditions(self) -> tuple[str, ...]:
+        """Return the radius."""
+        return angle_conditions(self.radius)
 
     def lattice(self, point: Sequence[float], coins: Coins) -> list[int]:
         """Direction of the point on the lattice, plus noise."""
-        length = math.sqrt(math.fsum(x * x for x in point)) or 1.0
-        places = (round(x / length / self.step) for x in point)
+        places = (round(x / self.step) for x in point)
         noisy = (place + noise for place, noise in zip(places, self.law.draw(coins), strict=True))
         return [min(max(value, -FARTHEST), FARTHEST) for value in noisy]

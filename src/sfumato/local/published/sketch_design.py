@@ -10,6 +10,7 @@ from typing import Any
 
 from sfumato.domain import Domain
 from sfumato.errors import InputError
+from sfumato.kernels import Angular
 from sfumato.local.hashing import row_hash
 from sfumato.local.published.calibration import Calibration
 from sfumato.local.published.closeness import Closeness, Steps, closeness_of
@@ -17,6 +18,7 @@ from sfumato.local.published.sketch import MOST_ROWS, calibrated, difference
 from sfumato.local.published.sketch_size import WIDTHS, Size, best_size
 from sfumato.local.rows_server import RowsServer
 from sfumato.local.server import Design, Request
+from sfumato.quantizers.box import Box
 
 # What a device needs to hash and to place points; `rows` chooses it.
 FAMILY = ("family", "law", "power", "random_widths", "point_bits", "scales", "origin")
@@ -45,9 +47,14 @@ class Sketch:
 
     @classmethod
     def of(cls, request: Request) -> Sketch:
-        """Take over the family and the grid of `rows`."""
+        """Take over the family and the grid of `rows`; directions live between -1 and 1, whatever the points do."""
+        unit = Box((-1.0,) * request.dimension, (1.0,) * request.dimension)
         simple = replace(
-            request, epsilon=Fraction(1), participants=1, options={"rows_each": 1, "buckets": 2, "pool": 1}
+            request,
+            epsilon=Fraction(1),
+            participants=1,
+            bounds=unit if isinstance(request.kernel, Angular) else request.bounds,
+            options={"rows_each": 1, "buckets": 2, "pool": 1},
         )
         base = RowsServer.design(simple)
         family = {name: base.parameters[name] for name in FAMILY if name in base.parameters}

@@ -16,6 +16,7 @@ from sfumato.decoders.montecarlo import answer_from_terms
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.local.pool import Buckets, HashPool
 from sfumato.local.published.sketch import SketchDevice
+from sfumato.local.published.vectorised import directions
 from sfumato.local.registry import device_for, server_class
 from sfumato.local.rows_server import Response
 from sfumato.privacy.bits import SecureBits
@@ -74,7 +75,7 @@ class SketchReader(LinearQuantizer):
         )
 
     def _places(self, Y: Floats) -> Buckets:
-        far = float(self.pool.farthest)
+        Y, far = directions(Y) if self.device.angular else Y, float(self.pool.farthest)
         with np.errstate(over="ignore"):
             X = np.clip(np.rint((Y - np.array(self.device.origin)) * np.array(self.device.scales)), -far, far)
         return self.pool.table(X.astype(np.int64))

@@ -27,6 +27,7 @@ from sfumato.local.pool import HashPool
 from sfumato.local.published.calibration import RULES
 from sfumato.local.published.odds import Window
 from sfumato.local.published.point import planar_law, planar_step
+from sfumato.local.published.promises import angle_conditions, claimed_condition, sketch_conditions
 from sfumato.local.published.sketch import FARTHEST, MOST_ROWS, MetricSketchDevice, NoisySignsDevice, SketchDevice
 from sfumato.local.published.sketch_design import Sketch
 from sfumato.local.published.sketch_reader import SketchReader
@@ -175,11 +176,9 @@ class MetricSketchServer(SketchServer):
         if sketch.claimed is not None:
             parameters["sensitive"] = [getattr(sketch.claimed, name) for name in ("r1", "r2", "p1", "p2")]
         metric, worst = sketch.closeness.metric, float(size.calibration.worst_case)
-        conditions = (
-            f"epsilon is for points within {request.radius:g} of each other ({metric}), except with probability "
-            f"{eta:g} for each pair over the public hash functions; farther apart the loss grows with the distance",
-            f"the worst case, for any two points and any hash functions, is {worst:.6g} (gamma {size.rows} times)",
-        )
+        conditions = sketch_conditions(parameters["radius"], metric, eta, worst, size.rows)
+        if sketch.claimed is not None:
+            conditions = (*conditions, claimed_condition(parameters["sensitive"]))
         return sketch.design(size.rows, size.buckets, parameters, size.variance, conditions)
 
     @property
@@ -259,12 +258,9 @@ class NoisySignsServer(SketchServer):
         along = (1 + noise[:, 0]) / np.sqrt((1 + noise[:, 0]) ** 2 + np.square(noise[:, 1:]).sum(axis=1))
         flips = round(float(np.mean(np.arccos(np.clip(along, -1, 1)))) / np.pi, 6)
         bias = flips * (1 - 2 * request.density)
-        conditions = (
-            f"epsilon is for points within an angle of {request.radius:g}; at t times that angle the loss is at most "
-            "(32 t + 2) / 33 times epsilon",
-        )
-        parameters = {"radius": request.radius, "flips": flips}
-        return sketch.design(rows, 2, parameters, bias**2 + TYPICAL_SPREAD / rows, conditions)
+        radius = float(request.radius or 0.0)
+        parameters = {"radius": radius, "flips": flips}
+        return sketch.design(rows, 2, parameters, bias**2 + TYPICAL_SPREAD / rows, angle_conditions(radius))
 
     @property
     def flips(self) -> float:
@@ -273,8 +269,7 @@ class NoisySignsServer(SketchServer):
 
     def lattice(self, points: Floats, bits: SecureBits) -> Integers:
         """Directions on the lattice, plus noise."""
-        lengths = np.sqrt(np.square(points).sum(axis=1, keepdims=True))
-        places = np.rint(points / np.where(lengths > 0, lengths, 1.0) / self.device.step).astype(np.int64)
+        places = np.rint(points / self.device.step).astype(np.int64)
         return np.asarray(np.clip(places + draw_spheres(self.device.law, len(points), bits), -FARTHEST, FARTHEST))
 
 

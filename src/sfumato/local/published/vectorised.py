@@ -11,9 +11,25 @@ from sfumato.local.published.odds import Window
 from sfumato.local.published.sphere import SphereNoise
 from sfumato.privacy.bits import SecureBits, Words
 from sfumato.privacy.noise import DiscreteGaussian, geometric
-from sfumato.quantizers.base import Integers
+from sfumato.quantizers.base import Floats, Integers
 
 LARGEST_HALF = 2**31
+
+
+def directions(points: Floats) -> Floats:
+    """Do to many points what `promises.direction` does to one, bit for bit.
+
+    Examples
+    --------
+    >>> directions(np.array([[6.0, 8.0], [0.0, np.nan]]))
+    array([[0.6, 0.8],
+           [1. , 0. ]])
+    """
+    largest = np.abs(points).max(axis=1, keepdims=True)
+    good = (largest > 0) & np.isfinite(points).all(axis=1, keepdims=True)
+    shares = np.where(good, points, np.arange(points.shape[1]) == 0) / np.where(good, largest, 1.0)
+    squares = np.cumsum(shares * shares, axis=1)[:, -1:]  # from the first column to the last, unlike `sum`
+    return np.asarray(shares / np.sqrt(squares), dtype=np.float64)
 
 
 def draw_windows(law: Window, starts: Integers, bits: SecureBits) -> Integers:
