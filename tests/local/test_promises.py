@@ -118,6 +118,8 @@ def test_absurd_radii_are_refused(name: str, kernel: Kernel, radius: float) -> N
 def test_absurd_etas_are_refused(eta: float) -> None:
     with pytest.raises(InputError, match="eta"):
         device_for(changed(made("mldp-kde", L2LSH(0.5)), "mechanism", eta=eta))
+    with pytest.raises(InputError, match="eta"):
+        made("mldp-kde", L2LSH(0.5), eta=eta)
 
 
 @pytest.mark.parametrize(

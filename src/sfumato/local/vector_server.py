@@ -119,6 +119,8 @@ def _likely(vectors: int, odds: float) -> list[int]:
 def coordinate(same: int, other: int, size: int) -> Randomiser:
     """Return the randomiser of one turned coordinate of `size`."""
     turned = 1 << (size - 1).bit_length()
+    if turned > MOST_BLOCKS:
+        raise InputError(f"the randomiser coordinate takes at most {MOST_BLOCKS} features; use the codebook")
     clip = min(CLIP, math.sqrt(turned))
     unbias = (same + other) / (same - other)
     # Turned coordinates are sums of signed features, i.e. in units of UNIT over sqrt(D).
@@ -251,7 +253,7 @@ class VectorServer(Server):
 def _randomisers(request: Request, same: int, size: int) -> list[Randomiser]:
     wanted = request.options.get("randomiser")
     found = []
-    if wanted in (None, "coordinate"):
+    if wanted == "coordinate" or (wanted is None and size <= MOST_BLOCKS):
         found.append(coordinate(same, OTHER, size))
     if wanted in (None, "codebook"):
         found.append(codebook(same, OTHER, size, request.participants))

@@ -179,3 +179,9 @@ def test_damaged_payloads_change_nothing(randomiser: str) -> None:
     tally = server.tally()
     assert not server.count(np.full((3, 3), 255, dtype=np.uint8), tally).any()
     assert not tally.integers().any()
+
+
+def test_more_features_than_an_index_holds_need_the_codebook() -> None:
+    arguments = {"dimension": 70_000, "epsilon": 1, "participants": 1000, "mechanism": "vector"}
+    with pytest.raises(InputError, match="at most 65536 features; use the codebook"):
+        Protocol(InnerProduct(), **arguments, options={"randomiser": "coordinate"})

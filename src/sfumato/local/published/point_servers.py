@@ -35,6 +35,7 @@ from sfumato.local.published.point import (
     planar_law,
     planar_step,
 )
+from sfumato.local.published.promises import planar_condition
 from sfumato.local.published.reported_points import ReportedPoints
 from sfumato.local.published.vectorised import draw_spheres, draw_windows, rounded_at_random
 from sfumato.local.server import Design, Payloads, Request, Server
@@ -306,10 +307,7 @@ class PlanarServer(PointServer):
     @classmethod
     def conditions(cls, request: Request) -> tuple[str, ...]:
         """Return the radius, and what holds beyond it."""
-        return (
-            f"epsilon is for points within a Euclidean distance of {request.radius:g}; at t times that distance the "
-            "loss is at most (32 t + 2) / 33 times epsilon",
-        )
+        return (planar_condition(float(request.radius or 0.0)),)
 
     @property
     def units(self) -> tuple[float, ...]:

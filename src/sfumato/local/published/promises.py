@@ -104,6 +104,11 @@ def check_radius(radius: float, width: float) -> float:
     return radius
 
 
+def check_sketch_radius(radius: float, domain: Domain, point_bits: int, scales: Sequence[float]) -> float:
+    """Refuse an absurd radius of a sketch; a default domain is far wider than the points, so bandwidths count too."""
+    return check_radius(radius, min(widest(domain), *(2.0**point_bits / scale for scale in scales)))
+
+
 def widest(domain: Domain) -> float:
     """Width of the widest column."""
     return max(high - low for low, high in zip(domain.lower, domain.upper, strict=True))

@@ -45,10 +45,10 @@ from sfumato.local.published.promises import (
     check_eta,
     check_hashing,
     check_radius,
+    check_sketch_radius,
     claimed_condition,
     direction,
     sketch_conditions,
-    widest,
 )
 from sfumato.local.weights import check_weights
 from sfumato.privacy.guarantee import fraction_from_text
@@ -175,9 +175,8 @@ class MetricSketchDevice(SketchDevice):
         if rule not in self.rules:
             raise InputError("the protocol's calibration is damaged or of a newer version; update sfumato")
         check_hashing(document["kernel"], self.parameters, self.domain)
-        # A default domain is far wider than the points; a bandwidth is a length too.
-        lengths = (widest(self.domain), *(2.0**self.hash.point_bits / scale for scale in self.scales))
-        self.radius, q = check_radius(checked_radius(self.parameters), min(lengths)), float(self.hash.collision)
+        radius, q = checked_radius(self.parameters), float(self.hash.collision)
+        self.radius = check_sketch_radius(radius, self.domain, self.hash.point_bits, self.scales)
         found = calibrated(self.epsilon, self.rows, self.closeness, self.radius, self.scales, q, eta, rule)
         if gamma > found.gamma:
             raise InputError(

@@ -27,7 +27,14 @@ from sfumato.local.pool import HashPool
 from sfumato.local.published.calibration import RULES
 from sfumato.local.published.odds import Window
 from sfumato.local.published.point import planar_law, planar_step
-from sfumato.local.published.promises import angle_conditions, claimed_condition, sketch_conditions
+from sfumato.local.published.promises import (
+    angle_conditions,
+    check_eta,
+    check_radius,
+    check_sketch_radius,
+    claimed_condition,
+    sketch_conditions,
+)
 from sfumato.local.published.sketch import FARTHEST, MOST_ROWS, MetricSketchDevice, NoisySignsDevice, SketchDevice
 from sfumato.local.published.sketch_design import Sketch
 from sfumato.local.published.sketch_reader import SketchReader
@@ -161,6 +168,8 @@ class MetricSketchServer(SketchServer):
         rule = request.options.get("calibration", cls.rules[0])
         if rule not in cls.rules:
             raise InputError(f"calibration must be one of {', '.join(cls.rules)}; got {rule!r}")
+        check_eta(float(eta))
+        check_sketch_radius(request.radius or 0.0, sketch.domain, sketch.family["point_bits"], sketch.family["scales"])
         size = sketch.best(eta, rule)
         same = same_weight(size.calibration.gamma)
         if same <= OTHER:
@@ -258,7 +267,7 @@ class NoisySignsServer(SketchServer):
         along = (1 + noise[:, 0]) / np.sqrt((1 + noise[:, 0]) ** 2 + np.square(noise[:, 1:]).sum(axis=1))
         flips = round(float(np.mean(np.arccos(np.clip(along, -1, 1)))) / np.pi, 6)
         bias = flips * (1 - 2 * request.density)
-        radius = float(request.radius or 0.0)
+        radius = check_radius(float(request.radius or 0.0), 1.0)
         parameters = {"radius": radius, "flips": flips}
         return sketch.design(rows, 2, parameters, bias**2 + TYPICAL_SPREAD / rows, angle_conditions(radius))
 
