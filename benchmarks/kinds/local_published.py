@@ -2,8 +2,8 @@
 
 Settings: `kernel`, `epsilons` (texts), `seeds` (how many), `queries`, `held_out`, `data` (a table with `set`, `rows`
 and `bandwidth`, or several that differ in `n` or `d`, each with its own `radius`), `radius` and `eta` of the metric
-guarantees, and `mechanisms` (tables with `name`, `label` and maybe `options`, `metric` and `seeds` of their own; the
-first is the one that the others are compared with).
+guarantees, and `mechanisms` (tables with `name`, `label` and maybe `options`, `metric`, `radius` and `seeds` of their
+own; the first is the one that the others are compared with).
 
 Run s takes s as public seed and as the seed of the coins, for people who hold the points; all mechanisms see the same
 points and queries. The error is the mean over seeds and queries of the squared error against the exact density, its
@@ -14,6 +14,7 @@ answer is the best one there is, the mean of the exact answers: its error is the
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -39,6 +40,8 @@ COLUMNS = {
     "bar_ratio": "error bar / measured",
     "over_constant": "MSE / constant's",
     "over_default": "MSE / first row's",
+    "collect_seconds": "simulated collection, CPU s",
+    "query_seconds": "queries, CPU s",
 }
 
 
@@ -94,11 +97,11 @@ def _errors(
     truth: NDArray[np.float64],
 ) -> dict[str, Any]:
     metric = mechanism.get("metric", False)
-    radius, eta = (settings["radius"], settings["eta"]) if metric else (None, None)
+    radius, eta = (mechanism.get("radius", settings["radius"]), settings["eta"]) if metric else (None, None)
     options, name, n = mechanism.get("options", {}), mechanism["name"], len(split.points)
     request = make_request(kernel, None, queries.shape[1], epsilon, n, radius, eta, split.bounds, options)
     name, design = choose(request, name)
-    squares, bars = [], []
+    squares, bars, seconds = [], [], np.zeros(2)
     for seed in _seeds(settings, mechanism):
         protocol = Protocol(
             kernel,
@@ -112,7 +115,11 @@ def _errors(
             seed=seed,
             options=options,
         )
-        answers, errors = protocol.simulate(split.points, random_state=seed).query(queries, return_std=True)
+        start = time.process_time()
+        release = protocol.simulate(split.points, random_state=seed)
+        collected = time.process_time()
+        answers, errors = release.query(queries, return_std=True)
+        seconds += (collected - start, time.process_time() - collected)
         squares.append(float(np.mean((answers - truth) ** 2)))
         bars.append(float(np.mean(errors**2)))
     mse = float(np.mean(squares))
@@ -124,6 +131,8 @@ def _errors(
         "mse_error": float(np.std(squares, ddof=1)) / math.sqrt(len(squares)),
         "ratio": mse / design.variance,
         "bar_ratio": math.sqrt(float(np.mean(bars)) / mse),
+        "collect_seconds": float(seconds[0]) / len(squares),
+        "query_seconds": float(seconds[1]) / len(squares),
     }
 
 
