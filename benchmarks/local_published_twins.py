@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.kernels import L2LSH
+from sfumato.kernels import L2LSH, Angular
 from sfumato.local.coins import Coins
 from sfumato.local.enumeration import enumerated_case
 from sfumato.local.metric_phases import MetricPhases, coarse
@@ -51,6 +51,30 @@ class HalfCalibrated(MetricSketchDevice):
 def _half_calibrated() -> Case:
     device, points = audits.at_radius()["angular"]
     return audits.unlucky_case("hash functions, angular", HalfCalibrated(device.document), points)
+
+
+class TwiceTheOdds(MetricSketchDevice):
+    """Spends twice its share of the budget on every row."""
+
+    def respond(self, bucket: int, coins: Coins) -> int:
+        odds = self.law.odds
+        kept = coins.below(odds.heads**2 + odds.unit**2) < odds.heads**2
+        return bucket if kept else 1 - bucket
+
+
+def _twice_the_odds() -> Case:
+    right = audits.small_sketch(Angular(), "fkm-lr", rows=2)
+    return audits.sketch_case("angular, 2 rows", TwiceTheOdds(right.document))
+
+
+def _farther_directions() -> Case:
+    """Noise for 70 % of the angle between the directions."""
+    return audits.direction_case("directions beyond the radius", 0.3 / 0.7)
+
+
+def _likelier_window() -> Case:
+    """Draw from the likelier outputs with odds of e^(10/7)."""
+    return audits.piecewise_case("one column", Fraction(10, 7), 1.0)
 
 
 def _both_sides() -> Case:
@@ -123,7 +147,10 @@ def _cap_of_any_size() -> Case:
 TWINS: tuple[tuple[str, str, Callable[[], Case]], ...] = (
     ("mldp-kde", "the number of rows for that of buckets", _rows_for_buckets),
     ("mldp-kde", "angular calibration with (R - 1) / R", _half_calibrated),
+    ("fkm-lr", "twice the share on every row", _twice_the_odds),
+    ("fkm-ll", "noise 30 % low", _farther_directions),
     ("dm", "ties on both sides", _both_sides),
+    ("pm", "epsilon 10/7 in the place of 1", _likelier_window),
     ("sw", "outputs cut at the bounds", _cut_at_the_bounds),
     ("gi", "scale without the radius", _scale_without_radius),
     ("metric-phases", "noise 30 % low", _little_noise),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -12,7 +13,7 @@ from scipy.optimize import brentq
 from sfumato.privacy.audit import AuditCase, Case, EpsilonClaim
 from sfumato.privacy.audit.estimators import exact_delta
 from sfumato.privacy.bits import Integers, SecureBits
-from sfumato.shuffled import audits
+from sfumato.shuffled import audits, other_audits
 from sfumato.shuffled.bitsum import BitSum, Counts, calibrate
 from sfumato.shuffled.bitsum.protocol import rate_below
 from sfumato.shuffled.bitsum.published import _cheapest_flood
@@ -117,6 +118,13 @@ def _few_participants() -> Case:
     return AuditCase("half stay away", claim, replace(found, group=replace(found.group, bitsum=fewer)))
 
 
+def _kept_too_often() -> Case:
+    """Report the truth with probability e^e / (1 + e^e), whatever the number of classes."""
+    keep = math.e / (1 + math.e)
+    matrix = np.full((5, 5), (1 - keep) / 4) + np.eye(5) * (keep - (1 - keep) / 4)
+    return other_audits.label_case(matrix, 1.0)
+
+
 TWINS: tuple[tuple[str, str, Callable[[], Case]], ...] = (
     ("rr", "30 % fewer flips", _sampled("rr", audits.ones)),
     ("rr", "calibrated on one number of ones", _one_number_of_ones),
@@ -129,4 +137,7 @@ TWINS: tuple[tuple[str, str, Callable[[], Case]], ...] = (
     ("shuffled", "bundled messages", _bundled),
     ("shuffled", "one instance paid for", _one_instance_paid),
     ("shuffled", "half of the participants stay away", _few_participants),
+    ("labels", "the response of two classes for five", _kept_too_often),
+    ("secure-aggregation", "one share of four", lambda: other_audits.aggregation_case("discrete-gaussian", 1)),
+    ("secure-aggregation", "one Skellam share of four", lambda: other_audits.aggregation_case("skellam", 1)),
 )

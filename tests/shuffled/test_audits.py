@@ -19,6 +19,8 @@ CLOSE = {
     "3nb": (0.0, 1.0),  # the number of +1 alone tells nothing
     "pure": (1.0, 0.98),
     "shuffled": (0.3, 1.0),
+    "labels": (1.0, 0.999),
+    "secure-aggregation": (0.4, 1.0),
 }
 
 

@@ -74,7 +74,12 @@ class LabelResponse:
     def keep(self) -> Fraction:
         """Probability of the true class."""
         power = math.exp(float(Fraction(self.epsilon)))
-        return rate_below(power / (power - 1 + len(self.classes)) - _ROUNDING)
+        keep = rate_below(power / (power - 1 + len(self.classes)) - _ROUNDING)
+        if keep * len(self.classes) <= 1:
+            raise InputError(
+                f"label_epsilon = {self.epsilon} is too small for a report to say anything; pass a larger one"
+            )
+        return keep
 
     @cached_property
     def matrix(self) -> Floats:

@@ -188,17 +188,22 @@ def gi_cases() -> list[Case]:
     ]
 
 
-def fkm_ll_cases() -> list[Case]:
-    """Directions an angle apart; hashing what is reported is post-processing."""
+def direction_case(name: str, apart: float) -> ExactCase:
+    """Two directions so far apart, under a promise for 0.3; hashing what is reported is post-processing."""
     protocol = Protocol(Angular(), 2, 1, 100, mechanism="fkm-ll", radius=0.3, bounds=(-1, 1), seed=SEED)
     device: Any = device_for(protocol.document)
 
     def log_laws() -> Floats:
-        angles = (0.1, 0.4)
+        angles = (0.1, 0.1 + apart)
         places = [[round(x / device.step) for x in (np.cos(angle), np.sin(angle))] for angle in angles]
         return sphere_logs(device.law, places, 300)
 
-    return [all_pairs("directions at the radius", 1.0, log_laws)]
+    return all_pairs(name, 1.0, log_laws)
+
+
+def fkm_ll_cases() -> list[Case]:
+    """Directions an angle apart."""
+    return [direction_case("directions at the radius", 0.3)]
 
 
 def dm_cases() -> list[Case]:
@@ -214,11 +219,16 @@ def dm_cases() -> list[Case]:
     return cases
 
 
+def piecewise_case(name: str, epsilon: Fraction, claim: float) -> ExactCase:
+    """All positions of one column under a law of `epsilon`."""
+    law = piecewise_window(epsilon)
+    starts = [step * (PM_POSITIONS - law.width) / STEPS for step in COLUMN_STEPS]
+    return all_pairs(name, claim, lambda: np.log(window_law(law, starts)))
+
+
 def pm_cases() -> list[Case]:
     """All positions of one column."""
-    law = piecewise_window(Fraction(1))
-    starts = [step * (PM_POSITIONS - law.width) / STEPS for step in COLUMN_STEPS]
-    return [all_pairs("one column", 1.0, lambda: np.log(window_law(law, starts)))]
+    return [piecewise_case("one column", Fraction(1), 1.0)]
 
 
 def sw_cases() -> list[Case]:

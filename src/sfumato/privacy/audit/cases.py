@@ -231,6 +231,7 @@ LIBRARY = (
     "sfumato.local.audits",
     "sfumato.local.published.audits",
     "sfumato.shuffled.audits",
+    "sfumato.shuffled.other_audits",
 )
 
 
