@@ -32,6 +32,7 @@ from sfumato.kernels import Kernel, get_kernel, kernel_from_document
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.ledger import Account, Epsilon
 from sfumato.privacy.rational import exact_epsilon
+from sfumato.privacy.seeding import noise_bits
 from sfumato.quantizers.base import Integers
 from sfumato.quantizers.hashing import HashingQuantizer
 from sfumato.release import Count, Release
@@ -264,7 +265,7 @@ class RaceSketch:
             for charges in self._charges.values():
                 charges.append(charge)
             counters, kept, seen = self._counters.copy(), self._kept, self._seen
-        bits = SecureBits() if random_state is None else SecureBits.seeded(random_state)
+        bits = noise_bits(random_state)
         count = Count(max(seen, 1), 0.0, public=True)
         if (law := mechanism.count_law) is not None:
             count = Count(max(kept + int(law.sample(bits, 1)[0]), 1), law.variance, public=False)

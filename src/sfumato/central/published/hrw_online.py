@@ -22,7 +22,7 @@ from sfumato.central.published.gaussian_queries import refuse_no_delta
 from sfumato.engines.threads import stream_sum
 from sfumato.errors import InputError
 from sfumato.kde import PrivateKDE
-from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.seeding import noise_bits
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.portable_kernels import refuse_kernel
@@ -69,7 +69,7 @@ class OnlineQueries:
         self.most = most
         self._answered: list[tuple[Floats, int]] = []
         self._lock, self._process = threading.Lock(), os.getpid()
-        bits = SecureBits() if model.random_state is None else SecureBits.seeded(model.random_state)
+        bits = noise_bits(model.random_state)
         self._curator = Curator(source, model.ledger, bits)
         self._count = self._open()
 
