@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from benchmarks import page, results
 from benchmarks.case import Case
 from benchmarks.kinds import Skipped, Unit, load_kind
 from benchmarks.results import ResultFile
+from sfumato.errors import NotPrivateWarning
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
@@ -30,6 +32,7 @@ def main(
 ) -> int:
     """Run the cases asked for and write the page."""
     options = _parse(arguments)
+    warnings.simplefilter("ignore", NotPrivateWarning)  # measurements are repeatable, and publish errors alone
     chosen = cases.load_cases(case_folder, options.full)
     if options.list:
         print("\n".join(f"{case.name:24} {case.kind:12} {case.title}" for case in chosen))

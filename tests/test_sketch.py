@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 import math
+import multiprocessing
 import pickle
+import threading
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -305,3 +308,60 @@ def test_sets_can_be_sketched() -> None:
     release = RaceSketch(Jaccard(), dimension=15, rows=100, width=32).add(sets).release(epsilon=5)
     errors = release.query(sets[:20]) - Jaccard().exact_density(sets, sets[:20])
     assert np.abs(errors).mean() < 0.05
+
+
+class TestThreads:
+    """Two threads meet between the check that nothing was released and the charge, unless they are kept apart."""
+
+    @pytest.mark.parametrize("related", ["itself", "merged"])
+    def test_records_are_released_once(self, monkeypatch: pytest.MonkeyPatch, related: str) -> None:
+        sketch = _sketch(rows=4).add(POINTS[:50])
+        other = sketch if related == "itself" else sketch.merge(_sketch(rows=4).add(POINTS[50:60]))
+        meeting, check, outcomes = threading.Barrier(2), RaceSketch._check_paid, []
+
+        def check_and_wait(self: RaceSketch, *arguments: Any) -> None:
+            check(self, *arguments)
+            with suppress(threading.BrokenBarrierError):  # the other one waits for its turn, as it should
+                meeting.wait(timeout=0.5)
+
+        monkeypatch.setattr(RaceSketch, "_check_paid", check_and_wait)
+
+        def release(part: RaceSketch) -> None:
+            try:
+                outcomes.append(part.release(epsilon=1))
+            except BudgetError as refusal:
+                outcomes.append(refusal)
+
+        threads = [threading.Thread(target=release, args=(part,)) for part in (sketch, other)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(type(outcome).__name__ for outcome in outcomes) == ["BudgetError", "Release"]
+
+    def test_rows_added_by_many_threads_all_count(self) -> None:
+        sketch, parts = _sketch(), np.array_split(POINTS, 60)
+        threads = [threading.Thread(target=sketch.add, args=(part, 1)) for part in parts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert _table(sketch) == _table(_sketch().add(POINTS))
+
+    def test_a_forked_copy_is_not_released_unpaid(self, tmp_path: Path) -> None:
+        sketch, fork = _sketch(rows=4).add(POINTS[:50]), multiprocessing.get_context("fork")
+        answers = fork.SimpleQueue()
+
+        def child() -> None:
+            try:
+                sketch.release(epsilon=1)
+                answers.put("released")
+            except BudgetError as refusal:
+                answers.put(str(refusal))
+            sketch.release(epsilon=1, ledger=Ledger(tmp_path / "ledger.jsonl").account("people"))
+
+        process = fork.Process(target=child)
+        process.start()
+        process.join()
+        assert "a fork copied this sketch" in answers.get() and process.exitcode == 0
+        assert len(Ledger(tmp_path / "ledger.jsonl").account("people").charges) == 1

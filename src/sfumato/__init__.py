@@ -5,7 +5,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import BudgetError, InputError, LedgerError, ReleaseFileError, SfumatoError, StorageError
+from sfumato.errors import (
+    BudgetError,
+    InputError,
+    LedgerError,
+    NotPrivateWarning,
+    ReleaseFileError,
+    SfumatoError,
+    StorageError,
+)
 from sfumato.version import __version__
 
 if TYPE_CHECKING:
@@ -49,6 +57,7 @@ __all__ = [
     "InputError",
     "Ledger",
     "LedgerError",
+    "NotPrivateWarning",
     "Plan",
     "PrivateDistance",
     "PrivateKDE",

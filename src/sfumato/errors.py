@@ -40,6 +40,10 @@ class ReleaseFileError(SfumatoError, ValueError):
     exit_code = 4
 
 
+class NotPrivateWarning(UserWarning):
+    """Noise comes from a seed, or there is none: what is made or saved protects nobody."""
+
+
 class StorageError(SfumatoError, OSError):
     """The disk refused: full, read-only, or a limit on file sizes."""
 

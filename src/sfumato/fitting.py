@@ -25,6 +25,7 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.guarantee import NEIGHBOURS, checked_delta
 from sfumato.privacy.ledger import Account
 from sfumato.privacy.rational import exact_epsilon
+from sfumato.privacy.seeding import noise_bits
 from sfumato.quantizers.base import Floats
 from sfumato.release import Release
 from sfumato.sources import Source, attach, open_source
@@ -59,7 +60,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _release(self, X: Any, users: Any, sample_weight: Any, progress: Progress | None, threads: int | None) -> None:
         """Release X; everything that can be refused is refused before anything is spent."""
         source = _opened(X, users, sample_weight)
-        bits = SecureBits() if self.random_state is None else SecureBits.seeded(self.random_state)
+        bits = noise_bits(self.random_state)
         request, count = self._request(source), None
         curator = Curator(_counted(source, request, bits), self.ledger, bits, threads, progress)
         if self.n_hint == "paid":

@@ -24,6 +24,7 @@ from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Distance, InnerProduct, Kernel, ShiftInvariantKernel, kernel_from_document
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.laws import NoiseLaw, law_from_document
+from sfumato.privacy.seeding import warn_unless_private
 from sfumato.quantizers import Quantizer, quantizer_from_document
 from sfumato.quantizers.base import Floats, Integers, Known, LinearQuantizer
 from sfumato.quantizers.projection import ProjectedPoints
@@ -351,6 +352,7 @@ class Release:
 
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write the release to one file (atomically: a crash leaves the old file or the new one)."""
+        warn_unless_private(self.guarantee)
         with AtomicFile(path, overwrite=overwrite) as file:
             file.write(self.to_bytes())
 

@@ -7,6 +7,11 @@ so that a full disk is found before any budget is spent. A process that is kille
 
 Streams and devices (``/dev/stdout``, ``/dev/full``, a named pipe) have no old content to keep: they are written to
 directly.
+
+Private content (raw sketches, collectors' and shufflers' state, batches, messages, accounts, keys, ledgers) is for its
+owner's eyes: such files have mode 0600 from the moment they exist, temporary ones beside them too, and folders that are
+made for them 0700. A file that was wider is narrowed when it is opened or replaced; a folder that was there is left as
+it is.
 """
 
 from __future__ import annotations
@@ -40,6 +45,7 @@ _STREAM = re.compile(r"/dev/(?:fd/(\d+)|(stdout)|(stderr))")
 _NO_RESERVATION = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}  # what file systems without fallocate answer
 _NO_HARD_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 _ZEROS = bytes(1 << 20)
+_OWNER_FILE, _OWNER_FOLDER, _NOT_OWNER = 0o600, 0o700, 0o077
 
 
 @contextmanager
@@ -71,6 +77,42 @@ def storage_errors(action: str, path: str | Path) -> Iterator[None]:
         raise failure from error
 
 
+def private_opener(path: str | os.PathLike[str], flags: int) -> int:
+    """Open a file that only its owner may read and write; give it to ``open(..., opener=private_opener)``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, open(f"{folder}/key", "xb", opener=private_opener) as file:
+    ...     oct(os.fstat(file.fileno()).st_mode & 0o777)
+    '0o600'
+    """
+    descriptor = os.open(path, flags | os.O_CLOEXEC, _OWNER_FILE)
+    status = os.fstat(descriptor)
+    if flags & os.O_CREAT and stat.S_ISREG(status.st_mode) and status.st_mode & _NOT_OWNER:
+        with suppress(PermissionError):  # it is another user's, who decides
+            os.fchmod(descriptor, _OWNER_FILE)
+    return descriptor
+
+
+def private_folder(path: str | Path) -> None:
+    """Make a folder, and those above it that are missing, for its owner's eyes; one that is there stays as it is.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     private_folder(f"{folder}/a/b")
+    ...     [oct(Path(folder, name).stat().st_mode & 0o777) for name in ("a", "a/b")]
+    ['0o700', '0o700']
+    """
+    folder = Path(path)
+    for missing in reversed([each for each in (folder, *folder.parents) if not each.exists()]):
+        with suppress(FileExistsError):
+            missing.mkdir(mode=_OWNER_FOLDER)
+    folder.mkdir(exist_ok=True)  # raises where a file has the name
+
+
 class AtomicFile:
     """A file that appears whole, or not at all, when the ``with`` block ends.
 
@@ -80,6 +122,8 @@ class AtomicFile:
         The target. A symbolic link is followed: the file that it points to is replaced.
     overwrite : bool
         Whether an existing file may be replaced; its permissions are kept.
+    private : bool
+        Whether the content is for its owner's eyes: mode 0600, whatever the permissions of an existing file.
 
     Raises
     ------
@@ -99,9 +143,10 @@ class AtomicFile:
     b'content'
     """
 
-    def __init__(self, path: str | Path, overwrite: bool = False) -> None:
+    def __init__(self, path: str | Path, overwrite: bool = False, *, private: bool = False) -> None:
         self.path = os.fspath(path)
         self.overwrite = overwrite
+        self.private = private
         self._target = self.path
         self._temporary: str | None = None
         self._descriptor = -1
@@ -130,8 +175,9 @@ class AtomicFile:
         self._target = os.path.realpath(self.path)
         self._temporary = os.path.join(os.path.dirname(self._target), f".sfumato-{secrets.token_hex(8)}.tmp")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self._descriptor = os.open(self._temporary, flags, 0o666)
-        if mode is not None:
+        # Narrow until it is known how wide it may be: what replaces a file of mode 0600 is never readable by others.
+        self._descriptor = os.open(self._temporary, flags, 0o666 if mode is None and not self.private else _OWNER_FILE)
+        if mode is not None and not self.private:
             os.fchmod(self._descriptor, stat.S_IMODE(mode))
 
     def _existing_mode(self) -> int | None:

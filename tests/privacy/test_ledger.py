@@ -25,6 +25,7 @@ from sklearn.base import BaseEstimator, clone
 from sfumato.errors import BudgetError, InputError, LedgerError
 from sfumato.privacy import journal
 from sfumato.privacy.accounting import compose
+from sfumato.privacy.events import Charge, event_record
 from sfumato.privacy.ledger import Account, Ledger, default_ledger_path
 from sfumato.privacy.loss import Loss
 
@@ -156,6 +157,66 @@ def test_refuses_bad_charges(ledger: Ledger, arguments: dict[str, Any]) -> None:
 def test_refuses_bad_names(ledger: Ledger, name: Any) -> None:
     with pytest.raises(InputError, match="dataset"):
         ledger.account(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("d", "d "),
+        ("d", "  d"),
+        ("a b", "a   b"),
+        ("caf\u00e9", "cafe\u0301"),
+        ("d", "\uff44"),  # a full-width letter
+        ("office", "o\ufb03ce"),  # a ligature
+        ("d", "d\ufe0f"),  # a variation selector, which shows nothing
+        ("d", "\u3164d"),  # a letter that shows nothing
+    ],
+)
+def test_names_that_look_alike_are_one_account(ledger: Ledger, name: str, other: str) -> None:
+    ledger.account(name).set_budget(1)
+    ledger.account(other).charge("m", "3/4")
+    with pytest.raises(BudgetError):
+        ledger.account(name).charge("m", "1/2")
+    assert ledger.datasets == (name,)
+    assert ledger.account(other).spent == ledger.account(name).spent == (Fraction(3, 4), 0.0)
+
+
+@given(st.text(min_size=1, max_size=20))
+def test_a_name_has_one_form(name: str) -> None:
+    try:
+        account = Ledger().account(name)
+    except InputError:
+        return
+    assert Ledger().account(account.dataset).dataset == account.dataset
+
+
+def test_names_that_look_different_are_different(ledger: Ledger) -> None:
+    names = ("d", "D", "e", "d2", "d-2", "d e", "\u0434")
+    assert len({ledger.account(name).dataset for name in names}) == len(names)
+
+
+def test_accounts_that_0_1_0_kept_apart_are_read_as_one(tmp_path: Path) -> None:
+    """Its ledger holds "d", "d ", " d" and a full-width d, each with a budget of 2 and a charge of 1/2."""
+    old = (Path(__file__).parents[1] / "corpus" / "0.1.0" / "odd_ledger.jsonl").read_bytes()
+    path = tmp_path / "ledger.jsonl"
+    path.write_bytes(old)
+    ledger = Ledger(path)
+    assert ledger.datasets == ("a b", "caf\u00e9", "d")
+    assert ledger.account("d ").spent == (2, 0.0) and ledger.account("caf\u00e9").spent == (1, 0.0)
+    with pytest.raises(BudgetError):
+        ledger.account("d").charge("m", "1/100")
+    ledger.account("a b").charge("m", "1/2")
+    assert path.read_bytes().startswith(old)  # what was written is not rewritten
+
+
+def test_accounts_of_two_relations_that_were_kept_apart_take_no_more(ledger: Ledger) -> None:
+    first = Charge(dataset="d", mechanism="m", epsilon=Fraction(1), neighbours="add-remove", unit="record")
+    second = Charge(dataset="d ", mechanism="m", epsilon=Fraction(1), neighbours="replace", unit="record")
+    for event in (first, second):
+        ledger._journal.append(lambda records, event=event: {**event_record(event), "dataset": "d"})
+    for neighbours in ("add-remove", "replace"):
+        with pytest.raises(LedgerError, match="do not add up"):
+            ledger.account("d").charge("m", 1, neighbours=neighbours)
 
 
 @pytest.mark.parametrize("name", ["", "zero\0byte"])

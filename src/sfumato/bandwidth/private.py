@@ -27,6 +27,7 @@ from sfumato.privacy.guarantee import NEIGHBOURS, Guarantee, check_choice
 from sfumato.privacy.ledger import Account
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.privacy.rational import LARGEST_EPSILON, exact_epsilon
+from sfumato.privacy.seeding import noise_bits
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box
 from sfumato.sources import open_source
@@ -137,7 +138,7 @@ def private(
         raise InputError("a rule with a target density reads the data twice, and this source can be read once")
     if ledger is not None:
         ledger.check(total, neighbours=neighbours)
-    bits = SecureBits() if random_state is None else SecureBits.seeded(random_state)
+    bits = noise_bits(random_state)
     first = purchase.first
     counts = first.count(source.batches(), bits)
     charge = None if ledger is None else ledger.charge(MECHANISM, total, neighbours=neighbours)

@@ -6,6 +6,7 @@ Commands import the heavy parts of the library when they run, so that help appea
 from __future__ import annotations
 
 import errno
+import warnings
 from typing import Annotated, Any
 
 import typer
@@ -32,7 +33,7 @@ from sfumato.cli import (
 )
 from sfumato.cli import map as map_
 from sfumato.cli.console import complain, in_flags
-from sfumato.errors import SfumatoError, StorageError
+from sfumato.errors import NotPrivateWarning, SfumatoError, StorageError
 from sfumato.version import __version__
 
 INTERRUPTED = 130
@@ -44,7 +45,9 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for."""
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", NotPrivateWarning)  # commands say so themselves
+                return super().invoke(ctx)
         except (SfumatoError, OSError) as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise BrokenPipeError(errno.EPIPE, str(error)) from error  # ended quietly, as for every filter

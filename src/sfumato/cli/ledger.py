@@ -95,7 +95,7 @@ def path(as_json: JsonOption = False) -> None:
 
 def find_dataset(book: Ledger, text: str) -> str:
     """Account that a name or a file's path means; a name that the ledger knows comes first."""
-    if text not in book.datasets and os.path.exists(text):
+    if book.account(text).dataset not in book.datasets and os.path.exists(text):
         return dataset_name(text)
     return text
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.cli.arguments import one_column, parse_columns
 from sfumato.errors import InputError
+from sfumato.storage import AtomicFile, private_folder, storage_errors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,16 +70,14 @@ def write_all(made: Protocol, data: str, columns: str | None, label_column: str 
     for point, place in zip(points, places.tolist(), strict=True):
         reported = None if made.classes is None else reported_class(made, made.classes[place])
         inner = folder if reported is None else folder / f"class-{made.group(reported)[0]}"
-        inner.mkdir(parents=True, exist_ok=True)
+        private_folder(inner)
         write_new(inner / f"{secrets.token_hex(8)}.msg", made.client(reported).messages(point))
     return len(points)
 
 
 def write_new(path: Path, sent: Submission) -> None:
     """Write one person's identity and messages to a new file."""
-    from sfumato.storage import AtomicFile
-
-    with AtomicFile(path) as file:
+    with AtomicFile(path, private=True) as file:
         file.write(sent.to_bytes())
 
 
@@ -94,7 +93,6 @@ def message_files(paths: list[Path]) -> Iterator[Path]:
 def read_messages(path: Path) -> Submission:
     """Read one person's identity and messages."""
     from sfumato.shuffled import Submission
-    from sfumato.storage import storage_errors
 
     if not path.exists():
         raise InputError(f"there is no such file: {str(path)!r}")

@@ -40,9 +40,9 @@ from sfumato.kde import PrivateKDE
 from sfumato.kernels import InnerProduct, Kernel, get_kernel
 from sfumato.learn import collecting, files, rules, squared_distance
 from sfumato.learn.labels import ClassSums, LabelledSource, label_conditions, labelled
-from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.guarantee import TRUSTS, Guarantee, check_choice
 from sfumato.privacy.ledger import Account
+from sfumato.privacy.seeding import noise_bits, warn_unless_private
 from sfumato.quantizers.base import Floats, Quantizer
 from sfumato.release import Release
 from sfumato.sources import Source
@@ -210,7 +210,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self, mechanism: Mechanism, data: LabelledSource, threads: int | None, progress: Progress | None
     ) -> list[Release]:
         """Sum every class, charge once, and then draw the noise of all."""
-        bits = SecureBits() if self.random_state is None else SecureBits.seeded(self.random_state)
+        bits = noise_bits(self.random_state)
         guarantee, (epsilon, loss) = mechanism.guarantee, mechanism.cost(count_is_bought=False)
         if self.ledger is not None:
             self.ledger.check(epsilon, guarantee.delta, loss=loss)
@@ -313,6 +313,8 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write the classifier to one file, atomically: everything in it is public."""
+        check_is_fitted(self)
+        warn_unless_private(self.guarantee_)
         with AtomicFile(path, overwrite=overwrite) as file:
             file.write(self.to_bytes())
 

@@ -26,6 +26,7 @@ from sfumato.learn import rules
 from sfumato.learn.labels import LabelledSource
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.guarantee import Guarantee, amount_text
+from sfumato.privacy.seeding import noise_bits
 from sfumato.release import Release
 
 SIMULATED = "simulated: one party held all points and is trusted with them"
@@ -161,7 +162,7 @@ def _local(
     missing = [name for code, name in enumerate(classes) if not (codes == code).any()]
     if missing:
         raise InputError(f"nobody reports the class {missing[0]!r}: leave it out of classes=, or pass label_epsilon")
-    bits = SecureBits() if random_state is None else SecureBits.seeded(random_state)
+    bits = noise_bits(random_state)
     releases, server = [], protocol.server()  # one server: its public tables take longer to draw than the reports
     for code in range(len(classes)):
         own, tally = clip(server.device.domain, points[codes == code]), server.tally()

@@ -3,7 +3,7 @@
 The file holds, for each protocol's fingerprint, how many reports were charged and at what epsilon, the budget of the
 device over all protocols, and, under permanent randomisation, the reports themselves by a keyed hash of the point. The
 hash's key stands in the same file, so whoever reads the file can test guesses of the point: protect it like the point.
-It is made for its owner alone (mode 0600); later writes keep whatever permissions it has.
+It is for its owner alone (mode 0600).
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import os
 import secrets
 import struct
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import ROUND_DOWN
@@ -24,7 +22,7 @@ from typing import Any
 
 from sfumato.errors import BudgetError, LedgerError
 from sfumato.privacy.guarantee import amount_text, fraction_from_text, promised_epsilon
-from sfumato.storage import AtomicFile, storage_errors
+from sfumato.storage import AtomicFile, private_opener, storage_errors
 
 try:
     import fcntl
@@ -97,16 +95,13 @@ class DeviceAccount:
     @contextmanager
     def _locked(self) -> Iterator[dict[str, Any]]:
         """Read, let the caller change, and write before the caller gets on."""
-        with storage_errors("lock", self.path), open(f"{self.path}.lock", "ab") as lock:
+        with storage_errors("lock", self.path), open(f"{self.path}.lock", "ab", opener=private_opener) as lock:
             if fcntl is not None:
                 fcntl.flock(lock, fcntl.LOCK_EX)
             content = self._read()
             yield content
-            made = json.dumps(content, sort_keys=True).encode()
-            if not self.path.exists():
-                _make_private(os.path.realpath(self.path), made)
-            with AtomicFile(self.path, overwrite=True) as file:  # keeps the permissions
-                file.write(made)
+            with AtomicFile(self.path, overwrite=True, private=True) as file:
+                file.write(json.dumps(content, sort_keys=True).encode())
 
     def _read(self) -> dict[str, Any]:
         try:
@@ -131,20 +126,6 @@ class DeviceAccount:
             )
         made: dict[str, Any] = content
         return made
-
-
-def _make_private(path: str, content: bytes) -> None:
-    """Make a file that was readable by its owner only from the start, and never seen in part."""
-    descriptor, temporary = tempfile.mkstemp(prefix=".sfumato-", suffix=".tmp", dir=os.path.dirname(path))
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(descriptor)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
 
 
 def _check(content: Any) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from sfumato.errors import InputError
 from sfumato.local.sources import Place
 from sfumato.local.tally import Integers
-from sfumato.storage import AtomicFile, storage_errors
+from sfumato.storage import AtomicFile, private_folder, private_opener, storage_errors
 
 try:
     import fcntl
@@ -64,8 +64,8 @@ class Progress:
 def lock_folder(folder: Path) -> int:
     """Make a folder if it does not exist and lock it; return the descriptor for `unlock_folder`."""
     with storage_errors("use", folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        private_folder(folder)
+        descriptor = private_opener(folder / LOCK, os.O_RDWR | os.O_CREAT)
         try:
             if fcntl is not None:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -93,7 +93,7 @@ def save_progress(folder: Path, fingerprint: str, progress: Progress) -> None:
     counts = f"{progress.sequence:09d}{COUNTS}"
     content = io.BytesIO()
     np.save(content, progress.integers)
-    with AtomicFile(folder / counts, overwrite=True) as file:
+    with AtomicFile(folder / counts, overwrite=True, private=True) as file:
         file.write(content.getbuffer())
     state = {
         "format": FORMAT,
@@ -107,7 +107,7 @@ def save_progress(folder: Path, fingerprint: str, progress: Progress) -> None:
         "halves": [asdict(place) for place in progress.halves.values()],
         "counts": counts,
     }
-    with AtomicFile(folder / STATE, overwrite=True) as file:
+    with AtomicFile(folder / STATE, overwrite=True, private=True) as file:
         file.write(json.dumps(state, sort_keys=True).encode())
     _keep_only(folder, counts)
 

@@ -18,6 +18,8 @@ from numba import njit
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
+from sfumato.storage import private_opener
+
 Identities = NDArray[np.uint64]
 SUFFIX = ".ids.npy"
 
@@ -81,6 +83,8 @@ class SeenIdentities:
     def _write(self, *parts: Identities) -> None:
         name = f"{self._number:09d}{SUFFIX}"
         self._number += 1
+        with open(self.folder / name, "wb", opener=private_opener):
+            pass  # it is there, and private, before anything is written to it
         made: Any = open_memmap(
             self.folder / name, mode="w+", dtype=np.dtype("<u8"), shape=(sum(len(part) for part in parts),)
         )

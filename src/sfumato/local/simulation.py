@@ -11,7 +11,7 @@ from sfumato.errors import InputError
 from sfumato.local.mechanism import Device
 from sfumato.local.published.vectorised import directions
 from sfumato.local.releasing import make_release
-from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.seeding import noise_bits
 from sfumato.quantizers.base import Floats
 from sfumato.sources import Source, open_source
 
@@ -29,7 +29,7 @@ def simulate(protocol: Protocol, X: Any, random_state: int | None = None) -> Rel
     if source.dimension != protocol.document["dimension"]:
         raise InputError(f"the protocol has {protocol.document['dimension']} columns, the points {source.dimension}")
     server = protocol.server()
-    bits = SecureBits() if random_state is None else SecureBits.seeded(random_state)
+    bits = noise_bits(random_state)
     tally, people = server.tally(), 0
     for number, block in enumerate(source.batches(BLOCK_PEOPLE)):
         server.simulate(prepared(server.device, block.astype(np.float64)), bits.child(number), tally)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import unicodedata
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 
@@ -21,7 +22,28 @@ from sfumato.privacy.journal import Record
 from sfumato.privacy.loss import Loss
 
 RULES = ("basic", "gdp", "zcdp", "pld")
+# Characters that count as printable and show nothing.
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
 _ROUNDING = 1e-9  # relative; a loss and the delta that was calibrated from it agree no better than floats do
+
+
+def account_name(dataset: object) -> str:
+    r"""Return the one form of a data set's name: texts that look alike but for spaces and codes are one account.
+
+    Unicode's compatible composition (NFKC) without characters that show nothing, single spaces between words and none
+    around them. Letters stay as they are: another case, or another alphabet's letter of the same shape, is another
+    name. What is not one line of printable text is refused.
+
+    Examples
+    --------
+    >>> account_name(" survey  2024 "), account_name("cafe\u0301") == account_name("caf\u00e9")
+    ('survey 2024', True)
+    """
+    text = checked_text("dataset", dataset)
+    shown = _INVISIBLE.sub("", unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)))
+    return " ".join(shown.split()) or text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +53,7 @@ class Budget:
     Parameters
     ----------
     dataset : str
-        The account.
+        The account; see `account_name`.
     epsilon, delta : number
         What may be spent in all.
     rule : {"basic", "gdp", "zcdp", "pld"}
@@ -49,7 +71,7 @@ class Budget:
     rule: str = "basic"
 
     def __post_init__(self) -> None:
-        checked_text("dataset", self.dataset)
+        object.__setattr__(self, "dataset", account_name(self.dataset))
         object.__setattr__(self, "epsilon", promised_epsilon(self.epsilon))
         object.__setattr__(self, "delta", checked_delta(self.delta))
         check_choice("rule", self.rule, RULES)
@@ -64,7 +86,7 @@ class Charge:
     Parameters
     ----------
     dataset : str
-        The account.
+        The account; see `account_name`.
     mechanism : str
         What the budget was spent on, such as a method's name.
     epsilon : Fraction
@@ -100,7 +122,7 @@ class Charge:
     id: str = field(default_factory=lambda: secrets.token_hex(16))
 
     def __post_init__(self) -> None:
-        checked_text("dataset", self.dataset)
+        object.__setattr__(self, "dataset", account_name(self.dataset))
         checked_text("mechanism", self.mechanism)
         object.__setattr__(self, "epsilon", promised_epsilon(self.epsilon))
         object.__setattr__(self, "delta", checked_delta(self.delta))

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import InputError, LedgerError
-from sfumato.storage import AtomicFile, storage_errors
+from sfumato.storage import AtomicFile, private_folder, private_opener, storage_errors
 
 VERSION = 2  # 1 had no rules and no losses; its files are read, and go on as they are
 LOCK_SECONDS = 30.0
@@ -173,15 +173,15 @@ class _File:
                 return None
 
     def replace(self, content: bytes) -> None:
-        with AtomicFile(self.path, overwrite=True) as file:
+        with AtomicFile(self.path, overwrite=True, private=True) as file:
             file.write(content)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         name = f"{self.path}.lock"  # it stays: removing a lock file would let two processes lock different files
         with storage_errors("lock the ledger with", name):
-            os.makedirs(os.path.dirname(name), mode=0o700, exist_ok=True)
-            descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            private_folder(os.path.dirname(name))
+            descriptor = private_opener(name, os.O_RDWR | os.O_CREAT)
         try:
             self._wait(descriptor, name)
             yield

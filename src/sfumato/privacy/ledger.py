@@ -15,8 +15,8 @@ from pathlib import Path
 
 from sfumato.errors import BudgetError, InputError
 from sfumato.privacy.accounting import basic_composition
-from sfumato.privacy.events import Budget, Charge, Event, event_from_record, event_record
-from sfumato.privacy.guarantee import checked_text, promised_epsilon
+from sfumato.privacy.events import Budget, Charge, Event, account_name, event_from_record, event_record
+from sfumato.privacy.guarantee import promised_epsilon
 from sfumato.privacy.journal import Journal, Record
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.standing import Standing
@@ -90,7 +90,8 @@ class Ledger:
         Parameters
         ----------
         dataset : str
-            The curator's name for the data. The same data under two names would be spent twice.
+            The curator's name for the data, of which spaces around it and codes that look alike are no part. The same
+            data under two names would be spent twice.
         """
         return Account(self, dataset)
 
@@ -151,7 +152,7 @@ class Account:
 
     def __init__(self, ledger: Ledger, dataset: str) -> None:
         self.ledger = ledger
-        self.dataset = checked_text("dataset", dataset)
+        self.dataset = account_name(dataset)
 
     @property
     def budget(self) -> tuple[Fraction, float] | None:

@@ -94,15 +94,14 @@ class Standing:
             )
 
     def _refuse_relation(self, charge: Charge) -> None:
-        if not self.charges:
-            return
-        first = self.charges[0]
-        if (first.neighbours, first.unit) != (charge.neighbours, charge.unit):
-            raise LedgerError(
-                f"data set {self.dataset!r} is charged under neighbours={first.neighbours!r}, unit={first.unit!r}, and "
-                f"this charge holds under neighbours={charge.neighbours!r}, unit={charge.unit!r}; epsilons of "
-                "different relations do not add up. Make the release under the relation and unit of the account"
-            )
+        for before in self.charges:  # all of them: earlier versions kept names apart that are one account now
+            if (before.neighbours, before.unit) != (charge.neighbours, charge.unit):
+                raise LedgerError(
+                    f"data set {self.dataset!r} is charged under neighbours={before.neighbours!r}, "
+                    f"unit={before.unit!r}, and this charge holds under neighbours={charge.neighbours!r}, "
+                    f"unit={charge.unit!r}; epsilons of different relations do not add up. Make the release under the "
+                    "relation and unit of the account"
+                )
 
 
 def _pair(epsilon: Fraction, delta: float, rounding: str = ROUND_CEILING) -> str:

@@ -66,7 +66,7 @@ def write_batch(path: str | Path, header: Header, blocks: Iterable[bytes], overw
     overwrite : bool
         Whether an existing file may be replaced.
     """
-    with AtomicFile(path, overwrite=overwrite) as file:
+    with AtomicFile(path, overwrite=overwrite, private=True) as file:
         write_batch_to(file, header, blocks)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from sfumato.errors import StorageError
 from sfumato.shuffled.sealing import MESSAGE_BYTES
 from sfumato.shuffled.submission import Submission
-from sfumato.storage import storage_errors
+from sfumato.storage import private_opener, storage_errors
 
 _START = struct.Struct("<Q16s")
 _START_DIGEST, _DIGEST = 8, 16
@@ -46,8 +46,8 @@ class Inbox:
 
     def __init__(self, path: Path, piece: int) -> None:
         self._path, self._piece = path, piece
-        path.touch()
-        self._file = open(path, "r+b", buffering=0)  # noqa: SIM115 - kept until `close`
+        descriptor = private_opener(path, os.O_RDWR | os.O_CREAT)
+        self._file = open(descriptor, "r+b", buffering=0)  # noqa: SIM115 - kept until `close`
         try:
             self.known, self.size = self._walk()
         except BaseException:

@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers
 from sfumato.protocol import expired, expiry_text
-from sfumato.storage import storage_errors
+from sfumato.storage import private_opener, storage_errors
 
 _PLAINTEXT = struct.Struct("<IB")
 MESSAGE_BYTES = 32 + _PLAINTEXT.size + 16
@@ -119,12 +119,12 @@ class AnalyzerKey:
         content = self._key.private_bytes(encoding, form, serialization.NoEncryption())
         with storage_errors("write", path):
             try:
-                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+                file = open(path, "xb", opener=private_opener)  # noqa: SIM115 - closed below
             except FileExistsError:
                 raise InputError(
                     f"{str(path)!r} exists already; a key is never overwritten: pass another path"
                 ) from None
-            with os.fdopen(descriptor, "wb") as file:
+            with file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())

@@ -44,6 +44,7 @@ from sfumato.privacy.guarantee import Guarantee, check_choice, checked_delta
 from sfumato.privacy.noise import DiscreteGaussian
 from sfumato.privacy.rational import exact_epsilon
 from sfumato.privacy.reported import ReportNoise
+from sfumato.privacy.seeding import noise_bits
 from sfumato.protocol import seed_text
 from sfumato.quantizers import InnerProductQuantizer, Quantizer
 from sfumato.quantizers.ball import Ball
@@ -221,7 +222,7 @@ class SecureAggregation:
         random_state : int, optional
             Seeds all coins and marks the release NOT PRIVATE.
         """
-        secure = SecureBits() if random_state is None else SecureBits.seeded(random_state)
+        secure = noise_bits(random_state)
         points = np.asarray(X)
         total = np.zeros(self.quantizer.size, dtype=np.int64)
         rows = max(1, (1 << 20) // self.quantizer.size)

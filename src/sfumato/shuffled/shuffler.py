@@ -36,7 +36,7 @@ from sfumato.shuffled.inbox import Inbox
 from sfumato.shuffled.permuting import permutation
 from sfumato.shuffled.sealing import MESSAGE_BYTES
 from sfumato.shuffled.submission import Submission
-from sfumato.storage import AtomicFile, storage_errors
+from sfumato.storage import AtomicFile, private_folder, private_opener, storage_errors
 
 if TYPE_CHECKING:
     from sfumato.shuffled.protocol import Protocol
@@ -96,8 +96,8 @@ class Shuffler:
 
     def _open(self) -> None:
         with storage_errors("use", self._folder):
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._lock = open(self._folder / "lock", "wb")  # noqa: SIM115 - held until `close`
+            private_folder(self._folder)
+            self._lock = open(self._folder / "lock", "wb", opener=private_opener)  # noqa: SIM115 - held until `close`
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -137,7 +137,7 @@ class Shuffler:
         return state
 
     def _write_state(self, state: dict[str, Any]) -> None:
-        with AtomicFile(self._folder / "state.json", overwrite=True) as file:
+        with AtomicFile(self._folder / "state.json", overwrite=True, private=True) as file:
             file.write(json.dumps(state).encode())
         self._state = state
 
@@ -213,7 +213,8 @@ class Shuffler:
                 "or start a collection for fewer"
             )
         if self._state["batch"] is None or written_batch(path) != self._state["batch"]:
-            with AtomicFile(path, overwrite=overwrite) as file:  # a path that cannot be written closes nothing
+            # A path that cannot be written closes nothing.
+            with AtomicFile(path, overwrite=overwrite, private=True) as file:
                 self._close_collection()
                 checksum = self._mix(file, SecureBits() if secure is None else secure)
                 self._write_state({**self._state, "batch": checksum})
@@ -231,7 +232,7 @@ class Shuffler:
         """Write all messages in random order, and return the batch's checksum."""
         folder = self._folder / f"buckets-{secrets.token_hex(8)}"
         with storage_errors("write", folder):
-            folder.mkdir()
+            private_folder(folder)
             try:
                 count, buckets = self._scatter(folder)
                 header = Header(self._fingerprint, self._place, self.participants, count)
@@ -258,7 +259,7 @@ class Shuffler:
         key, names = secrets.token_bytes(32), [folder / str(number) for number in range(buckets)]
         with ExitStack() as stack:
             buffer = max(4096, self._memory // (_SHARE * buckets))
-            files = [stack.enter_context(open(name, "wb", buffering=buffer)) for name in names]
+            files = [stack.enter_context(open(name, "wb", buffer, opener=private_opener)) for name in names]
             for piece in self._inbox.messages():
                 for start in range(0, len(piece), MESSAGE_BYTES):
                     message = piece[start : start + MESSAGE_BYTES]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits
+from sfumato.privacy.seeding import noise_bits
 from sfumato.release import Release
 from sfumato.shuffled.analyzer import release_from
 from sfumato.shuffled.bitsum import BitSum, Counts
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 def simulate(protocol: Protocol, X: Any, y: Any, random_state: int | None) -> Any:
     """Run a collection; see `Protocol.simulate`."""
-    secure = SecureBits() if random_state is None else SecureBits.seeded(random_state)
+    secure = noise_bits(random_state)
     points = protocol.features.points(X)
     if protocol.classes is None:
         if y is not None:

@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import secrets
+import sys
+import threading
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -29,6 +32,7 @@ from sfumato.kernels import Kernel, get_kernel, kernel_from_document
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.ledger import Account, Epsilon
 from sfumato.privacy.rational import exact_epsilon
+from sfumato.privacy.seeding import noise_bits
 from sfumato.quantizers.base import Integers
 from sfumato.quantizers.hashing import HashingQuantizer
 from sfumato.release import Count, Release
@@ -36,6 +40,11 @@ from sfumato.sources import open_source
 from sfumato.storage import AtomicFile
 
 RAW = "raw RACE sketch: PRIVATE data, not a release"
+# One lock for all sketches: merged ones share their parts' charges, so that whether records were released before is a
+# question to all of them at once. It is held while counters and charges change, never while rows are hashed.
+_STATE = threading.Lock()
+if sys.platform != "win32":  # a fork must not copy it while another thread holds it
+    os.register_at_fork(before=_STATE.acquire, after_in_parent=_STATE.release, after_in_child=_STATE.release)
 
 
 class RaceSketch:
@@ -95,6 +104,7 @@ class RaceSketch:
         self.quantizer = quantizer
         self._counters = np.zeros(quantizer.size, dtype=np.int64)
         self._kept = self._seen = 0
+        self._process = os.getpid()
         # For every shard in the sketch, by a name drawn at random: what was charged for each release of its records, or
         # None for a release that no ledger knows of. Sketches with records in common share the lists, so that none of
         # them can be released behind another's back, and the names, so that no record is counted twice.
@@ -160,8 +170,9 @@ class RaceSketch:
     def add(self, X: Any, threads: int | None = None) -> Self:
         """Add rows: an array, data frame, Arrow table, path, source, or iterator of batches."""
         counters, kept, seen = self._sum(X, threads)
-        self._counters += counters
-        self._kept, self._seen = self._kept + kept, self._seen + seen
+        with _STATE:
+            self._counters += counters
+            self._kept, self._seen = self._kept + kept, self._seen + seen
         return self
 
     def remove(self, X: Any, threads: int | None = None) -> Self:
@@ -173,10 +184,11 @@ class RaceSketch:
             If a counter would fall below zero: some of the rows were never added. Nothing is removed then.
         """
         counters, kept, seen = self._sum(X, threads)
-        if (counters > self._counters).any() or seen > self._seen:
-            raise InputError("some of these rows are not in the sketch; nothing was removed")
-        self._counters -= counters
-        self._kept, self._seen = self._kept - kept, self._seen - seen
+        with _STATE:
+            if (counters > self._counters).any() or seen > self._seen:
+                raise InputError("some of these rows are not in the sketch; nothing was removed")
+            self._counters -= counters
+            self._kept, self._seen = self._kept - kept, self._seen - seen
         return self
 
     def _sum(self, X: Any, threads: int | None) -> tuple[Integers, int, int]:
@@ -207,8 +219,9 @@ class RaceSketch:
                 )
             if merged._charges.keys() & part._charges.keys():
                 raise InputError("two of the sketches hold the rows of the same shard; merge every shard once")
-            merged._counters += part._counters
-            merged._kept, merged._seen = merged._kept + part._kept, merged._seen + part._seen
+            with _STATE:
+                merged._counters += part._counters
+                merged._kept, merged._seen = merged._kept + part._kept, merged._seen + part._seen
             merged._charges.update(part._charges)
         return merged
 
@@ -243,19 +256,21 @@ class RaceSketch:
         """
         mechanism = self._mechanism(exact_epsilon(epsilon), delta, neighbours, own_count, random_state is None)
         cost, loss = mechanism.cost(count_is_bought=False)
-        self._check_paid(cost, ledger)
-        charge = None
-        if ledger is not None:
-            relation = {"neighbours": neighbours, "unit": "record"}
-            charge = ledger.charge(mechanism.method, cost, mechanism.guarantee.delta, **relation, loss=loss).id
-        for charges in self._charges.values():
-            charges.append(charge)
-        bits = SecureBits() if random_state is None else SecureBits.seeded(random_state)
-        count = Count(max(self._seen, 1), 0.0, public=True)
+        with _STATE:
+            self._check_paid(cost, ledger)
+            charge = None
+            if ledger is not None:
+                relation = {"neighbours": neighbours, "unit": "record"}
+                charge = ledger.charge(mechanism.method, cost, mechanism.guarantee.delta, **relation, loss=loss).id
+            for charges in self._charges.values():
+                charges.append(charge)
+            counters, kept, seen = self._counters.copy(), self._kept, self._seen
+        bits = noise_bits(random_state)
+        count = Count(max(seen, 1), 0.0, public=True)
         if (law := mechanism.count_law) is not None:
-            count = Count(max(self._kept + int(law.sample(bits, 1)[0]), 1), law.variance, public=False)
+            count = Count(max(kept + int(law.sample(bits, 1)[0]), 1), law.variance, public=False)
         scale = mechanism.quantizer.bound.largest
-        values = mechanism.publish(self._counters * scale, count, bits)
+        values = mechanism.publish(counters * scale, count, bits)
         if mechanism.count_reader is not None:
             count = mechanism.count_reader(values)
         return Release.of(mechanism, values, count)
@@ -279,6 +294,13 @@ class RaceSketch:
         return replace(mechanism, parameters=sizes)
 
     def _check_paid(self, epsilon: Fraction, ledger: Account | None) -> None:
+        if ledger is None and os.getpid() != self._process:
+            raise BudgetError(
+                "a fork copied this sketch, and either copy could be released: pass ledger=, an account in a file, or "
+                "release it in the process that made it",
+                requested=epsilon,
+                remaining=Fraction(0),
+            )
         before = {charge for charges in self._charges.values() for charge in charges}
         if not before:
             return
@@ -294,16 +316,18 @@ class RaceSketch:
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write the raw counters to a file. They are PRIVATE data: keep the file as you keep the records."""
         quantizer, arrays = self.quantizer.to_document()
-        header = {
-            "content": RAW,
-            "kernel": self.kernel.to_document(),
-            "quantizer": quantizer,
-            "kept": self._kept,
-            "seen": self._seen,
-            "charges": {shard: list(charges) for shard, charges in self._charges.items()},
-        }
-        with AtomicFile(path, overwrite=overwrite) as file:
-            file.write(container.encode(header, {"counters": self._counters, **arrays}))
+        with _STATE:
+            header = {
+                "content": RAW,
+                "kernel": self.kernel.to_document(),
+                "quantizer": quantizer,
+                "kept": self._kept,
+                "seen": self._seen,
+                "charges": {shard: list(charges) for shard, charges in self._charges.items()},
+            }
+            arrays["counters"] = self._counters.copy()
+        with AtomicFile(path, overwrite=overwrite, private=True) as file:
+            file.write(container.encode(header, arrays))
 
     @classmethod
     def load(cls, path: str | Path) -> RaceSketch:

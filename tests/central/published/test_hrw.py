@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import multiprocessing
+import pickle
+import threading
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -90,6 +95,54 @@ class TestOnline:
         with pytest.raises(InputError, match="answers 2 queries and has done so"):
             session.ask([3.0, 2.0])
         assert session.ask([1.0, 2.0]) == first
+
+    def test_threads_share_the_queries(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Two threads meet between the check of the limit and the answer, unless they are kept apart."""
+        session, meeting, sums = OnlineQueries(_model(), POINTS, most=1), threading.Barrier(2), OnlineQueries._sums
+
+        def meet(self: OnlineQueries, mechanism: Any) -> Any:
+            with suppress(threading.BrokenBarrierError):  # the other one waits for its turn, as it should
+                meeting.wait(timeout=0.5)
+            return sums(self, mechanism)
+
+        monkeypatch.setattr(OnlineQueries, "_sums", meet)
+        answers: list[Any] = []
+
+        def ask(query: Any) -> None:
+            try:
+                answers.append(session.ask(query))
+            except InputError as refusal:
+                answers.append(str(refusal))
+
+        threads = [threading.Thread(target=ask, args=(query,)) for query in QUERIES[:2]]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(type(answer).__name__ for answer in answers) == ["str", "tuple"]
+        assert len(session.release().values) == 1
+
+    def test_a_session_is_not_copied(self) -> None:
+        session = OnlineQueries(_model(), POINTS, most=1)
+        for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="cannot be copied or pickled"):
+                copied(session)
+        fork = multiprocessing.get_context("fork")
+        answers = fork.SimpleQueue()
+
+        def child() -> None:
+            try:
+                answers.put(session.ask(QUERIES[0]))
+            except InputError as refusal:
+                answers.put(str(refusal))
+
+        process = fork.Process(target=child)
+        process.start()
+        process.join()
+        assert "a fork copied this session" in answers.get()
+
+    def test_one_pair_of_bounds_is_for_all_columns(self) -> None:
+        assert OnlineQueries(_model(bounds=(0, 4)), POINTS).ask([1.0, 2.0])[1] > 0
 
     @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
     def test_the_whole_budget_is_charged_when_it_opens(self, neighbours: str) -> None:

@@ -2,11 +2,15 @@
 
 The guarantee is proved in `central.published.hrw`. The whole budget is charged when the session opens; afterwards it
 answers up to `most` queries, each of which may depend on all earlier answers. Each new query reads the data once.
+Threads may share a session and are answered one after another; it cannot be copied, nor used in a forked process, where
+either copy would answer `most` queries.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import threading
+from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,8 +22,9 @@ from sfumato.central.published.gaussian_queries import refuse_no_delta
 from sfumato.engines.threads import stream_sum
 from sfumato.errors import InputError
 from sfumato.kde import PrivateKDE
-from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.seeding import noise_bits
 from sfumato.quantizers.base import Floats, Integers
+from sfumato.quantizers.box import Box
 from sfumato.quantizers.portable_kernels import refuse_kernel
 from sfumato.release import Count, Release
 from sfumato.sources import open_source
@@ -62,9 +67,9 @@ class OnlineQueries:
             raise InputError(f"hrw does not apply: {reason}")
         self.request.check_options()
         self.most = most
-        self._values: list[int] = []
-        self._queries: list[Floats] = []
-        bits = SecureBits() if model.random_state is None else SecureBits.seeded(model.random_state)
+        self._answered: list[tuple[Floats, int]] = []
+        self._lock, self._process = threading.Lock(), os.getpid()
+        bits = noise_bits(model.random_state)
         self._curator = Curator(source, model.ledger, bits)
         self._count = self._open()
 
@@ -81,22 +86,30 @@ class OnlineQueries:
         point = np.asarray(query, dtype=np.float64).reshape(-1)
         if point.shape != (self.request.dimension,) or not np.isfinite(point).all():
             raise InputError(f"a query must be {self.request.dimension} finite numbers, got {query!r}")
-        if not any(np.array_equal(point, asked) for asked in self._queries):
-            if len(self._queries) == self.most:
-                raise InputError(f"this session answers {self.most} queries and has done so; open another one")
-            self._publish(point)
+        if os.getpid() != self._process:
+            raise InputError(
+                "a fork copied this session, and only the process that opened it may ask: open another one"
+            )
+        with self._lock:
+            if not any(np.array_equal(point, asked) for asked, _ in self._answered):
+                if len(self._answered) == self.most:
+                    raise InputError(f"this session answers {self.most} queries and has done so; open another one")
+                self._publish(point)
         answers, errors = self.release().query(point[None], return_std=True)
         return float(answers[0]), float(errors[0])
 
     def release(self) -> Release:
         """Return all answers so far as a release of a list of queries."""
-        if not self._queries:
+        answered = self._answered
+        if not answered:
             raise InputError("nothing has been asked yet")
-        return Release.of(self._mechanism(self._queries), np.array(self._values, dtype=np.int64), self._count)
+        values = np.array([value for _, value in answered], dtype=np.int64)
+        return Release.of(self._mechanism([asked for asked, _ in answered]), values, self._count)
 
     def _open(self) -> Count:
         """Charge the whole budget and buy the count."""
-        mechanism = self._mechanism([np.array(self.request.bounds, dtype=np.float64).reshape(-1, 2)[:, 0]])
+        box = Box.from_bounds(self.request.bounds, self.request.dimension)
+        mechanism = self._mechanism([np.array(box.lower)])
         curator, relation = self._curator, self.request.neighbours
         count = None if mechanism.count_law is None else curator.buy_count(self.request, mechanism)
         if curator.account is not None:
@@ -107,11 +120,10 @@ class OnlineQueries:
 
     def _publish(self, point: Floats) -> None:
         """Add one coordinate and its noise; the coordinates before it stay as they were published."""
-        queries = [*self._queries, point]
-        mechanism = self._mechanism(queries)
+        mechanism = self._mechanism([*(asked for asked, _ in self._answered), point])
         noise = mechanism.noise.sample(self._curator.bits, 1)
-        self._values.append(int(self._sums(mechanism)[-1] + noise[0]))
-        self._queries = queries
+        # One assignment: an interrupt before it publishes nothing, and readers see whole lists.
+        self._answered = [*self._answered, (point, int(self._sums(mechanism)[-1] + noise[0]))]
 
     def _sums(self, mechanism: Mechanism) -> Integers:
         curator = self._curator
@@ -119,3 +131,7 @@ class OnlineQueries:
 
     def _mechanism(self, queries: list[Floats]) -> Mechanism:
         return hrw.mechanism(self.request, np.array(queries), self.most)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        # The one door for copy, deepcopy and pickle.
+        raise TypeError("a session cannot be copied or pickled: the copy would answer as many queries again, unpaid")
