@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from sfumato.sources.arrow import TILE_ROWS, layout_of
+from sfumato.sources.arrow import TILE_ROWS, Layout, layout_of
 from sfumato.sources.base import Source, readable
+from sfumato.sources.cells import numbers_of
 from sfumato.sources.keys import canonical, check_key_dtype
-from sfumato.sources.selection import Selection
+from sfumato.sources.selection import Selection, warn_of_no_numbers
 
 
 def open_pandas(frame: Any, selection: Selection) -> Source:
@@ -21,6 +23,7 @@ def open_pandas(frame: Any, selection: Selection) -> Source:
     layout = layout_of(schema, selection, origin)
     if layout.key is not None:
         check_key_dtype(frame.dtypes.iloc[schema.get_field_index(layout.key)], f"{origin}: column {layout.key!r}")
+    _warn_of_objects(frame.iloc[:TILE_ROWS, list(map(schema.get_field_index, layout.numbers))], layout, origin)
 
     def record_batches() -> Iterator[pa.RecordBatch]:
         for start in range(0, len(frame), TILE_ROWS):
@@ -33,7 +36,18 @@ def open_pandas(frame: Any, selection: Selection) -> Source:
     return layout.source(record_batches, expected_rows=len(frame))
 
 
+def _warn_of_objects(head: Any, layout: Layout, origin: str) -> None:
+    """Warn of columns of objects without a single number in the first rows."""
+    objects = [place for place, dtype in enumerate(head.dtypes) if dtype == object and len(head)]
+    without = [layout.numbers[i] for i in objects if np.isnan(numbers_of(head.iloc[:, i].to_numpy())).all()]
+    if without:
+        warn_of_no_numbers(layout.numbers, without, origin)
+
+
 def _numbers(column: Any) -> pa.Array | pa.ChunkedArray:
+    """Numbers of a pandas column; objects one by one, for Arrow would take their type off all of them together."""
+    if column.dtype == object:
+        return pa.array(numbers_of(column.to_numpy()))
     return pa.array(column, from_pandas=True)
 
 
@@ -43,7 +57,9 @@ def ids_of(column: Any) -> pa.Array | pa.ChunkedArray:
 
 
 def _pandas_type(no_rows: Any) -> pa.DataType:
-    """Arrow's type of a column, told from none of its rows, so that no value decides what an object column is."""
+    """Arrow's type of a column, told from none of its rows; objects, which have no type, are read as numbers."""
+    if no_rows.dtype == object:
+        return pa.float64()
     try:
         return pa.array(no_rows, from_pandas=True).type
     except (pa.ArrowException, TypeError, ValueError):
