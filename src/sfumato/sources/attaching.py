@@ -75,7 +75,7 @@ def attach(source: Source, users: Any = None, weights: Any = None) -> Source:
 def _keys(users: Any, source: Source) -> Keys:
     if source.keyed:
         raise InputError("The rows were opened with key= and come with users already. Pass users= or key=, not both.")
-    if _is_untyped(users):
+    if is_untyped(users):
         return keys_of(list(users))
     if hasattr(users, "iloc"):
         _check_flat(users, "users")
@@ -98,7 +98,7 @@ def _numbers(weights: Any, source: Source) -> Weights:
     """Read weights as the one column of a source, so that they are read like all other numbers."""
     if source.weighted:
         raise InputError("The rows were opened with weight= and come with weights already. Pass weights once.")
-    if _is_untyped(weights):
+    if is_untyped(weights):
         return numbers_of(weights)
     if hasattr(weights, "iloc"):
         _check_flat(weights, "weights")
@@ -113,7 +113,7 @@ def _numbers(weights: Any, source: Source) -> Weights:
     return np.concatenate([np.empty((0, 1)), *column.batches()])[:, 0].astype(np.float64)
 
 
-def _is_untyped(values: Any) -> bool:
+def is_untyped(values: Any) -> bool:
     """Tell whether values have no declared type, as in lists: then each decides alone."""
     typed = any(hasattr(values, name) for name in ("dtype", "__array__", "__arrow_c_stream__"))
     return isinstance(values, Iterable) and not isinstance(values, str | bytes) and not typed
