@@ -32,6 +32,7 @@ from sfumato.sources.cells import is_real, scalar_of
 from sfumato.sources.keys import Keys, keys_of
 
 OBSERVED = "observed"
+LABEL_CONDITION = "a record is a point with its label"
 Codes = NDArray[np.int64]
 Labels = NDArray[Any] | list[Any]
 
@@ -169,7 +170,8 @@ def checked_labels(y: Any) -> Labels:
         return list(labels)
     if labels.dtype.kind not in "biufSU":
         raise InputError(f"y has type {labels.dtype}, and labels are text or numbers: convert it first")
-    return np.ma.asanyarray(labels)
+    typed: NDArray[Any] = np.ma.asanyarray(labels)
+    return typed
 
 
 def _flat(y: Any) -> Any:
@@ -225,8 +227,7 @@ def label_conditions(guarantee: Guarantee, classes: Any) -> tuple[str, ...]:
     known = "it is public which labels occur" if isinstance(classes, str) else "records with other labels are dropped"
     return (
         f"the list of classes is public; {known}",
-        "a record is a point with its label; to change a label is to remove one record and add another, for which "
-        f"{twice} holds",
+        f"{LABEL_CONDITION}; to change a label is to remove one record and add another, for which {twice} holds",
     )
 
 

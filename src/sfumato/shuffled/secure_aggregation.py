@@ -54,6 +54,7 @@ from sfumato.shuffled.features import BitFeatures
 from sfumato.shuffled.making import checked_dimension
 from sfumato.shuffled.quantizing import SCALE, Wanted, build, choose
 from sfumato.shuffled.rotated import RotatedLandmarks
+from sfumato.sources import open_source
 
 METHOD = "secure-aggregation"
 NOISES = ("discrete-gaussian", "skellam")
@@ -222,7 +223,7 @@ class SecureAggregation:
             Seeds all coins and marks the release NOT PRIVATE.
         """
         secure = SecureBits() if random_state is None else SecureBits.seeded(random_state)
-        points = np.asarray(X)
+        points = open_source(X).whole()
         total = np.zeros(self.quantizer.size, dtype=np.int64)
         rows = max(1, (1 << 20) // self.quantizer.size)
         for start in range(0, len(points), rows):

@@ -110,7 +110,7 @@ def _numbers(weights: Any, source: Source) -> Weights:
         numbers = np.ma.asanyarray(weights)
         _check_flat(numbers, "weights")
         column = open_array(numbers[:, None], Selection(), "weights=")
-    return np.concatenate([np.empty((0, 1)), *column.batches()])[:, 0].astype(np.float64)
+    return column.whole()[:, 0]
 
 
 def is_untyped(values: Any) -> bool:

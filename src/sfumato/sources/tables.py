@@ -38,8 +38,9 @@ def open_pandas(frame: Any, selection: Selection) -> Source:
 
 def _warn_of_objects(head: Any, layout: Layout, origin: str) -> None:
     """Warn of columns of objects without a single number in the first rows."""
-    objects = [place for place, dtype in enumerate(head.dtypes) if dtype == object and len(head)]
-    without = [layout.numbers[i] for i in objects if np.isnan(numbers_of(head.iloc[:, i].to_numpy())).all()]
+    columns = {name: head.iloc[:, place] for place, name in enumerate(layout.numbers) if len(head)}
+    objects = {name: column.to_numpy() for name, column in columns.items() if column.dtype == object}
+    without = [name for name, cells in objects.items() if np.isnan(numbers_of(cells)).all()]
     if without:
         warn_of_no_numbers(layout.numbers, without, origin)
 
