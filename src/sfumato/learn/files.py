@@ -157,8 +157,8 @@ def common_guarantee(guarantees: Sequence[Guarantee], together: str) -> Guarante
     epsilon = Fraction(total(each.epsilon for each in guarantees))
     if epsilon > LARGEST_EPSILON:
         raise InputError(
-            f"the promises of the classes add up to epsilon = {float(epsilon):g}, and more than {LARGEST_EPSILON} is no "
-            "promise: pass disjoint=True if no record is in the data of two classes"
+            f"the promises of the classes add up to epsilon = {float(epsilon):g}, and the largest that can be stated "
+            f"is {LARGEST_EPSILON}: pass disjoint=True if no record is in the data of two classes"
         )
     said = dict.fromkeys(condition for each in guarantees for condition in each.conditions)
     if together == SHARED:

@@ -17,12 +17,9 @@ from sfumato.errors import InputError
 from sfumato.sources.base import Block, Rows, Source
 from sfumato.sources.cells import numbers_of
 from sfumato.sources.keys import Keys, keys_of
-from sfumato.sources.selection import Chosen, Selection, warn_of_no_numbers
+from sfumato.sources.selection import Chosen, Selection
 
 AnyArray = npt.NDArray[Any]
-
-# Rows of objects in which a column without a number is looked for, to warn of it.
-HEAD_ROWS = 8192
 
 
 def block_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -107,11 +104,7 @@ def open_array(array: AnyArray, selection: Selection, origin: str = "the array")
     array = array if isinstance(array, np.ma.MaskedArray) else np.asarray(array)
     if array.dtype.kind != "O":
         check_numeric(array.dtype, origin)
-    source = sliced_source(array.shape, lambda start, stop: array[start:stop], selection, origin)
-    if array.dtype.kind == "O" and len(array):
-        positions = selection.choose(None, array.shape[1], origin).numbers
-        _warn_of_columns(as_block(array[:HEAD_ROWS]), positions, origin)
-    return source
+    return sliced_source(array.shape, lambda start, stop: array[start:stop], selection, origin)
 
 
 def open_sparse(matrix: Any, selection: Selection) -> Source:
@@ -124,21 +117,9 @@ def open_sparse(matrix: Any, selection: Selection) -> Source:
 
 
 def open_rows(rows: Sequence[Any], selection: Selection) -> Source:
-    """Source over a list of rows."""
-    array, origin = array_of_rows(rows), "the list of rows"
-    chosen = selection.choose(None, array.shape[1], origin)
-    _warn_of_columns(array, chosen.numbers, origin)
-    return source_of_rows(rows, array, chosen)
-
-
-def open_batch_of_rows(rows: Sequence[Any], selection: Selection) -> Source:
-    """Source over one of many lists of rows, in which a column may happen to hold no number."""
+    """Source over a list of rows; users are read off the list, where they may be text."""
     array = array_of_rows(rows)
-    return source_of_rows(rows, array, selection.choose(None, array.shape[1], "the list of rows"))
-
-
-def source_of_rows(rows: Sequence[Any], array: npt.NDArray[np.float64], chosen: Chosen) -> Source:
-    """Source over a list of rows given as numbers too; users are read off the list, where they may be text."""
+    chosen = selection.choose(None, array.shape[1], "the list of rows")
     keys = None if chosen.key is None else keys_of([row[chosen.key] for row in rows])
 
     def read(height: int) -> Iterator[Rows]:
@@ -167,12 +148,6 @@ def array_of_rows(rows: Sequence[Any]) -> npt.NDArray[np.float64]:
     if any(isinstance(row, np.ndarray) for row in rows):
         return np.array([numbers_of(row) for row in rows])
     return numbers_of(chain.from_iterable(rows)).reshape(len(rows), len(rows[0]))
-
-
-def _warn_of_columns(numbers: Block, positions: Sequence[int], origin: str) -> None:
-    without = [str(position) for position in positions if np.isnan(numbers[:, position]).all()]
-    if without:
-        warn_of_no_numbers([str(position) for position in positions], without, origin)
 
 
 def _kind(item: object) -> str:

@@ -57,14 +57,9 @@ class Layout:
         )
 
     @property
-    def numbers(self) -> list[str]:
-        """Names of all columns that hold numbers: the coordinates, then the weight."""
-        return [*self.columns, *([] if self.weight is None else [self.weight])]
-
-    @property
     def used(self) -> list[str]:
         """Names of all columns to be read."""
-        return [*self.numbers, *([] if self.key is None else [self.key])]
+        return [*self.columns, *(name for name in (self.key, self.weight) if name is not None)]
 
     @property
     def selection(self) -> Selection:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from sfumato.sources.arrow import TILE_ROWS, Layout, layout_of
+from sfumato.sources.arrow import TILE_ROWS, layout_of
 from sfumato.sources.base import Source, readable
 from sfumato.sources.cells import numbers_of
 from sfumato.sources.keys import canonical, check_key_dtype
-from sfumato.sources.selection import Selection, warn_of_no_numbers
+from sfumato.sources.selection import Selection
 
 
 def open_pandas(frame: Any, selection: Selection) -> Source:
@@ -23,7 +22,6 @@ def open_pandas(frame: Any, selection: Selection) -> Source:
     layout = layout_of(schema, selection, origin)
     if layout.key is not None:
         check_key_dtype(frame.dtypes.iloc[schema.get_field_index(layout.key)], f"{origin}: column {layout.key!r}")
-    _warn_of_objects(frame.iloc[:TILE_ROWS, list(map(schema.get_field_index, layout.numbers))], layout, origin)
 
     def record_batches() -> Iterator[pa.RecordBatch]:
         for start in range(0, len(frame), TILE_ROWS):
@@ -34,15 +32,6 @@ def open_pandas(frame: Any, selection: Selection) -> Source:
             yield from pa.Table.from_arrays(used, names=layout.used).to_batches()
 
     return layout.source(record_batches, expected_rows=len(frame))
-
-
-def _warn_of_objects(head: Any, layout: Layout, origin: str) -> None:
-    """Warn of columns of objects without a single number in the first rows."""
-    columns = {name: head.iloc[:, place] for place, name in enumerate(layout.numbers) if len(head)}
-    objects = {name: column.to_numpy() for name, column in columns.items() if column.dtype == object}
-    without = [name for name, cells in objects.items() if np.isnan(numbers_of(cells)).all()]
-    if without:
-        warn_of_no_numbers(layout.numbers, without, origin)
 
 
 def _numbers(column: Any) -> pa.Array | pa.ChunkedArray:
