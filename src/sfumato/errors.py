@@ -48,3 +48,7 @@ class StorageError(SfumatoError, OSError):
     """The disk refused: full, read-only, or a limit on file sizes."""
 
     exit_code = 5
+
+
+class OddDataWarning(UserWarning):
+    """Told to the curator alone: the data look wrong, which must not decide whether a release happens."""

@@ -38,7 +38,7 @@ PUBLIC: dict[str, Any] = {"epsilon": 1000, "classes": "observed", "n_hint": 200,
     ],
     expected_failed_checks=lambda estimator: {
         "check_estimators_empty_data_messages": "a release must not depend, unpaid, on whether there are any rows",
-        "check_dtype_object": "an array of objects has no numeric type; converting it would let one row stop a release",
+        "check_dtype_object": "a cell that is no number drops its row; an error would let one row stop a release",
         "check_estimators_pickle": "it classifies rows that are not numbers; only in training are these dropped",
     },
 )

@@ -88,8 +88,12 @@ def test_collected_releases_make_a_classifier() -> None:
         InnerProduct(), dimension=30, epsilon=4, delta=1e-5, participants=1500, classes=CLASSES, seed=4
     )
     releases = protocol.simulate(POINTS, LABELS, random_state=3)
-    model = DensityClassifier.of(releases, priors="private")
-    assert list(model.classes_) == list(CLASSES) and model.guarantee_ == releases["art"].guarantee
+    model = DensityClassifier.of(releases, priors="private", disjoint=True)
+    promise = releases["art"].guarantee
+    assert list(model.classes_) == list(CLASSES)
+    assert (model.guarantee_.epsilon, model.guarantee_.delta) == (promise.epsilon, promise.delta)
+    assert "no record is in the data of more than one class, as declared" in str(model.guarantee_)
+    assert "the number of records of every class is public" in model.guarantee_.conditions
     assert model.score(TESTS, ANSWERS) > BEST - 0.05
     again = DensityClassifier(**SHUFFLED, options={"participants": 1500}).fit(POINTS, LABELS)
     assert np.array_equal(model.densities(TESTS), again.densities(TESTS))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sfumato
-from sfumato import InputError, ReleaseFileError
+from sfumato import InputError, PrivateKDE, ReleaseFileError
 from sfumato import format as container
 from sfumato.kernels import Gaussian
 from sfumato.learn import DensityClassifier
@@ -93,6 +93,7 @@ def altered(content: bytes, change: Any) -> bytes:
         (lambda header, arrays: header["classifier"].update(rule="magic"), "rule must be one of"),
         (lambda header, arrays: header["classifier"].update(rule="squared-distance"), "reads projected squares"),
         (lambda header, arrays: header["classifier"].update(priors=[1.0]), "priors must be 3 numbers"),
+        (lambda header, arrays: header["classifier"].update(together="magic"), "together must be one of"),
         (lambda header, arrays: header["classifier"].update(classes=["art", "law"]), "one release for each"),
         (lambda header, arrays: header["classifier"].update(classes=["law", "art", "sea"]), "in their order"),
         (lambda header, arrays: header["classifier"].update(classes=[None, "a", "b"]), "text or numbers"),
@@ -125,11 +126,63 @@ def test_every_cut_and_every_flipped_byte_is_found(content: bytes, tmp_path: Pat
 def test_the_weakest_promise_of_the_classes_is_stated() -> None:
     model = DensityClassifier(**{**SEEDED, "random_state": None}).fit(POINTS, LABELS)
     weak = DensityClassifier(**{**SEEDED, "epsilon": 50}).fit(POINTS, LABELS)
-    assert DensityClassifier.of(model.releases_).guarantee_ == model.guarantee_
     mixed = {**model.releases_, CLASSES[1]: weak.releases_[CLASSES[1]]}
-    made = DensityClassifier.of(mixed)
+    made = DensityClassifier.of(mixed, disjoint=True)
     assert made.guarantee_.epsilon == 50 and not made.guarantee_.private
     assert "the weakest of them is stated" in made.guarantee_.conditions[-1]
+
+
+def test_promises_add_up_unless_the_records_are_declared_disjoint(tmp_path: Path) -> None:
+    """Two releases of the same records: what is promised to a record is what both together cost."""
+    settings: dict[str, Any] = {"bandwidth": 1.0, "epsilon": 1, "delta": 1e-6, "n_hint": 1500, "bounds": (-2, 2)}
+    releases = {name: PrivateKDE(**settings).fit(POINTS[:, :2]).release_ for name in ("first", "second")}
+    shared, disjoint = DensityClassifier.of(releases), DensityClassifier.of(releases, disjoint=True)
+    assert (shared.guarantee_.epsilon, shared.guarantee_.delta) == (2, 2e-6)
+    assert "a record may be in the data of all 2 classes, whose promises add up" in shared.guarantee_.conditions
+    assert (disjoint.guarantee_.epsilon, disjoint.guarantee_.delta) == (1, 1e-6)
+    assert "as declared by whoever put the releases together" in disjoint.guarantee_.conditions[-1]
+    for number, model in enumerate((shared, disjoint)):
+        assert model.epsilon == model.guarantee_.epsilon and model.guarantee_.private
+        model.save(tmp_path / f"{number}.sfm")
+        assert DensityClassifier.load(tmp_path / f"{number}.sfm").guarantee_ == model.guarantee_
+    with pytest.raises(InputError, match="disjoint must be True or False"):
+        DensityClassifier.of(releases, disjoint="yes")  # type: ignore[arg-type]
+
+
+def test_a_promise_too_large_to_be_stated_is_refused() -> None:
+    releases = DensityClassifier(**{**SEEDED, "epsilon": 400}).fit(POINTS, LABELS).releases_
+    assert DensityClassifier.of(releases, disjoint=True).guarantee_.epsilon == 400
+    with pytest.raises(InputError, match="add up to epsilon = 1200.*disjoint=True"):
+        DensityClassifier.of(releases)
+
+
+def test_releases_of_one_fit_are_not_taken_for_disjoint_unasked() -> None:
+    model = DensityClassifier(**SEEDED).fit(POINTS, LABELS)
+    assert model.guarantee_.epsilon == 1 and DensityClassifier.of(model.releases_).guarantee_.epsilon == 3
+
+
+def test_files_of_the_first_version_promise_what_they_can(content: bytes, tmp_path: Path) -> None:
+    """They do not say how promises make up one: `fit` is known by its conditions, others add up."""
+    first = altered(content, lambda header, arrays: header["classifier"].pop("together"))
+    (tmp_path / "fitted.sfm").write_bytes(first)
+    loaded = DensityClassifier.load(tmp_path / "fitted.sfm")
+    assert loaded.guarantee_ == DensityClassifier(**SEEDED).fit(POINTS, LABELS).guarantee_
+
+    def put_together(header: Any, arrays: Any) -> None:
+        header["classifier"].pop("together")
+        header["release"]["guarantee"]["conditions"] = []
+
+    (tmp_path / "other.sfm").write_bytes(altered(content, put_together))
+    assert DensityClassifier.load(tmp_path / "other.sfm").guarantee_.epsilon == 3
+
+
+def test_promises_about_different_changes_are_not_mixed() -> None:
+    releases = DensityClassifier(**SEEDED).fit(POINTS, LABELS).releases_
+    other = releases[CLASSES[1]]
+    near = replace(other, guarantee=replace(other.guarantee, within="points within a distance of 0.1"))
+    for disjoint in (False, True):
+        with pytest.raises(InputError, match="the same changes"):
+            DensityClassifier.of({**releases, CLASSES[1]: near}, disjoint=disjoint)
 
 
 def test_promises_of_different_kinds_are_not_mixed() -> None:

@@ -336,7 +336,6 @@ PEOPLE = pa.table(
         (pd.DataFrame({"x": [1.0], "id": [1j]}), {"key": "id"}, "complex128, which cannot name users"),
         (np.eye(2), {"key": "id"}, "no column names, so 'id' selects nothing"),
         (np.eye(2), {"key": 2}, "no column at position 2"),
-        ([["a", "b", 1.0]], {"key": 0, "weight": 1}, "column '1' holds no numbers"),
         (open_source(np.eye(2)), {"key": 0}, "key= is for data that is not opened yet"),
         (open_source(np.eye(2)), {"weight": 0}, "weight= is for data that is not opened yet"),
     ],

@@ -206,7 +206,7 @@ def largest_size(model: DensityClassifier, source: Source) -> int:
         for place in range(len(classes))
     ]
     releases = [replace(release, columns=source.column_names) for release in releases]
-    return len(files.encode(classes, releases, model.rule, model.priors))
+    return len(files.encode(classes, releases, model.rule, model.priors, files.BY_LABEL))
 
 
 def _report(model: DensityClassifier, target: Path, account: Account | None, *, as_json: bool, quiet: bool) -> None:

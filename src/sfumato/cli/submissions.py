@@ -51,8 +51,7 @@ def people(
         data, parse_columns(columns, data), key=None if label_column is None else one_column(label_column, data)
     )
     if made.classes is None:
-        rows = [np.asarray(block, dtype=np.float64) for block in source.batches()]
-        points = np.concatenate([np.empty((0, source.dimension)), *rows])
+        points = source.whole()
         return points, np.zeros(len(points), dtype=np.int64)
     blocks, places, names = [np.empty((0, source.dimension))], [np.empty(0, dtype=np.int64)], keys_of(made.classes)
     for block, keys in source.keyed_batches():

@@ -39,7 +39,7 @@ from sfumato.errors import InputError
 from sfumato.kde import PrivateKDE
 from sfumato.kernels import InnerProduct, Kernel, get_kernel
 from sfumato.learn import collecting, files, rules, squared_distance
-from sfumato.learn.labels import ClassSums, LabelledSource, label_conditions, labelled
+from sfumato.learn.labels import ClassSums, LabelledSource, label_conditions, labelled, one_type
 from sfumato.privacy.guarantee import TRUSTS, Guarantee, check_choice
 from sfumato.privacy.ledger import Account
 from sfumato.privacy.seeding import noise_bits, warn_unless_private
@@ -157,16 +157,25 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         data = labelled(X, y, self.classes)
         rules.check_priors(self.priors, len(data.classes))
         if self.trust != "central":
-            return self._fitted(data.classes, collecting.collect(self.trust, kernel, data, self.get_params(deep=False)))
-        mechanism = self.mechanism(data.source, len(data.classes))
-        releases = self._release(mechanism, data, threads, progress)
-        return self._fitted(data.classes, releases)
+            releases = collecting.collect(self.trust, kernel, data, self.get_params(deep=False))
+        else:
+            mechanism = self.mechanism(data.source, len(data.classes))
+            releases = self._release(mechanism, data, threads, progress)
+        return self._fitted(data.classes, releases, files.BY_LABEL)
 
     @classmethod
     def of(
-        cls, releases: Mapping[Any, Release], *, rule: str = rules.DENSITY, priors: Any = "uniform"
+        cls,
+        releases: Mapping[Any, Release],
+        *,
+        rule: str = rules.DENSITY,
+        priors: Any = "uniform",
+        disjoint: bool = False,
     ) -> DensityClassifier:
         """Make a classifier of releases that exist already, one for each class, of any trust model.
+
+        It costs no privacy. What is promised to a record follows from the releases: their epsilons and deltas add up,
+        for a record may be in the data of all of them.
 
         Parameters
         ----------
@@ -174,13 +183,34 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Each class's release; for rule "squared-distance" those that `fit` makes.
         rule, priors
             As in the class.
+        disjoint : bool, default=False
+            Declare that no record, or nobody who took part, is in the data of two classes. The weakest promise of the
+            classes then holds for all, and the declaration is one of its conditions.
+
+        Examples
+        --------
+        >>> points = np.random.default_rng(0).normal(size=(1000, 1))
+        >>> north, south = (
+        ...     PrivateKDE(bandwidth=1.0, epsilon=1, bounds=(-9, 9), n_hint=1000).fit(points + shift).release_
+        ...     for shift in (3, -3)
+        ... )
+        >>> DensityClassifier.of({"north": north, "south": south}).guarantee_.epsilon
+        Fraction(2, 1)
+        >>> DensityClassifier.of({"north": north, "south": south}, disjoint=True).guarantee_.epsilon
+        Fraction(1, 1)
         """
+        if not isinstance(disjoint, bool):
+            raise InputError(f"disjoint must be True or False, got {disjoint!r}")
+        return cls._of(releases, rule, priors, files.DISJOINT if disjoint else files.SHARED)
+
+    @classmethod
+    def _of(cls, releases: Mapping[Any, Release], rule: str, priors: Any, together: str) -> DensityClassifier:
         if not releases:
             raise InputError("a classifier needs the release of one class or more")
-        classes = np.unique(np.array(list(releases)))
+        classes = one_type(releases)
         parts = [releases[name] for name in classes.tolist()]
         kernel = files.check_together(parts, rule, priors)
-        promise = files.common_guarantee([part.guarantee for part in parts])
+        promise = files.common_guarantee([part.guarantee for part in parts], together)
         model = cls(
             kernel,
             epsilon=promise.epsilon,
@@ -190,13 +220,14 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             priors=priors,
             trust=promise.trust,
         )
-        return model._fitted(classes, parts)
+        return model._fitted(classes, parts, together)
 
-    def _fitted(self, classes: NDArray[Any], releases: list[Release]) -> DensityClassifier:
-        """Take in what is public."""
+    def _fitted(self, classes: NDArray[Any], releases: list[Release], together: str) -> DensityClassifier:
+        """Take in what is public; `together` says how the promises of the classes make up that of all."""
         self.classes_ = classes
         self.releases_ = dict(zip(classes.tolist(), releases, strict=True))
-        self.guarantee_: Guarantee = files.common_guarantee([release.guarantee for release in releases])
+        self.guarantee_: Guarantee = files.common_guarantee([release.guarantee for release in releases], together)
+        self._together = together
         counts = np.array([release.count.value for release in releases], dtype=np.float64)
         self.class_prior_ = counts / counts.sum()
         self.n_features_in_ = releases[0].dimension
@@ -309,7 +340,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def to_bytes(self) -> bytes:
         """Return the content of a classifier's file: the releases of all classes, and the rule."""
         check_is_fitted(self)
-        return files.encode(self.classes_, list(self.releases_.values()), self.rule, self.priors)
+        return files.encode(self.classes_, list(self.releases_.values()), self.rule, self.priors, self._together)
 
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write the classifier to one file, atomically: everything in it is public."""
@@ -327,7 +358,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         content = files.decode(path)
         releases = dict(zip(content.classes.tolist(), content.releases, strict=True))
-        return cls.of(releases, rule=content.rule, priors=content.priors)
+        return cls._of(releases, content.rule, content.priors, content.together)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -1,15 +1,18 @@
 """A classifier as one file: the releases of all classes in the container of `sfumato.format`.
 
-Header: ``{"classifier": {"classes", "rule", "priors"}, "release": {...}, "each": [{...}, ...]}``. "release" is the
-header of the first class's release, and "each" holds, for every class, the entries in which its header differs from
-that (usually the count alone). Arrays are named ``class:name``, with the class's place; one that is equal to the first
-class's is left out, so that features which all classes share are stored once.
+Header: ``{"classifier": {"classes", "rule", "priors", "together"}, "release": {...}, "each": [{...}, ...]}``.
+"release" is the header of the first class's release, and "each" holds, for every class, the entries in which its header
+differs from that (usually the count alone). "together" says how the promises of the classes make up that of all, see
+`common_guarantee`. Files of 0.1.0 do not have it: `DensityClassifier.fit` is recognised by what it says about labels,
+and the promises of other releases add up. Arrays are named ``class:name``, with the class's place; one that is equal to
+the first class's is left out, so that features which all classes share are stored once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +23,21 @@ from sfumato import format as container
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import InnerProduct, Kernel
 from sfumato.learn import rules
+from sfumato.learn.collecting import OTHERS
+from sfumato.learn.labels import LABEL_CONDITION
 from sfumato.learn.squared_distance import ProjectedSquares
-from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.guarantee import Guarantee, check_choice
+from sfumato.privacy.rational import LARGEST_EPSILON
 from sfumato.release import Release, from_content
 
 MOST_CLASSES = 100_000
 _LABELS = (str, int, float, bool)
+
+# How the promises of the classes make up the promise of all.
+BY_LABEL, DISJOINT, SHARED = "by-label", "disjoint", "shared"
+_DECLARED = "no record is in the data of more than one class, as declared by whoever put the releases together"
+_PUBLIC_SIZES = "the number of records of every class is public"
+_WEAKEST = "the promises of the classes differ, and the weakest of them is stated"
 
 
 @dataclass(frozen=True)
@@ -42,15 +54,18 @@ class Content:
         What decides.
     priors : str or list of float
         What densities are multiplied with.
+    together : str
+        How the promises of the classes make up that of all.
     """
 
     classes: NDArray[Any]
     releases: tuple[Release, ...]
     rule: str
     priors: Any
+    together: str
 
 
-def encode(classes: NDArray[Any], releases: Sequence[Release], rule: str, priors: Any) -> bytes:
+def encode(classes: NDArray[Any], releases: Sequence[Release], rule: str, priors: Any, together: str) -> bytes:
     """Lay out the file."""
     labels = classes.tolist()
     if not all(isinstance(label, _LABELS) for label in labels):
@@ -69,6 +84,7 @@ def encode(classes: NDArray[Any], releases: Sequence[Release], rule: str, priors
             "classes": labels,
             "rule": rule,
             "priors": priors if isinstance(priors, str) else np.asarray(priors, dtype=np.float64).tolist(),
+            "together": together,
         },
         "release": first,
         "each": [{name: part for name, part in header.items() if part != first[name]} for header in headers],
@@ -109,26 +125,54 @@ def _content(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Content
         for place, part in enumerate(each)
     )
     check_together(releases, about["rule"], about["priors"])
-    return Content(classes, releases, str(about["rule"]), about["priors"])
+    together = about["together"] if "together" in about else _of_first_version(releases)
+    check_choice("together", together, (BY_LABEL, DISJOINT, SHARED))
+    return Content(classes, releases, str(about["rule"]), about["priors"], together)
 
 
-def common_guarantee(guarantees: Sequence[Guarantee]) -> Guarantee:
-    """Return the promise of releases of disjoint records taken together: the weakest of theirs.
+def _of_first_version(releases: Sequence[Release]) -> str:
+    promise = releases[0].guarantee
+    fitted = any(said.startswith((LABEL_CONDITION, OTHERS)) for said in promise.conditions)
+    return BY_LABEL if fitted and all(release.guarantee == promise for release in releases) else SHARED
 
-    One record counts in one class, so its promise is that class's.
+
+def common_guarantee(guarantees: Sequence[Guarantee], together: str) -> Guarantee:
+    """Return the promise of the releases of all classes.
+
+    A record counts in one class only where the classifier itself sorted the records by their labels (`BY_LABEL`), or
+    where that is declared (`DISJOINT`), which is then a condition: its promise is that class's, and the weakest of
+    them is stated. Otherwise (`SHARED`) a record may be in the data of every class, and the promises add up.
     """
     first = guarantees[0]
-    kinds = {(each.trust, each.neighbours, each.unit, each.n_public) for each in guarantees}
+    kinds = {(each.trust, each.neighbours, each.unit, each.n_public, each.within) for each in guarantees}
     if len(kinds) > 1:
-        raise InputError("the releases of a classifier must have one trust model, unit and neighbouring relation")
-    if all(each == first for each in guarantees):
+        raise InputError(
+            "the releases of a classifier must have one trust model, unit and neighbouring relation, and promise about "
+            "the same changes"
+        )
+    same = all(each == first for each in guarantees)
+    if len(guarantees) == 1 or (same and together == BY_LABEL):
         return first
-    conditions = dict.fromkeys(condition for each in guarantees for condition in each.conditions)
+    total = sum if together == SHARED else max
+    epsilon = Fraction(total(each.epsilon for each in guarantees))
+    if epsilon > LARGEST_EPSILON:
+        raise InputError(
+            f"the promises of the classes add up to epsilon = {float(epsilon):g}, and the largest that can be stated "
+            f"is {LARGEST_EPSILON}: pass disjoint=True if no record is in the data of two classes"
+        )
+    said = dict.fromkeys(condition for each in guarantees for condition in each.conditions)
+    if together == SHARED:
+        said[f"a record may be in the data of all {len(guarantees)} classes, whose promises add up"] = None
+    if together == DISJOINT:
+        said[_DECLARED] = None
+        said |= {_PUBLIC_SIZES: None} if first.n_public else {}
+    if together != SHARED and not same:
+        said[_WEAKEST] = None
     return replace(
         first,
-        epsilon=max(each.epsilon for each in guarantees),
-        delta=max(each.delta for each in guarantees),
-        conditions=(*conditions, "the promises of the classes differ, and the weakest of them is stated"),
+        epsilon=epsilon,
+        delta=total(each.delta for each in guarantees),
+        conditions=tuple(said),
         private=all(each.private for each in guarantees),
     )
 

@@ -1,26 +1,40 @@
-"""Labels of records: which class each record counts in, and what a promise to records says about them."""
+"""Labels of records: which class each record counts in, and what a promise to records says about them.
+
+Each label is compared alone with the public classes. Texts are equal letter by letter, numbers by their exact value,
+whatever their types: 1.0 is 1, True is 1, and 2**60 is not 2**60 + 1. A text is never a number. What equals no class
+(another label, None, NaN, a list) drops its record. Only a declared type, an array's, decides for all labels together.
+
+A column that is named belongs to a file or table, which may hold numbers as text; it is read as columns of users are
+(`sfumato.sources.keys`): there the whole number 7 is also the text "7", and blanks around a text do not count.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
-from sfumato.errors import InputError
+from sfumato.errors import InputError, OddDataWarning
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.guarantee import Guarantee, amount_text
 from sfumato.quantizers.base import Integers, Quantizer
 from sfumato.sources import Source, open_source
-from sfumato.sources.keys import keys_of
+from sfumato.sources.attaching import is_untyped
+from sfumato.sources.cells import is_real, scalar_of
+from sfumato.sources.keys import Keys, keys_of
 
 OBSERVED = "observed"
+LABEL_CONDITION = "a record is a point with its label"
 Codes = NDArray[np.int64]
+Labels = NDArray[Any] | list[Any]
 
 
 @dataclass(frozen=True)
@@ -104,6 +118,8 @@ def labelled(X: Any, y: Any, classes: Any) -> LabelledSource:
     source, labels = open_source(X), checked_labels(y)
     known = public_classes(classes, labels)
     codes = class_codes(labels, known)
+    if len(codes) and (codes < 0).all():
+        warnings.warn("No label is one of the classes: all records are dropped.", OddDataWarning, stacklevel=3)
     return LabelledSource(source, known, lambda: _with_codes(source, codes))
 
 
@@ -113,13 +129,15 @@ def _labelled_by_column(X: Any, column: str, classes: Any) -> LabelledSource:
     if isinstance(X, Source) and not X.keyed:
         raise InputError(f"open the source with key={column!r}, the column of the labels, to pass its name as y")
     source = X if isinstance(X, Source) else open_source(X, key=column)
-    known = public_classes(classes, np.empty(0))
-    return LabelledSource(source, known, lambda: _keyed_codes(source, known))
+    known = public_classes(classes, [])
+    names = keys_of(known)
+    if len(np.unique(names, axis=0)) < len(names) or not names.any(axis=1).all():
+        raise InputError("classes in a column must differ by more than blanks around them, and have a letter or digit")
+    return LabelledSource(source, known, lambda: _keyed_codes(source, names))
 
 
-def _keyed_codes(source: Source, classes: NDArray[Any]) -> Iterator[LabelledRows]:
+def _keyed_codes(source: Source, names: Keys) -> Iterator[LabelledRows]:
     """Rows of a source that was opened with the labels as its key."""
-    names = keys_of(classes)
     for rows, keys in source.keyed_batches():
         codes = np.full(len(rows), -1, dtype=np.int64)
         for code, name in enumerate(names):
@@ -139,20 +157,66 @@ def _with_codes(source: Source, codes: Codes) -> Iterator[LabelledRows]:
         raise InputError("y must hold one label for each row of X, and it is longer")
 
 
-def checked_labels(y: Any) -> NDArray[Any]:
-    """Return labels as an array, one for each record."""
+def checked_labels(y: Any) -> Labels:
+    """Return labels, one for each record: in an array where they have a declared type, else in a list."""
     if y is None:
         raise InputError("requires y to be passed, but the target y is None: pass y=, one label for each record")
-    return np.asarray(column_or_1d(y, warn=True))
+    if hasattr(y, "to_pylist"):
+        return list(y.to_pylist())
+    if is_untyped(y):
+        return list(y)
+    labels = _flat(y if hasattr(y, "iloc") else np.ma.asanyarray(y))
+    if not isinstance(labels.dtype, np.dtype) or labels.dtype.kind == "O":
+        return list(labels)
+    if labels.dtype.kind not in "biufSU":
+        raise InputError(f"y has type {labels.dtype}, and labels are text or numbers: convert it first")
+    typed: NDArray[Any] = np.ma.asanyarray(labels)
+    return typed
 
 
-def class_codes(labels: NDArray[Any], classes: NDArray[Any]) -> Codes:
-    """Place of each label in the list of classes; -1 for labels that are not in it."""
-    kinds = ["text" if array.dtype.kind in "US" else "numbers" for array in (labels, classes)]
-    if "O" not in (labels.dtype.kind, classes.dtype.kind) and kinds[0] != kinds[1] and len(labels):
-        raise InputError(f"the labels are {kinds[0]} and the classes are {kinds[1]}: pass both in the same form")
+def _flat(y: Any) -> Any:
+    """Return a column, be it of a table that has no other one."""
+    if len(y.shape) == 2 and y.shape[1] == 1:
+        text = "A column-vector y was passed when a 1d array was expected: it is taken as one label for each record."
+        warnings.warn(text, DataConversionWarning, stacklevel=4)
+        return y.iloc[:, 0] if hasattr(y, "iloc") else y[:, 0]
+    if len(y.shape) != 1:
+        raise InputError(f"y should be a 1d array, got an array of shape {y.shape}: pass one label for each record")
+    return y
+
+
+def class_codes(labels: Labels, classes: NDArray[Any]) -> Codes:
+    """Place of each label in the list of classes; -1 for labels that are not in it.
+
+    Examples
+    --------
+    >>> class_codes([1, 1.0, "1", None, 2], np.array([1, 2]))
+    array([ 0,  0, -1, -1,  1])
+    """
     places = {name: place for place, name in enumerate(classes.tolist())}
-    return np.array([places.get(label, -1) for label in labels.tolist()], dtype=np.int64)
+    if isinstance(labels, list):
+        return np.array([_place(label, places) for label in labels], dtype=np.int64)
+    kinds = ["text" if array.dtype.kind in "US" else "numbers" for array in (labels, classes)]
+    if classes.dtype.kind != "O" and kinds[0] != kinds[1] and len(labels):
+        raise InputError(f"the labels are {kinds[0]} and the classes are {kinds[1]}: pass both in the same form")
+    distinct, inverse = np.unique(np.ma.getdata(labels), return_inverse=True)
+    codes = np.array([_place(label, places) for label in distinct.tolist()], dtype=np.int64)
+    return np.where(np.ma.getmaskarray(labels), -1, codes[inverse])
+
+
+def _place(label: object, places: Mapping[Any, int]) -> int:
+    scalar = _plain(label)
+    return -1 if scalar is None else places.get(scalar, -1)
+
+
+def _plain(label: object) -> Any:
+    """Return a text or a number out of NumPy's wrapping; None for all else, NaN included."""
+    scalar = scalar_of(label)
+    if isinstance(scalar, Decimal):
+        return None if scalar.is_nan() else scalar
+    if not (isinstance(scalar, str | bytes) or (is_real(scalar) and scalar == scalar)):
+        return None
+    return scalar.item() if isinstance(scalar, np.generic) else scalar
 
 
 def label_conditions(guarantee: Guarantee, classes: Any) -> tuple[str, ...]:
@@ -163,12 +227,11 @@ def label_conditions(guarantee: Guarantee, classes: Any) -> tuple[str, ...]:
     known = "it is public which labels occur" if isinstance(classes, str) else "records with other labels are dropped"
     return (
         f"the list of classes is public; {known}",
-        "a record is a point with its label; to change a label is to remove one record and add another, for which "
-        f"{twice} holds",
+        f"{LABEL_CONDITION}; to change a label is to remove one record and add another, for which {twice} holds",
     )
 
 
-def public_classes(classes: Any, labels: NDArray[Any]) -> NDArray[Any]:
+def public_classes(classes: Any, labels: Labels) -> NDArray[Any]:
     """Return the public list of classes, sorted; it is read off the labels only where that is declared public."""
     if classes is None:
         raise InputError(
@@ -178,9 +241,41 @@ def public_classes(classes: Any, labels: NDArray[Any]) -> NDArray[Any]:
     if isinstance(classes, str):
         if classes != OBSERVED:
             raise InputError(f"classes must be a list or 'observed', got {classes!r}")
-        check_classification_targets(labels)
-        return np.unique(labels)
-    known = np.unique(column_or_1d(np.asarray(classes)))
-    if not len(known):
+        return _observed(labels)
+    return one_type(classes)
+
+
+def _observed(labels: Labels) -> NDArray[Any]:
+    """Return the labels that occur, but for those that are missing."""
+    if isinstance(labels, list):
+        known = one_type({name: None for name in map(_plain, labels) if name is not None})
+    else:
+        values = np.unique(np.ma.compressed(labels))
+        known = one_type(values[values == values])
+    try:
+        check_classification_targets(np.repeat(known, 3))
+    except ValueError as problem:
+        raise InputError(f"{problem}") from None
+    return known
+
+
+def one_type(classes: Any) -> NDArray[Any]:
+    """Return classes in one array, sorted, each with the value that it has.
+
+    Examples
+    --------
+    >>> one_type(["sea", "art", "sea"])
+    array(['art', 'sea'], dtype='<U3')
+    """
+    if not isinstance(classes, Iterable) or len(getattr(classes, "shape", ())) > 1:
+        raise InputError(f"classes must be a list of classes, got {classes!r}")
+    names = [_plain(name) for name in classes]
+    kinds = {type(name) if isinstance(name, str | bytes) else None if name is None else float for name in names}
+    if not names:
         raise InputError("classes is empty: pass one class or more")
+    if len(kinds) > 1 or None in kinds:
+        raise InputError(f"classes must all be texts or all be numbers, got {names[:10]}")
+    known = np.unique(classes if isinstance(classes, np.ndarray) else np.array(names))
+    if set(known.tolist()) != set(names):
+        raise InputError("classes lose digits or letters when they are put into one array: write them in another way")
     return np.asarray(known)

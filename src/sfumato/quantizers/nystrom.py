@@ -72,7 +72,7 @@ class PublicSample:
             )
         if isinstance(data, PublicSample):
             return data
-        points = np.concatenate([np.empty((0, dimension)), *source.batches()]).astype(np.float64)
+        points = source.whole()
         if names is not None and source.column_names is not None and names != source.column_names:
             if sorted(names) != sorted(source.column_names):
                 raise InputError(

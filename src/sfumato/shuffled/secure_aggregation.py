@@ -55,6 +55,7 @@ from sfumato.shuffled.features import BitFeatures
 from sfumato.shuffled.making import checked_dimension
 from sfumato.shuffled.quantizing import SCALE, Wanted, build, choose
 from sfumato.shuffled.rotated import RotatedLandmarks
+from sfumato.sources import open_source
 
 METHOD = "secure-aggregation"
 NOISES = ("discrete-gaussian", "skellam")
@@ -223,7 +224,7 @@ class SecureAggregation:
             Seeds all coins and marks the release NOT PRIVATE.
         """
         secure = noise_bits(random_state)
-        points = np.asarray(X)
+        points = open_source(X).whole()
         total = np.zeros(self.quantizer.size, dtype=np.int64)
         rows = max(1, (1 << 20) // self.quantizer.size)
         for start in range(0, len(points), rows):

@@ -21,6 +21,7 @@ from sfumato.shuffled.bitsum import BitSum, Counts
 from sfumato.shuffled.bitsum.rr import RandomisedResponse
 from sfumato.shuffled.bitsum.sampled_rr import SampledResponse
 from sfumato.shuffled.groups import Group
+from sfumato.sources import open_source
 
 if TYPE_CHECKING:
     from sfumato.shuffled.protocol import Protocol
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 def simulate(protocol: Protocol, X: Any, y: Any, random_state: int | None) -> Any:
     """Run a collection; see `Protocol.simulate`."""
     secure = noise_bits(random_state)
-    points = protocol.features.points(X)
+    points = protocol.features.points(open_source(X).whole())
     if protocol.classes is None:
         if y is not None:
             raise InputError("the protocol has no classes: leave out y, or pass classes= to Protocol")

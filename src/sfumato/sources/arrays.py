@@ -1,8 +1,13 @@
-"""Arrays, lists of rows and sparse matrices."""
+"""Arrays, lists of rows and sparse matrices.
+
+An array's type is declared and decides for all of it. Lists and arrays of objects have none: there each cell alone
+decides, see `sfumato.sources.cells`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -10,8 +15,9 @@ import numpy.typing as npt
 
 from sfumato.errors import InputError
 from sfumato.sources.base import Block, Rows, Source
+from sfumato.sources.cells import numbers_of
 from sfumato.sources.keys import Keys, keys_of
-from sfumato.sources.selection import Chosen, Selection, no_numbers
+from sfumato.sources.selection import Chosen, Selection
 
 AnyArray = npt.NDArray[Any]
 
@@ -45,15 +51,10 @@ def check_numeric(dtype: np.dtype[Any], origin: str) -> None:
 
 
 def sliced_source(
-    shape: tuple[int, ...],
-    dtype: np.dtype[Any],
-    rows_between: Callable[[int, int], AnyArray],
-    selection: Selection,
-    origin: str,
+    shape: tuple[int, ...], rows_between: Callable[[int, int], AnyArray], selection: Selection, origin: str
 ) -> Source:
-    """Source over anything of known shape and type that can be cut by rows."""
+    """Source over anything of known shape that can be cut by rows."""
     check_shape(shape, origin)
-    check_numeric(dtype, origin)
     chosen = selection.choose(None, shape[1], origin)
 
     def read(rows: int) -> Iterator[Rows]:
@@ -89,48 +90,36 @@ def rows_of(part: AnyArray, chosen: Chosen, keys: Keys | None = None) -> Rows:
 
 def as_block(part: AnyArray) -> Block:
     """Contiguous floats of the right width; masked entries are nulls, hence NaN."""
+    if part.dtype.kind == "O":
+        return numbers_of(part.reshape(-1)).reshape(part.shape)
     dtype = block_type(part.dtype)
-    if isinstance(part, np.ma.MaskedArray):
-        part = np.ma.filled(part.astype(dtype), np.nan)
-    return np.ascontiguousarray(part, dtype=dtype)
+    with np.errstate(over="ignore"):
+        if isinstance(part, np.ma.MaskedArray):
+            part = np.ma.filled(part.astype(dtype), np.nan)
+        return np.ascontiguousarray(part, dtype=dtype)
 
 
 def open_array(array: AnyArray, selection: Selection, origin: str = "the array") -> Source:
     """Source over an array in memory, uncopied where its type and order allow."""
-    return sliced_source(array.shape, array.dtype, lambda start, stop: array[start:stop], selection, origin)
+    array = array if isinstance(array, np.ma.MaskedArray) else np.asarray(array)
+    if array.dtype.kind != "O":
+        check_numeric(array.dtype, origin)
+    return sliced_source(array.shape, lambda start, stop: array[start:stop], selection, origin)
 
 
 def open_sparse(matrix: Any, selection: Selection) -> Source:
     """Source over a scipy sparse matrix, made dense one batch at a time."""
-    check_shape(matrix.shape, "the sparse matrix")
+    origin = "the sparse matrix"
+    check_shape(matrix.shape, origin)
     by_row = matrix.tocsr()
-    return sliced_source(
-        by_row.shape, by_row.dtype, lambda start, stop: by_row[start:stop].toarray(), selection, "the sparse matrix"
-    )
+    check_numeric(by_row.dtype, origin)
+    return sliced_source(by_row.shape, lambda start, stop: by_row[start:stop].toarray(), selection, origin)
 
 
 def open_rows(rows: Sequence[Any], selection: Selection) -> Source:
-    """Source over a list of rows; a selected column that is nothing but text is refused."""
+    """Source over a list of rows; users are read off the list, where they may be text."""
     array = array_of_rows(rows)
     chosen = selection.choose(None, array.shape[1], "the list of rows")
-    textual = [
-        str(position)
-        for position in chosen.numbers
-        if np.isnan(array[:, position]).all() and all(isinstance(row[position], str) for row in rows)
-    ]
-    if textual:
-        raise no_numbers([str(position) for position in chosen.numbers], textual, "the list of rows")
-    return source_of_rows(rows, array, chosen)
-
-
-def open_batch_of_rows(rows: Sequence[Any], selection: Selection) -> Source:
-    """Source over one of many lists of rows, in which a column may happen to hold no number."""
-    array = array_of_rows(rows)
-    return source_of_rows(rows, array, selection.choose(None, array.shape[1], "the list of rows"))
-
-
-def source_of_rows(rows: Sequence[Any], array: npt.NDArray[np.float64], chosen: Chosen) -> Source:
-    """Source over a list of rows given as numbers too; users are read off the list, where they may be text."""
     keys = None if chosen.key is None else keys_of([row[chosen.key] for row in rows])
 
     def read(height: int) -> Iterator[Rows]:
@@ -142,12 +131,10 @@ def source_of_rows(rows: Sequence[Any], array: npt.NDArray[np.float64], chosen: 
 
 
 def array_of_rows(rows: Sequence[Any]) -> npt.NDArray[np.float64]:
-    """Float64 array of a list of rows; a cell that is no number (None, text) becomes NaN."""
+    """Float64 array of a list of rows, each cell read alone; one that is no number becomes NaN."""
     if not rows:
         raise InputError("The list of rows is empty, so its dimension is unknown. Pass np.empty((0, dimension)).")
     for number, row in enumerate(rows):
-        if isinstance(row, np.ndarray):
-            check_numeric(row.dtype, f"The list's row {number}")
         if np.ndim(row) != 1 if isinstance(row, np.ndarray) else not isinstance(row, list | tuple):
             raise InputError(
                 f"The list's item {number} is {_kind(row)} and not a row of numbers. Pass a list of equally long "
@@ -158,18 +145,10 @@ def array_of_rows(rows: Sequence[Any]) -> npt.NDArray[np.float64]:
                 f"The list is ragged: row 0 has {len(rows[0])} values and row {number} has {len(row)}. "
                 "Make every row equally long; a missing value is None."
             )
-    try:
-        return np.asarray(rows, dtype=np.float64).reshape(len(rows), len(rows[0]))
-    except (TypeError, ValueError, OverflowError):
-        return np.array([[_number(cell) for cell in row] for row in rows], dtype=np.float64)
+    if any(isinstance(row, np.ndarray) for row in rows):
+        return np.array([numbers_of(row) for row in rows])
+    return numbers_of(chain.from_iterable(rows)).reshape(len(rows), len(rows[0]))
 
 
 def _kind(item: object) -> str:
     return f"a {item.ndim}-d array" if isinstance(item, np.ndarray) else f"of type {type(item).__name__}"
-
-
-def _number(cell: Any) -> float:
-    try:
-        return float(cell)
-    except (TypeError, ValueError, OverflowError):
-        return float("nan")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,10 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import InputError
-from sfumato.sources.arrays import array_of_rows, check_numeric
+from sfumato.sources.arrays import open_array
 from sfumato.sources.base import Rows, Source, Weights
+from sfumato.sources.cells import numbers_of
 from sfumato.sources.keys import Keys, check_key_dtype, check_key_type, keys_of
-from sfumato.sources.tables import ids_of
+from sfumato.sources.selection import Selection
+from sfumato.sources.tables import ids_of, open_pandas, open_stream
 
 
 def attach(source: Source, users: Any = None, weights: Any = None) -> Source:
@@ -73,6 +75,8 @@ def attach(source: Source, users: Any = None, weights: Any = None) -> Source:
 def _keys(users: Any, source: Source) -> Keys:
     if source.keyed:
         raise InputError("The rows were opened with key= and come with users already. Pass users= or key=, not both.")
+    if is_untyped(users):
+        return keys_of(list(users))
     if hasattr(users, "iloc"):
         _check_flat(users, "users")
         check_key_dtype(users.dtype, "users=")
@@ -84,22 +88,35 @@ def _keys(users: Any, source: Source) -> Keys:
     if isinstance(users, pa.Array):
         check_key_type(users.type, "users", "users=")
         return keys_of(users)
-    # As objects: an array of numbers and text has no numbers, and one of very long numbers rounds them.
-    ids = np.array(users, dtype=object) if isinstance(users, list | tuple) else np.ma.asanyarray(users)
+    ids = np.ma.asanyarray(users)
     _check_flat(ids, "users")
     check_key_dtype(ids.dtype, "users=")
     return keys_of(ids)
 
 
 def _numbers(weights: Any, source: Source) -> Weights:
+    """Read weights as the one column of a source, so that they are read like all other numbers."""
     if source.weighted:
         raise InputError("The rows were opened with weight= and come with weights already. Pass weights once.")
-    if isinstance(weights, list | tuple) and np.ndim(np.array(weights, dtype=object)) == 1:
-        weights = array_of_rows([[weight] for weight in weights])[:, 0] if weights else np.empty(0)
-    numbers = np.ma.asanyarray(weights)
-    _check_flat(numbers, "weights")
-    check_numeric(numbers.dtype, "weights=")
-    return np.asarray(np.ma.filled(numbers.astype(np.float64), np.nan))
+    if is_untyped(weights):
+        return numbers_of(weights)
+    if hasattr(weights, "iloc"):
+        _check_flat(weights, "weights")
+        column = open_pandas(weights.to_frame("weights"), Selection())
+    elif hasattr(weights, "__arrow_c_stream__") or isinstance(weights, pa.Array):
+        chunks = weights if isinstance(weights, pa.Array) else pa.chunked_array(weights)
+        column = open_stream(pa.table({"weights": chunks}), Selection())
+    else:
+        numbers = np.ma.asanyarray(weights)
+        _check_flat(numbers, "weights")
+        column = open_array(numbers[:, None], Selection(), "weights=")
+    return column.whole()[:, 0]
+
+
+def is_untyped(values: Any) -> bool:
+    """Tell whether values have no declared type, as in lists: then each decides alone."""
+    typed = any(hasattr(values, name) for name in ("dtype", "__array__", "__arrow_c_stream__"))
+    return isinstance(values, Iterable) and not isinstance(values, str | bytes) and not typed
 
 
 def _check_flat(values: Any, name: str) -> None:

@@ -143,6 +143,18 @@ class Source:
         pieces = self.pieces(rows)
         return (piece.block for piece in pieces)
 
+    def whole(self) -> npt.NDArray[np.float64]:
+        """Return all rows in one float64 array, for data that fits into memory.
+
+        Examples
+        --------
+        >>> from sfumato.sources import open_source
+        >>> open_source([[1, "2"], [None, 4]]).whole()
+        array([[ 1.,  2.],
+               [nan,  4.]])
+        """
+        return np.concatenate([np.empty((0, self.dimension)), *self.batches()]).astype(np.float64)
+
     def keyed_batches(self, rows: int = BATCH_ROWS) -> Iterator[tuple[Block, Keys]]:
         """Give the rows in order with the users they belong to.
 

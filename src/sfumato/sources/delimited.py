@@ -25,14 +25,13 @@ import pyarrow.csv
 from sfumato.errors import InputError
 from sfumato.sources.arrow import Layout
 from sfumato.sources.base import Block, Rows, Source, readable, reblock
+from sfumato.sources.cells import NUMBER
 from sfumato.sources.keys import Keys, decoded, keys_of_codes
-from sfumato.sources.selection import Selection, no_numbers
+from sfumato.sources.selection import Selection, no_numbers, warn_of_no_numbers
 
 BLOCK_BYTES = 2 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-# What pyarrow's CSV reader takes for a float, in syntax common to Python's and Arrow's regular expressions.
-NUMBER = r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:inf(?:inity)?))"
 NULLS = frozenset(pa.csv.ConvertOptions().null_values)
 
 
@@ -58,7 +57,10 @@ def open_delimited(path: Path, selection: Selection, delimiter: str) -> Source:
     parser = LineParser(delimiter, len(names), chosen.coordinates, chosen.key, chosen.weight)
     textual = parser.columns_of_text(head + body if headless else body)
     if textual:
-        raise no_numbers([names[i] for i in chosen.numbers], [names[i] for i in textual], origin)
+        problem = [names[i] for i in chosen.numbers], [names[i] for i in textual], origin
+        if selection.columns is None:
+            raise no_numbers(*problem)
+        warn_of_no_numbers(*problem)  # the caller declares these columns to be numbers, so values decide nothing
 
     def pieces() -> Iterator[Rows]:
         with readable(origin):

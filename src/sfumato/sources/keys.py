@@ -15,7 +15,7 @@ import hashlib
 import math
 import os
 from collections.abc import Sequence
-from decimal import Context, Decimal
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -33,7 +33,7 @@ KEY_WORDS = 2
 _KEYED_HASH = hashlib.blake2b(digest_size=8 * KEY_WORDS, key=os.urandom(32))
 _WHOLE_NUMBERS = (int, np.integer, np.bool_)
 _REAL_NUMBERS = (float, np.floating)
-_NO_ROUNDING = Context(prec=1000)
+_NO_ROUNDING = Context(prec=1000, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _LONGEST_DECIMAL_BITS = 4096  # longer whole numbers are written in base 16: Python refuses to write them in base 10
 
 
@@ -95,6 +95,8 @@ def canonical(value: object) -> bytes | None:
         return value.encode("utf-8", "surrogatepass").strip() or None
     if isinstance(value, bytes):
         return value or None
+    if isinstance(value, np.timedelta64):
+        return None  # a whole number to NumPy
     if isinstance(value, _WHOLE_NUMBERS):
         return _whole(int(value))
     if isinstance(value, _REAL_NUMBERS):

@@ -39,7 +39,7 @@ def open_npy(path: Path, selection: Selection) -> Source:
             return np.asarray(np.memmap(path, dtype, "r", offset, shape, order)[start:stop])
 
     rows_between(0, 0)  # mapping refuses a truncated file, here rather than in the middle of the rows
-    return sliced_source(shape, dtype, rows_between, selection, origin)
+    return sliced_source(shape, rows_between, selection, origin)
 
 
 def open_npz(path: Path, member: str | None, selection: Selection) -> Source:

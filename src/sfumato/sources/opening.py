@@ -13,14 +13,16 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import InputError
-from sfumato.sources.arrays import check_shape, open_array, open_batch_of_rows, open_rows, open_sparse
+from sfumato.sources.arrays import check_shape, open_array, open_rows, open_sparse
 from sfumato.sources.arrow_files import open_ipc, open_parquet
 from sfumato.sources.base import Source
 from sfumato.sources.delimited import open_delimited
 from sfumato.sources.iterators import open_iterator
 from sfumato.sources.numpy_files import open_npy, open_npz
-from sfumato.sources.selection import Column, Columns, Selection
+from sfumato.sources.selection import Column, Columns, Selection, warn_of_no_numbers
 from sfumato.sources.tables import open_dataset, open_pandas, open_stream
+
+HEAD_ROWS = 1024
 
 FILE_KINDS: dict[str, Callable[[Path, Selection], Source]] = {
     ".csv": partial(open_delimited, delimiter=","),
@@ -83,13 +85,13 @@ def open_source(
         return data
     if isinstance(data, str | os.PathLike):
         return _open_path(Path(data), selection)
-    source = _open_table(data, selection)
+    source = _open_batch(data, selection)
     if source is not None:
+        if isinstance(data, list | tuple | np.ndarray) or _is_instance(data, "pandas", "DataFrame"):
+            _warn_of_columns(source, selection, f"the {type(data).__name__}")
         return source
-    if isinstance(data, list | tuple):
-        return open_rows(data, selection)
     if isinstance(data, Iterable):
-        return open_iterator(data, partial(_open_batch, selection=selection))
+        return open_iterator(data, partial(_open_known_batch, selection=selection))
     raise _unknown(data)
 
 
@@ -138,13 +140,30 @@ def _is_instance(data: Any, module: str, name: str) -> bool:
     return loaded is not None and isinstance(data, getattr(loaded, name))
 
 
-def _open_batch(batch: Any, selection: Selection) -> Source:
-    source = _open_table(batch, selection)
-    if source is not None:
-        return source
-    if isinstance(batch, list | tuple):
-        return open_batch_of_rows(batch, selection)
-    raise _unknown(batch)
+def _open_batch(batch: Any, selection: Selection) -> Source | None:
+    return open_rows(batch, selection) if isinstance(batch, list | tuple) else _open_table(batch, selection)
+
+
+def _open_known_batch(batch: Any, selection: Selection) -> Source:
+    source = _open_batch(batch, selection)
+    if source is None:
+        raise _unknown(batch)
+    return source
+
+
+def _warn_of_columns(source: Source, selection: Selection, origin: str) -> None:
+    """Tell the curator of columns without a single number in the first rows; to raise would tell it to everybody."""
+    head = next(source.pieces(HEAD_ROWS), None)
+    if head is None:
+        return
+    beside = {selection.key, selection.weight} - {None}
+    places = range(source.dimension + len(beside))
+    chosen = source.column_names or selection.columns or [place for place in places if place not in beside]
+    columns = [*head.block.T, *([] if head.weights is None else [head.weights])]
+    names = [str(name) for name in (*chosen, selection.weight)][: len(columns)]
+    without = [name for name, column in zip(names, columns, strict=True) if np.isnan(column).all()]
+    if without:
+        warn_of_no_numbers(names, without, origin)
 
 
 def _unknown(data: Any) -> InputError:

@@ -5,13 +5,14 @@ Names or positions are turned into positions, or into an error that lists what i
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.errors import InputError
+from sfumato.errors import InputError, OddDataWarning
 
 Column = str | int
 Columns = Sequence[Column]
@@ -147,10 +148,20 @@ def _position(column: object, names: Sequence[str] | None, count: int, origin: s
 
 def no_numbers(names: Sequence[str], without: Sequence[str], origin: str) -> InputError:
     """Build the error for untyped data of which some selected columns (`without`) hold no number at all."""
+    return InputError(_no_numbers(names, without, origin))
+
+
+def warn_of_no_numbers(names: Sequence[str], without: Sequence[str], origin: str) -> None:
+    """Tell the curator the same without an error: one record with a number in it must not decide what happens."""
+    text = f"{_no_numbers(names, without, origin)} Rows without a number in a selected column are dropped."
+    warnings.warn(text, OddDataWarning, stacklevel=2)
+
+
+def _no_numbers(names: Sequence[str], without: Sequence[str], origin: str) -> str:
     numeric = [name for name in names if name not in without]
     fix = f"for example columns=[{listing(map(repr, numeric))}]" if numeric else "or turn its text into numbers first"
     holds = "column {} holds" if len(without) == 1 else "columns {} hold"
-    return InputError(
+    return (
         f"{origin}: {holds.format(listing(map(repr, without)))} no numbers. "
         f"Selected were {listing(map(repr, names))}. Pass columns= with numeric columns only, {fix}."
     )

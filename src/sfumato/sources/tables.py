@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from sfumato.sources.arrow import TILE_ROWS, layout_of
 from sfumato.sources.base import Source, readable
+from sfumato.sources.cells import numbers_of
 from sfumato.sources.keys import canonical, check_key_dtype
 from sfumato.sources.selection import Selection
 
@@ -34,6 +35,9 @@ def open_pandas(frame: Any, selection: Selection) -> Source:
 
 
 def _numbers(column: Any) -> pa.Array | pa.ChunkedArray:
+    """Numbers of a pandas column; objects one by one, for Arrow would take their type off all of them together."""
+    if column.dtype == object:
+        return pa.array(numbers_of(column.to_numpy()))
     return pa.array(column, from_pandas=True)
 
 
@@ -43,7 +47,9 @@ def ids_of(column: Any) -> pa.Array | pa.ChunkedArray:
 
 
 def _pandas_type(no_rows: Any) -> pa.DataType:
-    """Arrow's type of a column, told from none of its rows, so that no value decides what an object column is."""
+    """Arrow's type of a column, told from none of its rows; objects, which have no type, are read as numbers."""
+    if no_rows.dtype == object:
+        return pa.float64()
     try:
         return pa.array(no_rows, from_pandas=True).type
     except (pa.ArrowException, TypeError, ValueError):
