@@ -43,7 +43,7 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.quantizers.base import Bound, Floats, Integers
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.columns import kept_rows
+from sfumato.quantizers.columns import kept_rows, whole_within
 from sfumato.release import Count
 
 NAME = "huang-roth"
@@ -94,7 +94,7 @@ class ConvexHypothesis(ColumnSums):
     def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
         """Integers of the kept rows."""
         steps = (kept_rows(self.bounds, rows) - np.array(self.bounds.lower)) / self.lengths * self.cells
-        places = np.clip(np.rint(steps), 0, self.cells).astype(np.int64)
+        places = whole_within(np.rint(steps), 0, self.cells)
         encoded = np.zeros((len(places), self.size), dtype=np.int64)
         columns = np.arange(self.dimension) * self.column_size
         encoded[np.arange(len(places))[:, None], columns + places] = 1

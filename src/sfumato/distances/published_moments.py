@@ -34,7 +34,7 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.columns import kept_rows
+from sfumato.quantizers.columns import kept_rows, whole_within
 from sfumato.release import Count
 
 NAME = "sqeuclidean-published"
@@ -99,7 +99,7 @@ class PublishedMoments(LinearQuantizer):
     def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
         """Integers of the kept rows."""
         steps = (kept_rows(self.bounds, rows) - np.array(self.bounds.lower)) / self.unit
-        values = np.clip(np.rint(steps), 0, self.tops).astype(np.int64)
+        values = whole_within(np.rint(steps), 0, self.tops)
         return np.column_stack([values, np.square(values).sum(axis=1), np.ones(len(values), dtype=np.int64)])
 
     def weights(self, Y: Floats) -> Floats:
