@@ -104,7 +104,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 "n_hint is missing: pass n_hint=, a public guess of the number of records (a rough one will do), "
                 "or n_hint='paid' to buy a noisy count from the budget first"
             )
-        return check_whole("n_hint", hint, MOST_RECORDS)
+        return check_whole("n_hint, unless it is 'paid',", hint, MOST_RECORDS)
 
     def _queries(self, Y: ArrayLike) -> Floats:
         check_is_fitted(self)

@@ -74,9 +74,10 @@ def check_whole(name: str, value: Any, most: int, least: int = 1) -> int:
     >>> check_whole("n_hint", 1000, MOST_RECORDS)
     1000
     """
-    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= value <= most:
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
         shown = repr(value) if len(repr(value)) <= 40 else f"{repr(value)[:40]}..."
-        raise InputError(f"{name} must be a whole number from {least} to {most}, got {shown}")
+        wanted = "a positive whole number" if least == 1 else f"a whole number of at least {least}"
+        raise InputError(f"{name} must be {wanted}, up to {most}; got {shown}")
     return int(value)
 
 

@@ -137,10 +137,7 @@ class Request:
         share = self.options.get("count_share", COUNT_SHARE)
         share = share if isinstance(share, Fraction) else exact_epsilon(share)
         if not SMALLEST_SHARE <= share <= 1 - SMALLEST_SHARE:
-            raise InputError(
-                f"count_share must lie between {float(SMALLEST_SHARE):g} and {float(1 - SMALLEST_SHARE):g}, got "
-                f"{float(share):g}"
-            )
+            raise InputError(f"count_share must lie between 0 and 1, a millionth from either, got {float(share):g}")
         return self.epsilon * share
 
     @property

@@ -35,7 +35,7 @@ def round_into_ball(values, unit, scale, encoded):  # type: ignore[no-untyped-de
     length = 0
     for j in range(len(values)):
         value = values[j] * unit
-        rounded = np.int64(0) if np.isnan(value) else held(np.rint(value), -scale, scale)
+        rounded = held(np.rint(value), -scale, scale) if value == value else 0
         encoded[j] = rounded
         length += rounded * rounded
     if length > scale * scale:

@@ -105,6 +105,6 @@ def number_option(request: Request, name: str, default: float) -> float:
     value = request.options.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not SMALLEST_OPTION <= value <= LARGEST_OPTION:
         raise InputError(
-            f"option {name} must be a number from {SMALLEST_OPTION:g} to {LARGEST_OPTION:g}, got {value!r}"
+            f"option {name} must be a positive number, from {SMALLEST_OPTION:g} to {LARGEST_OPTION:g}; got {value!r}"
         )
     return float(value)

@@ -92,25 +92,30 @@ class NodeQueries:
             raise InputError(f"answers of {self.bits} bits times {self.times} do not fit 64-bit integers")
 
     @property
-    def wide(self) -> int:
+    def wide(self) -> tuple[int, ...]:
         """Columns of more than one node."""
-        return sum(count > 1 for count in self.grid.nodes)
+        return tuple(column for column, count in enumerate(self.grid.nodes) if count > 1)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Nodes of those columns."""
+        return tuple(self.grid.nodes[column] for column in self.wide)
 
     @property
     def unit(self) -> int:
         """s_1."""
-        return int(2 ** max(1, self.bits // max(1, self.wide)))
+        return int(2 ** max(1, self.bits // max(1, len(self.wide))))
 
     @cached_property
     def axes(self) -> list[Integers]:
-        """Integer kernel matrix of each column."""
-        values = [self.grid.axis_values(column, place) for column, place in enumerate(self.grid.columns)]
-        return [np.rint((self.unit if len(value) > 1 else 1) * value).astype(np.int64) for value in values]
+        """Integer kernel matrix of each of those columns."""
+        values = [self.grid.axis_values(column, self.grid.columns[column]) for column in self.wide]
+        return [np.rint(self.unit * value).astype(np.int64) for value in values]
 
     @property
     def scale(self) -> int:
         """s, the most that one record adds to a query."""
-        return int(self.unit**self.wide)
+        return int(self.unit ** len(self.wide))
 
     @property
     def most_records(self) -> int:
@@ -124,21 +129,21 @@ class NodeQueries:
     def answers(self, histogram: Integers) -> Integers:
         """Answers to all queries, exactly, for the first C records."""
         within = np.minimum(np.cumsum(histogram), self.most_records)
-        table = np.diff(within, prepend=0).reshape(self.grid.nodes)
+        table = np.diff(within, prepend=0).reshape(self.shape)
         for column, matrix in enumerate(self.axes):
             table = np.moveaxis(np.tensordot(matrix, table, axes=(0, column)), 0, column)
         return np.asarray(table.reshape(-1), dtype=np.int64)
 
     def estimates(self, weights: Floats) -> Floats:
         """Answers of a weighted set of nodes, in floating point: the weights are public."""
-        table = weights.reshape(self.grid.nodes)
+        table = weights.reshape(self.shape)
         for column, matrix in enumerate(self._floats):
             table = np.moveaxis(np.tensordot(matrix, table, axes=(0, column)), 0, column)
         return np.asarray(table.reshape(-1))
 
     def rounded(self, estimates: Floats) -> Integers:
         """Public estimates of answers as integers, within the answers' own range."""
-        return whole_within(np.rint(estimates), -self.most_records * self.scale, self.most_records * self.scale)
+        return whole_within(np.rint(estimates), 0, self.most_records * self.scale)
 
     @cached_property
     def _floats(self) -> list[Floats]:
@@ -146,7 +151,7 @@ class NodeQueries:
 
     def values(self, query: int) -> Floats:
         """Kernel values of one query at all nodes, from 0 to 1."""
-        place = np.unravel_index(query, self.grid.nodes)
+        place = np.unravel_index(query, self.shape)
         product = np.ones(1)
         for column, matrix in enumerate(self._floats):
             product = np.multiply.outer(product, matrix[:, place[column]]).reshape(-1)

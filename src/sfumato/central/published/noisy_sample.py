@@ -7,7 +7,8 @@ sample only. Here every record is protected: the sample is drawn by secret coins
 Algorithm. Records lie on the grid of `gridded`, with exact densities t_i = min(q_x(X), n_0 s) at each record's node,
 n_0 the public guess of n. Each record is sampled with probability q = m / n_0 by its own coin; if more than M = m + 4
 sqrt(m) are, those with the M smallest secret words stay. The sum of t_i over the sample (exact: the answers fit 64 bits
-by `gridded`, and their sum is of Python's integers) gets discrete Laplace noise of rate r, and the published number is that sum over s times the expected sample size.
+by `gridded`, and their sum is of Python's integers) gets discrete Laplace noise of rate r, and the published number is
+that sum over s times the expected sample size.
 
 Guarantee. Take two neighbours, and give the records that they share the same coins and words. The one record x changes
 each t_i by at most s, so the sum over the others of the sample by at most M s in all. If x's coin does not select it,
