@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from sfumato.canonical_json import exact, plain
 from sfumato.errors import InputError
+from sfumato.ranges import check_bounds
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,9 @@ class Domain:
         if len(self.lower) != len(self.upper) or not self.lower:
             raise InputError("a domain needs one lower and one upper bound for each column")
         for column, (low, high) in enumerate(zip(self.lower, self.upper, strict=True)):
-            if not (math.isfinite(low) and math.isfinite(high) and low < high and math.isfinite(high - low)):
+            if not (math.isfinite(low) and math.isfinite(high) and low < high):
                 raise InputError(f"bounds of column {column} must be finite with lower < upper, got ({low}, {high})")
+        check_bounds(self.lower, self.upper)
 
     @property
     def dimension(self) -> int:

@@ -27,11 +27,9 @@ from sfumato.privacy.ledger import Account
 from sfumato.privacy.rational import exact_epsilon
 from sfumato.privacy.seeding import noise_bits
 from sfumato.quantizers.base import Floats
+from sfumato.ranges import MOST_RECORDS, check_whole
 from sfumato.release import Release
 from sfumato.sources import Source, attach, open_source
-
-# Stands for n while the count is still to be bought: more rows than anyone has, so that sizes are at their largest.
-UNKNOWN_N = 10**15
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
@@ -65,7 +63,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         curator = Curator(_counted(source, request, bits), self.ledger, bits, threads, progress)
         if self.n_hint == "paid":
             count = curator.buy_count(request, self._mechanism(request))
-            request = replace(request, n=count.value)
+            request = replace(request, n=min(count.value, MOST_RECORDS))
         release = curator.run(self._mechanism(request), count)
         self.release_ = replace(release, columns=source.column_names, sampled=source.weighted or source.keyed)
         self.n_features_in_ = source.dimension
@@ -101,15 +99,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if hint == "paid":
             if self.neighbours == "replace":
                 raise InputError("n is public under neighbours='replace': pass n_hint as a number")
-            return UNKNOWN_N
+            return MOST_RECORDS  # stands for n until the count is bought: sizes are at their largest
         if hint is None:
             raise InputError(
                 "n_hint is missing: pass n_hint=, a public guess of the number of records (a rough one will do), "
                 "or n_hint='paid' to buy a noisy count from the budget first"
             )
-        if isinstance(hint, bool) or not isinstance(hint, (int, np.integer)) or not 1 <= hint <= UNKNOWN_N:
-            raise InputError(f"n_hint must be a whole number from 1 to {UNKNOWN_N}, or 'paid'; got {hint!r}")
-        return int(hint)
+        return check_whole("n_hint, unless it is 'paid',", hint, MOST_RECORDS)
 
     def _queries(self, Y: ArrayLike) -> Floats:
         check_is_fitted(self)

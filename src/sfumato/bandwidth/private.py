@@ -30,6 +30,7 @@ from sfumato.privacy.rational import LARGEST_EPSILON, exact_epsilon
 from sfumato.privacy.seeding import noise_bits
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box
+from sfumato.ranges import MOST_RECORDS, check_budget, check_whole
 from sfumato.sources import open_source
 
 MECHANISM = "bandwidth"
@@ -127,7 +128,8 @@ def private(
     """
     target = checked_choice(target_density, rule, kernel)
     check_choice("neighbours", neighbours, NEIGHBOURS)
-    total, n = exact_epsilon(epsilon), _checked_n(n_hint)
+    total, n = exact_epsilon(epsilon), check_whole("n_hint", n_hint, MOST_RECORDS, least=2)
+    check_budget(total, delta=0.0)
     source = open_source(X)
     if source.keyed or source.weighted:
         raise InputError("a private bandwidth protects records of equal weight: pass points without users or weights")
@@ -216,9 +218,3 @@ class Purchase:
             conditions=(self.box.condition(),),
             private=private,
         )
-
-
-def _checked_n(n_hint: Any) -> int:
-    if isinstance(n_hint, bool) or not isinstance(n_hint, int | np.integer) or n_hint < 2:
-        raise InputError(f"n_hint must be a whole number of at least 2, got {n_hint!r}")
-    return int(n_hint)

@@ -12,6 +12,7 @@ from sfumato.central.request import TYPICAL_DENSITY
 from sfumato.errors import InputError
 from sfumato.kernels import Gaussian, get_kernel
 from sfumato.quantizers.base import Floats
+from sfumato.ranges import LARGEST_LENGTH
 from sfumato.sources import Source, open_source
 
 RULES = ("scott", "silverman")
@@ -90,6 +91,8 @@ def rule_factor(rule: str, n: int, dimension: int) -> float:
 def _finite_rows(source: Source) -> Floats:
     blocks = [block[np.isfinite(block).all(axis=1)].astype(np.float64) for block in source.batches()]
     rows = np.concatenate(blocks) if blocks else np.empty((0, source.dimension))
+    if not (np.abs(rows) <= LARGEST_LENGTH).all():
+        raise InputError(f"the public sample must lie within {LARGEST_LENGTH:g} of 0; use other units")
     if len(rows) < 2:
         raise InputError("the public sample holds fewer than two rows of finite numbers")
     return rows

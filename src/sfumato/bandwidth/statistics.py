@@ -31,6 +31,7 @@ from sfumato.kernels import Gaussian, Laplacian
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box
+from sfumato.quantizers.columns import whole_within
 
 COLUMN_CELLS = 256
 NORMAL_QUARTILES = 1.349  # distance between the quartiles of a normal law, in standard deviations
@@ -80,8 +81,8 @@ class ColumnSpreads:
         counts = np.zeros((self.box.dimension, COLUMN_CELLS), dtype=np.int64)
         for batch in batches:
             rows = placed(batch, self.box)
-            cells = np.floor((rows - np.array(self.box.lower)) / self._widths).astype(np.int64)
-            for column, line in enumerate(np.clip(cells, 0, COLUMN_CELLS - 1).T):
+            cells = whole_within((rows - np.array(self.box.lower)) / self._widths, 0, COLUMN_CELLS - 1)
+            for column, line in enumerate(cells.T):
                 counts[column] += np.bincount(line, minlength=COLUMN_CELLS)
         return counts.ravel()
 

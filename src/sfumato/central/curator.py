@@ -16,7 +16,7 @@ from sfumato.engines.threads import Progress, stream_sum
 from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.ledger import Account
-from sfumato.privacy.noise import DiscreteLaplace
+from sfumato.privacy.noise import DiscreteLaplace, wrapped
 from sfumato.quantizers.base import Integers
 from sfumato.release import Count, Release
 from sfumato.sources import Source
@@ -103,5 +103,5 @@ class Curator:
         return Release.of(mechanism, values, count)
 
     def _noisy_count(self, kept: int, law: DiscreteLaplace) -> Count:
-        noisy = kept + int(law.sample(self.bits, 1)[0])
+        noisy = wrapped(kept + int(law.sample(self.bits, 1)[0]))
         return Count(max(noisy, 1), law.variance, public=False)

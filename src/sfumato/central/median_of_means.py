@@ -51,6 +51,7 @@ GROUPS_PER_NAT = 2 / math.log(1 / (4 * GROUP_FAILURE * (1 - GROUP_FAILURE)))
 COUNT_PART, FREQUENCY_PART, NOISE_PART = 0.1, 0.05, 0.05
 NET_PART = 0.1
 SLACK = 1.01
+SMALLEST = 1e-12  # of alpha and eta
 KERNEL_SLOPE = math.sqrt(2 / math.e)
 MOST_RECORDS = 10**15
 
@@ -125,8 +126,11 @@ def records_needed(request: Request) -> int:
 def _check(request: Request) -> None:
     for name in ("alpha", "eta"):
         value = request.options.get(name)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
-            raise InputError(f"options alpha and eta must both be numbers between 0 and 1, got {name} = {value!r}")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not SMALLEST <= value < 1:
+            raise InputError(
+                f"options alpha and eta must both be numbers between 0 and 1, got {name} = {value!r}; {SMALLEST:g} is "
+                "the least"
+            )
     for name in ("n_features", "groups"):
         if name in request.options:
             raise InputError(f"options alpha and eta choose {name} themselves; leave it out")

@@ -49,6 +49,7 @@ from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from sfumato.quantizers.base import Integers
 from sfumato.quantizers.hashes import HashFamily, family_for
 from sfumato.quantizers.hashing import HashingQuantizer
+from sfumato.ranges import check_size
 from sfumato.release import Count
 
 NAME = "race"
@@ -192,6 +193,8 @@ def sizes_of(
 
     fitting = [width for width in widths if _most_rows(request, family, width) >= 1] or [min(widths)]
     width = min(fitting, key=lambda width: predictor(terms, density, rows_of(width), width))
+    # The counters, and the numbers that the hash functions are drawn from.
+    check_size(rows_of(width) * max(width, int(family.work(request.kernel, request.dimension, request.bounds))))
     if groups > rows_of(width):
         raise InputError(f"groups ({groups}) must not exceed rows ({rows_of(width)})")
     return Sizes(rows_of(width), width, groups, terms)

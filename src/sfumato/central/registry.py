@@ -30,6 +30,7 @@ from sfumato.central.published import (
 )
 from sfumato.central.request import Request
 from sfumato.errors import InputError
+from sfumato.ranges import check_size
 
 METHODS: dict[str, Method] = {
     method.name: method
@@ -78,11 +79,19 @@ def choose(request: Request) -> str:
 
     applicable = [method for method in candidates if refuse(method) is None]
     if not applicable:
-        reasons = "; ".join(f"{method.name}: {refuse(method)}" for method in candidates)
-        raise InputError(f"no method applies to this request ({reasons})")
+        refused = "; ".join(f"{method.name}: {refuse(method)}" for method in candidates)
+        raise InputError(f"no method applies to this request ({refused})")
     # A method's own options say which methods are meant; among those, "auto" chooses by the general ones.
     general = request.without_own_options()
-    return min(applicable, key=lambda method: method.predict(general, general.density).rmse).name
+    errors, reasons = {}, []
+    for method in applicable:
+        try:
+            errors[method.name] = method.predict(general, general.density).rmse
+        except InputError as reason:
+            reasons.append(f"{method.name}: {reason}")
+    if not errors:
+        raise InputError(f"no method applies to this request ({'; '.join(reasons)})")
+    return min(errors, key=errors.__getitem__)
 
 
 def build(method: str, request: Request) -> Mechanism:
@@ -99,4 +108,5 @@ def build(method: str, request: Request) -> Mechanism:
     if reason is not None:
         raise InputError(f"{method} does not apply: {reason}")
     mechanism = chosen.build(request)
+    check_size(mechanism.quantizer.size)
     return mechanism if reduced is None else reduced.wrap(mechanism)

@@ -7,13 +7,24 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from sfumato.central.contributions import WEIGHTS_CONDITION, CountNoise, limit_condition
 from sfumato.central.limits import Limits, header_size, term_size
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel
+from sfumato.kernels.scale import Scale
 from sfumato.privacy.guarantee import UNITS, Guarantee, check_choice
 from sfumato.privacy.rational import exact_epsilon
 from sfumato.quantizers.nystrom import PublicSample
+from sfumato.ranges import (
+    LARGEST_OPTION,
+    MOST_COLUMNS,
+    MOST_RECORDS,
+    check_budget,
+    check_length,
+    check_whole,
+)
 
 LIMIT = "max_records_per_user"
 GENERAL_OPTIONS = ("count_share", "density", LIMIT, "outside")
@@ -21,6 +32,9 @@ COUNT_SHARE = Fraction(1, 20)
 # The papers' bandwidths give mean kernel values near this; sizes chosen for it are within 12 % of the best for a
 # fourfold other one.
 TYPICAL_DENSITY = 0.02
+SMALLEST_DENSITY = 1e-12
+# Least part of the budget that the count, and what is left, may have.
+SMALLEST_SHARE = Fraction(1, 10**6)
 
 
 @dataclass(frozen=True)
@@ -76,6 +90,10 @@ class Request:
 
     def __post_init__(self) -> None:
         check_choice("unit", self.unit, UNITS)
+        check_whole("dimension", self.dimension, MOST_COLUMNS)
+        check_whole("n_hint", self.n, MOST_RECORDS)
+        check_budget(self.epsilon, self.delta)
+        check_kernel(self.kernel)
         if self.weighted and self.neighbours == "replace":
             raise InputError(
                 "weights need neighbours='add-remove': how many records their coins keep is private, and "
@@ -105,8 +123,8 @@ class Request:
     def density(self) -> float:
         """Public guess of P, the mean kernel value between two records, for which sizes are chosen."""
         value = self.options.get("density", TYPICAL_DENSITY)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
-            raise InputError(f"density must be a number above 0 and at most 1, got {value!r}")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not SMALLEST_DENSITY <= value <= 1:
+            raise InputError(f"density must be a number from {SMALLEST_DENSITY:g} to 1, got {value!r}")
         return float(value)
 
     @property
@@ -118,8 +136,8 @@ class Request:
             return Fraction(0)
         share = self.options.get("count_share", COUNT_SHARE)
         share = share if isinstance(share, Fraction) else exact_epsilon(share)
-        if not 0 < share < 1:
-            raise InputError(f"count_share must lie between 0 and 1, got {float(share):g}")
+        if not SMALLEST_SHARE <= share <= 1 - SMALLEST_SHARE:
+            raise InputError(f"count_share must lie between 0 and 1, a millionth from either, got {float(share):g}")
         return self.epsilon * share
 
     @property
@@ -166,10 +184,7 @@ class Request:
 
     def positive_option(self, name: str, default: int) -> int:
         """Read a positive whole number from the options."""
-        value = self.options.get(name, default)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise InputError(f"option {name} must be a positive whole number, got {value!r}")
-        return value
+        return check_whole(f"option {name}", self.options.get(name, default), LARGEST_OPTION)
 
     def size_option(self, name: str, best: int, most: int) -> int:
         """Read a size from the options, or take the best one that the limits allow."""
@@ -217,3 +232,16 @@ class Request:
             conditions=conditions,
             private=self.private,
         )
+
+
+def check_kernel(kernel: Kernel) -> None:
+    """Refuse a bandwidth or radius outside the stated limits."""
+    radius, scale = getattr(kernel, "radius", None), getattr(kernel, "scale", None)
+    if isinstance(radius, float):
+        check_length("radius", radius)
+    if not isinstance(scale, Scale):
+        return
+    lengths = np.abs(scale.numbers)
+    check_length("bandwidth", float(lengths.max()))
+    # A matrix shrinks lengths by its inverse; what a column of zeros in it means, `Scale` has refused.
+    check_length("bandwidth", float(lengths.min() if lengths.ndim < 2 else 1 / np.abs(scale.inverse).max()))

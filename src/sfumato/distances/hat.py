@@ -42,6 +42,7 @@ from sfumato.kernels.distance import Distance
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Bound, Floats, Integers
 from sfumato.quantizers.box import Box
+from sfumato.quantizers.clamping import held
 
 BITS = 30  # of a position within a bin
 PROFILE_BITS = 24  # of a level's share of a column's unit
@@ -264,7 +265,7 @@ def _add(rows, lower, upper, drop, inverse, bins, scales, sums):  # type: ignore
                 break
             value = min(max(value, lower[j]), upper[j])
             # One subtraction and one product, each rounded once: the same position on every machine.
-            positions[j] = min(np.int64(np.rint((value - lower[j]) * inverse[j])), bins * one)
+            positions[j] = held(np.rint((value - lower[j]) * inverse[j]), 0, bins * one)
         if not good:
             continue
         kept += 1

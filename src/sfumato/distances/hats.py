@@ -33,6 +33,7 @@ from sfumato.distances.method import DistanceMethod, Forecast, forecast_by_readi
 from sfumato.distances.projected import ProjectedQuantizer
 from sfumato.distances.projection import (
     CLIP,
+    CLIPS,
     MOST_PROJECTIONS,
     Projection,
     clipped_share,
@@ -94,8 +95,8 @@ class Hats(ABC):
     def clip(self) -> float:
         """Where projections are clipped, in half diagonals."""
         value = self.request.options.get("clip", CLIP)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InputError(f"option clip must be a number of half diagonals, got {value!r}")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not CLIPS[0] <= value <= CLIPS[1]:
+            raise InputError(f"option clip must be a number from {CLIPS[0]:g} to {CLIPS[1]:g}, got {value!r}")
         return float(value)
 
     @cached_property

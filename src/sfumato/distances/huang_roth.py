@@ -17,6 +17,9 @@ with noise of rate e_1 / (4 k G) and one noisy threshold of rate e_1 / (2 k G) a
 anchor's value with noise of rate e_1 / (k G) is e_1-DP; k is the number of records that differ. With e_1 = epsilon /
 (2 c d), c anchors in d columns are epsilon-DP.
 
+Range. f fits 64 bits for fewer than 2^54 records, which no run can read. It is compared in Python's integers; noisy
+anchors and hypotheses are clipped to 2^62, which is post-processing.
+
 Threshold. With probability 1 - beta no noise of q comparisons exceeds a = 8 k G (log q + log(2 c / beta)) / e_1. T = 2
 a: then every anchor is a mistake of at least a, and a convex function allows about 2 / sqrt(a / (n G)) of them, which
 sets c. The final error is at most 3 a for each column: of order (n d^7 / epsilon^2)^(1/3) in theory.
@@ -43,12 +46,13 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.quantizers.base import Bound, Floats, Integers
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.columns import kept_rows
+from sfumato.quantizers.columns import kept_rows, whole_within
 from sfumato.release import Count
 
 NAME = "huang-roth"
 CELLS = 256
 FAILURE = 0.05  # beta
+LARGEST = 2**62
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +98,7 @@ class ConvexHypothesis(ColumnSums):
     def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
         """Integers of the kept rows."""
         steps = (kept_rows(self.bounds, rows) - np.array(self.bounds.lower)) / self.lengths * self.cells
-        places = np.clip(np.rint(steps), 0, self.cells).astype(np.int64)
+        places = whole_within(np.rint(steps), 0, self.cells)
         encoded = np.zeros((len(places), self.size), dtype=np.int64)
         columns = np.arange(self.dimension) * self.column_size
         encoded[np.arange(len(places))[:, None], columns + places] = 1
@@ -173,7 +177,7 @@ class Learner:
     def learn(self, counts: Integers, bits: SecureBits) -> Integers:
         """Learn one column's function from exact counts at its grid points."""
         points = np.arange(len(counts))
-        exact = np.abs(points[:, None] - points) @ counts
+        exact = (np.abs(points[:, None] - points) @ counts).astype(object)
         comparing, limiting, answering = (
             DiscreteLaplace(self.epsilon / (times * (len(counts) - 1))) for times in (4, 2, 1)
         )
@@ -182,15 +186,20 @@ class Learner:
         order = np.argsort(_steps(len(counts)), kind="stable")
         for _ in range(self.anchors):
             limit = 2 * self.slack + int(limiting.sample(bits, 1)[0])
-            off = np.abs(exact - np.rint(hypothesis).astype(np.int64)) + comparing.sample(bits, len(counts))
-            above = off[order] > limit
+            noise = comparing.sample(bits, len(counts)).astype(object)
+            above = np.array(np.abs(exact - _whole(hypothesis).astype(object)) + noise > limit, dtype=bool)[order]
             if not above.any():
                 break
             found = int(order[np.argmax(above)])
-            anchors[found] = int(exact[found] + answering.sample(bits, 1)[0])
+            noisy = int(exact[found]) + int(answering.sample(bits, 1)[0])
+            anchors[found] = max(-LARGEST, min(LARGEST, noisy))
             known = sorted(anchors)
             hypothesis = np.interp(points, known, [anchors[point] for point in known])
-        return np.rint(hypothesis).astype(np.int64)
+        return _whole(hypothesis)
+
+
+def _whole(hypothesis: Floats) -> Integers:
+    return whole_within(np.rint(hypothesis), -LARGEST, LARGEST)
 
 
 def _steps(points: int) -> Integers:

@@ -19,6 +19,7 @@ from sfumato.distances.request import DistanceRequest
 from sfumato.public_randomness import PublicStream
 from sfumato.quantizers.base import Floats, LinearQuantizer
 from sfumato.quantizers.box import Box
+from sfumato.ranges import check_size
 
 RECORDS, QUERIES = 1024, 256
 
@@ -97,6 +98,7 @@ def forecast_by_reading(request: DistanceRequest, mechanism: Mechanism, bias: fl
     """Predict the error of a mechanism that adds noise to sums; `bias` is the most that a sum can miss."""
     quantizer = mechanism.quantizer
     assert isinstance(quantizer, LinearQuantizer)
+    check_size(quantizer.size)
     records, queries = evenly(request.box, RECORDS, "records"), evenly(request.box, QUERIES, "queries")
     sums = np.zeros(quantizer.size, dtype=np.int64)
     quantizer.accumulate(records, sums)

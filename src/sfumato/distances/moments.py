@@ -24,6 +24,7 @@ from sfumato.errors import InputError, ReleaseFileError
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
+from sfumato.quantizers.clamping import held
 
 LARGEST_SCALE = 1 << 30
 OFFSET = 1 / 3  # m / M
@@ -181,10 +182,9 @@ def _add(rows, lower, upper, drop, centre, inverse, order, offset, square_invers
         kept += 1
         for place in range(columns):
             j = order[place]
-            part = min(max(values[j] * inverse[j], -1.0), 1.0)
-            sums[place] += np.int64(np.rint(scales[place] * part))
-        part = min(max((square - offset) * square_inverse, -1.0), 1.0)
-        sums[columns] += np.int64(np.rint(scales[columns] * part))
+            sums[place] += held(np.rint(scales[place] * (values[j] * inverse[j])), -scales[place], scales[place])
+        part = np.rint(scales[columns] * ((square - offset) * square_inverse))
+        sums[columns] += held(part, -(scales[columns] // 2) - 1, scales[columns])  # offset / h is a half
         sums[columns + 1] += scales[columns + 1]
     return kept
 

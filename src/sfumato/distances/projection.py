@@ -43,7 +43,7 @@ from sfumato.quantizers.box import Box, Lattice
 
 VALUE_BITS = 22
 PRODUCT_BITS = 52
-CLIP = 2.5
+CLIP, CLIPS = 2.5, (0.5, 10.0)
 MOST_PROJECTIONS = 4096
 _NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 
@@ -154,8 +154,8 @@ class Projection:
     def __post_init__(self) -> None:
         if not 1 <= self.count <= MOST_PROJECTIONS:
             raise InputError(f"the number of projections must lie between 1 and {MOST_PROJECTIONS}, got {self.count}")
-        if not 0.5 <= self.clip <= 10:
-            raise InputError(f"clip must lie between 0.5 and 10 half diagonals, got {self.clip!r}")
+        if not CLIPS[0] <= self.clip <= CLIPS[1]:
+            raise InputError(f"clip must lie between {CLIPS[0]:g} and {CLIPS[1]:g} half diagonals, got {self.clip!r}")
 
     @property
     def directions(self) -> Floats:

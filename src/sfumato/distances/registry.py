@@ -7,6 +7,7 @@ from sfumato.distances import hats, huang_roth, published_moments, squares, tree
 from sfumato.distances.method import DistanceMethod
 from sfumato.distances.request import DistanceRequest
 from sfumato.errors import InputError
+from sfumato.ranges import check_size
 
 METHODS: dict[str, DistanceMethod] = {
     method.name: method
@@ -19,7 +20,15 @@ def choose(request: DistanceRequest) -> str:
     choices = [method for method in METHODS.values() if not method.baseline]
     candidates = [method for method in choices if method.reason(request) is None]
     known = [method for method in candidates if request.own_options <= set(method.options)] or candidates
-    return min(known, key=lambda method: method.forecast(request).rmse).name
+    errors, reasons = {}, [f"{method.name}: {method.reason(request)}" for method in choices if method not in candidates]
+    for method in known:
+        try:
+            errors[method.name] = method.forecast(request).rmse
+        except InputError as reason:
+            reasons.append(f"{method.name}: {reason}")
+    if not errors:
+        raise InputError(f"no method applies to this request ({'; '.join(reasons)})")
+    return min(errors, key=errors.__getitem__)
 
 
 def build(method: str, request: DistanceRequest) -> Mechanism:
@@ -31,4 +40,6 @@ def build(method: str, request: DistanceRequest) -> Mechanism:
     reason = METHODS[method].reason(request)
     if reason is not None:
         raise InputError(f"{method} does not apply: {reason}")
-    return METHODS[method].build(request)
+    mechanism = METHODS[method].build(request)
+    check_size(mechanism.quantizer.size)
+    return mechanism

@@ -30,6 +30,7 @@ from sfumato.kernels.distance import Distance
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Bound, Floats, Integers
 from sfumato.quantizers.box import Box
+from sfumato.quantizers.clamping import held
 
 MOST_DEPTH = 22
 LARGEST_SCALE = 1 << 30
@@ -207,7 +208,7 @@ def _add(rows, lower, upper, drop, inverse, scales, sums):  # type: ignore[no-un
                 good = False
                 break
             value = min(max(value, lower[j]), upper[j])
-            cells[j] = min(np.int64((value - lower[j]) * inverse[j]), (1 << depth) - 1)
+            cells[j] = held((value - lower[j]) * inverse[j], 0, (1 << depth) - 1)
         if not good:
             continue
         kept += 1
@@ -219,24 +220,19 @@ def _add(rows, lower, upper, drop, inverse, scales, sums):  # type: ignore[no-un
 
 
 @njit(nogil=True, cache=True)
-def _within(place, leaves):  # type: ignore[no-untyped-def]
-    return 0 if place < 0 else (leaves if place > leaves else place)
-
-
-@njit(nogil=True, cache=True)
 def _read(y, reach, ratio, power, steps, sums, scales, weights):  # type: ignore[no-untyped-def]
     """Return sums and squared weights of the intervals around every query; write the weights where there is room."""
     depth = len(scales) - 1
     leaves = 1 << depth
     totals, squares = np.zeros(len(y)), np.zeros(len(y))
     for q in range(len(y)):
-        middle = np.int64(np.rint(y[q] * leaves))
+        middle = np.rint(y[q] * leaves)
         far = reach[q]
         for _ in range(steps):
             near = far / ratio
             for side in (-1, 1):
-                begin = _within(middle + side * np.int64(np.rint((near if side > 0 else far) * leaves)), leaves)
-                end = _within(middle + side * np.int64(np.rint((far if side > 0 else near) * leaves)), leaves)
+                begin = held(middle + side * np.rint((near if side > 0 else far) * leaves), 0, leaves)
+                end = held(middle + side * np.rint((far if side > 0 else near) * leaves), 0, leaves)
                 level = depth
                 while begin < end:  # the fewest nodes that tile [begin, end), from the leaves up
                     weight = far**power / scales[level]

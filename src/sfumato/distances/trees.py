@@ -37,7 +37,7 @@ from sfumato.privacy.rational import exact_epsilon
 from sfumato.quantizers.box import Box
 
 PUBLISHED, CONSISTENT = "tree-published", "tree-consistent"
-ALPHA = 0.1
+ALPHA, SMALLEST_ALPHA = 0.1, 1e-3  # a query looks at log(2^depth) / alpha intervals
 LARGEST_DEPTH = 20
 TOTAL = 1 << 30
 RATIOS = tuple(Fraction(k, 20) for k in range(10, 21))
@@ -51,8 +51,8 @@ def _depth(request: DistanceRequest) -> int:
 
 def _alpha(request: DistanceRequest) -> float:
     value = request.options.get("alpha", ALPHA)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
-        raise InputError(f"option alpha must be a number between 0 and 1, got {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not SMALLEST_ALPHA <= value < 1:
+        raise InputError(f"option alpha must be a number from {SMALLEST_ALPHA:g} to below 1, got {value!r}")
     return float(value)
 
 
@@ -69,7 +69,8 @@ def column_epsilon(request: DistanceRequest, columns: int) -> Fraction:
     if not request.delta:
         return epsilon / columns
     slope = math.sqrt(2 * columns * math.log(1 / request.delta))
-    composed = (math.sqrt(slope**2 + 2 * columns * float(epsilon)) - slope) / columns
+    # The positive root, without the difference of two nearly equal numbers that a small epsilon would make of it.
+    composed = 2 * float(epsilon) / (math.sqrt(slope**2 + 2 * columns * float(epsilon)) + slope)
     return max(epsilon / columns, exact_epsilon(composed * (1 - 1e-9)))
 
 

@@ -19,11 +19,30 @@ from sfumato.errors import InputError
 from sfumato.privacy.loss import gaussian_delta
 
 LARGEST_SIGMA = 2.0**29
+# Beyond, exp(epsilon) makes the lattice count beside delta, and pure noise is small enough.
+LARGEST_EPSILON = 100.0
+SMALLEST_MULTIPLIER, LARGEST_MULTIPLIER = 1e-3, 1e9
 
 
 def gaussian_multiplier(epsilon: float, delta: float) -> float:
-    """Noise multiplier c = sigma / D of the analytic Gaussian mechanism."""
-    return float(brentq(lambda c: gaussian_delta(c, epsilon) - delta, 1e-3, 1e9, xtol=1e-300, rtol=1e-12)) * (1 + 1e-9)
+    """Noise multiplier c = sigma / D of the analytic Gaussian mechanism.
+
+    Raises
+    ------
+    InputError
+        If the budget is too large or too small for Gaussian noise on integers.
+    """
+    if epsilon > LARGEST_EPSILON:
+        raise InputError(f"Gaussian noise takes an epsilon up to {LARGEST_EPSILON:g}: with more, pass delta=0")
+
+    def excess(multiplier: float) -> float:
+        return gaussian_delta(multiplier, epsilon) - delta
+
+    if excess(LARGEST_MULTIPLIER) >= 0:
+        raise InputError("so little budget does not fit 64-bit noise; pass a larger epsilon or delta")
+    if excess(SMALLEST_MULTIPLIER) <= 0:
+        return SMALLEST_MULTIPLIER
+    return float(brentq(excess, SMALLEST_MULTIPLIER, LARGEST_MULTIPLIER, xtol=1e-300, rtol=1e-12)) * (1 + 1e-9)
 
 
 def lattice_distance(sigma: int, coordinates: int) -> float:

@@ -16,8 +16,10 @@ order alpha between the law and its shift by an integer vector of l2 norm at mos
 Variance: 2 e^-rate / (1 - e^-rate)^2, about 2 / rate^2 for a small rate; sigma^2, less at most 3 parts in ten million.
 
 Overflow: a sample is returned modulo 2**64, as int64. Added to an int64 sum it gives the true noisy sum modulo 2**64,
-which is a function of the true noisy sum alone, so the guarantee stays exact. It takes a magnitude of 2**63, which has
-probability at most e^-128 for the smallest rate; for the Gaussian, 2**33 coins of probability 1/e in a row.
+which is a function of the true noisy sum alone, so the guarantee stays exact; a sum in Python's integers is brought
+back there by `wrapped`. It takes a magnitude of 2**63, which has probability at most e^-128 for the smallest rate; for
+the Gaussian, 2**33 coins of probability 1/e in a row. Only a sum with noise may wrap: a mechanism that does more with
+its exact numbers first has to show that they fit.
 
 The time that a sample takes depends on its value; do not publish the time that noise took.
 """
@@ -59,6 +61,17 @@ def rounded_down(rate: Fraction) -> Fraction:
     if rounded.denominator > LARGEST_RATE_TERM:
         raise InputError("so little budget does not fit 64-bit noise; pass a larger epsilon or fewer steps")
     return rounded
+
+
+def wrapped(value: int) -> int:
+    """Return a whole number modulo 2**64, as int64 holds it; see the module's text on overflow.
+
+    Examples
+    --------
+    >>> wrapped(5), wrapped(2**63)
+    (5, -9223372036854775808)
+    """
+    return (value + 2**63) % 2**64 - 2**63
 
 
 def geometric(bits: SecureBits, count: int, rate: Fraction) -> Integers:

@@ -96,7 +96,8 @@ def _into_ball(rows, amplitude, scale, encoded):  # type: ignore[no-untyped-def]
     for i in range(rows.shape[0]):
         largest = 1.0
         for j in range(rows.shape[1]):
-            largest = max(largest, abs(rows[i, j]))
+            if abs(rows[i, j]) > largest:
+                largest = abs(rows[i, j])
         for j in range(rows.shape[1]):
             rows[i, j] /= largest  # so that no coordinate is cut, and a long record keeps its direction
         round_into_ball(rows[i], amplitude, scale, encoded[i])

@@ -17,6 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError
+from sfumato.ranges import check_bounds
 
 Outside = str
 OUTSIDE = ("clip", "drop")
@@ -55,7 +56,10 @@ class Box:
 
     @classmethod
     def from_bounds(cls, bounds: Any, dimension: int, outside: Outside = "clip") -> Box:
-        """Read the `bounds` argument: one (lower, upper) pair for all columns, one pair per column, or a box."""
+        """Read the `bounds` argument: one (lower, upper) pair for all columns, one pair per column, or a box.
+
+        The stated limits (`ranges`) hold for numbers; a box has passed them, or comes from a release of an earlier day.
+        """
         if isinstance(bounds, Box) and bounds.dimension == dimension:
             return bounds
         try:
@@ -75,7 +79,9 @@ class Box:
             raise InputError(
                 f"bounds name {len(table)} columns but the points have {dimension}; pass one pair per column"
             )
-        return cls(tuple(table[:, 0].tolist()), tuple(table[:, 1].tolist()), outside)
+        box = cls(tuple(table[:, 0].tolist()), tuple(table[:, 1].tolist()), outside)
+        check_bounds(box.lower, box.upper)
+        return box
 
     @classmethod
     def centred(cls, reach: Sequence[float] | NDArray[np.float64], outside: Outside = "clip") -> Box:

@@ -12,6 +12,7 @@ from numba import njit
 
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
+from sfumato.quantizers.clamping import held
 
 
 def cells_of(box: Box, lengths: Floats) -> tuple[int, ...]:
@@ -75,8 +76,10 @@ def add_orders(rows, origin, lengths, cells, rho, scale, out):  # type: ignore[n
         cell = 0
         for j in range(dimension):
             place = (rows[i, j] - origin[j]) / lengths[j]
-            index = min(max(int(np.floor(place)), 0), cells[j] - 1)
-            offset = min(max(place - index - 0.5, -0.5), 0.5)
+            index = held(place, 0, cells[j] - 1)
+            offset = place - index - 0.5
+            if not abs(offset) <= 0.5:
+                offset = 0.5 if offset > 0.5 else -0.5
             cell = cell * cells[j] + index
             powers[j, 0] = 1.0
             for r in range(1, rho):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.quantizers.base import Floats, Known, Reading
+from sfumato.quantizers.base import Floats, Integers, Known, Reading
 from sfumato.quantizers.box import Box
 
 
@@ -23,6 +23,17 @@ def kept_rows(box: Box, rows: NDArray[Any]) -> Floats:
     values = np.asarray(rows, dtype=np.float64)
     keep = np.isfinite(values).all(axis=1) if box.outside == "clip" else box.holds(values)
     return np.clip(values[keep], np.array(box.lower), np.array(box.upper))
+
+
+def whole_within(values: Floats, low: Any, high: Any) -> Integers:
+    """Convert to whole numbers within limits (numbers, or one a column), as `clamping.held` does one by one.
+
+    Examples
+    --------
+    >>> whole_within(np.array([2.7, 1e300, np.nan]), 0, 9)
+    array([2, 9, 0])
+    """
+    return np.asarray(np.clip(np.where(np.isnan(values), low, values), low, high).astype(np.int64))
 
 
 def midpoints(low: float, high: float, count: int) -> Floats:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sfumato.public_randomness import PublicStream
 from sfumato.quantizers.base import Floats, Integers
+from sfumato.quantizers.clamping import held
 from sfumato.quantizers.splines import POSITION_BITS, POSITIONS, Dual
 
 
@@ -128,7 +129,7 @@ def scatter(rows, edges, cells, table, keys, starts, shift, sums):  # type: igno
         weight[0] = 1
         for axis in range(axes):
             # One subtraction and one product, each rounded once: the same position on every machine.
-            position = min(max(np.int64((spot[axis] - origin[axis]) * inverse[axis]), 0), last[axis])
+            position = held((spot[axis] - origin[axis]) * inverse[axis], 0, last[axis])
             own = table[position & (POSITIONS - 1)]
             begin = starts[axis] + (position >> POSITION_BITS)
             if axis == axes - 1:

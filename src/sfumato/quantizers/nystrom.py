@@ -30,6 +30,7 @@ from sfumato.errors import InputError
 from sfumato.public_randomness import PublicStream
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.similarities import VALUE_BITS, Similarities
+from sfumato.ranges import LARGEST_LENGTH
 from sfumato.sources import open_source
 
 FEWEST_LANDMARKS, MOST_LANDMARKS = 5, 2000
@@ -81,6 +82,8 @@ class PublicSample:
                 )
             points = points[:, [source.column_names.index(name) for name in names]]
         points = points[np.isfinite(points).all(axis=1)]
+        if not (np.abs(points) <= LARGEST_LENGTH).all():
+            raise InputError(f"landmarks must lie within {LARGEST_LENGTH:g} of 0; use other units")
         if len(points) < FEWEST_LANDMARKS:
             raise InputError(f"landmarks hold {len(points)} rows of finite numbers; pass {FEWEST_LANDMARKS} or more")
         order = np.argsort(PublicStream(len(points), "landmarks/order").words(len(points)), kind="stable")

@@ -27,7 +27,7 @@ from sfumato.errors import InputError, ReleaseFileError
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.columns import kept_rows
+from sfumato.quantizers.columns import kept_rows, whole_within
 from sfumato.quantizers.portable_kernels import PortableKernel
 
 # What of a query must be new for it to get a coordinate.
@@ -128,7 +128,7 @@ class QueryList(LinearQuantizer):
         return [slice(start, start + step) for start in range(0, count, step)]
 
     def _integers(self, rows: Floats) -> Integers:
-        return np.rint(self.portable.values(rows, self.queries) * self.scale).astype(np.int64)
+        return whole_within(np.rint(self.portable.values(rows, self.queries) * self.scale), 0, self.scale)
 
     def read(self, Y: Floats, sums: Floats) -> Reading:
         """Look the answers up; they have no bias but rounding."""

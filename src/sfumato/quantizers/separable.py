@@ -24,7 +24,7 @@ from sfumato.errors import InputError, ReleaseFileError
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.columns import kept_rows, midpoints, raised_bias, relative_misfit
+from sfumato.quantizers.columns import kept_rows, midpoints, raised_bias, relative_misfit, whole_within
 from sfumato.quantizers.portable_kernels import PortableKernel, refuse_columns
 
 # Rows whose products are formed at once: with a few hundred coordinates they fit the cache.
@@ -128,7 +128,7 @@ class SeparableQuantizer(LinearQuantizer):
         for column in range(self.dimension):
             factors = self.factors(column, np.ascontiguousarray(rows[:, column]))
             product = (product[:, :, None] * factors[:, None, :]).reshape(len(rows), -1)
-        return np.rint(product * self.scale).astype(np.int64)
+        return whole_within(np.rint(product * self.scale), -self.scale, self.scale)
 
     def weights(self, Y: Floats) -> Floats:
         """Products of the columns' weights, over the scale."""

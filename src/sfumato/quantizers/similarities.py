@@ -255,7 +255,8 @@ def _exponentials(distances, unit, root):  # type: ignore[no-untyped-def]
             d = row[j] * unit
             if root:
                 d = np.sqrt(d)
-            d = min(d, FARTHEST)
+            if not d <= FARTHEST:
+                d = FARTHEST
             p = np.rint(d * INVERSE_LOG_2)
             r = (p * LOG_2_HIGH - d) + p * LOG_2_LOW
             e = TERMS[13] * r + TERMS[12]

@@ -281,7 +281,7 @@ class DualSolver:
         """Weights for queries, in data units and anywhere."""
         axis, window = self.axis, self.window
         places = (Y - axis.origin) / axis.bandwidth
-        first = np.clip(np.floor(places / axis.spacing) - window // 2, 0, axis.cells - window)
+        first = np.clip(np.nan_to_num(np.floor(places / axis.spacing)) - window // 2, 0, axis.cells - window)
         local = places - first * axis.spacing
         weights, residual = np.empty((len(Y), window + axis.degree)), np.empty(len(Y))
         block = max(1, BLOCK_VALUES // (window * QUADRATURE_POINTS))

@@ -25,7 +25,7 @@ from sfumato.errors import InputError, ReleaseFileError
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.columns import kept_rows, midpoints
+from sfumato.quantizers.columns import kept_rows, midpoints, whole_within
 from sfumato.quantizers.portable_kernels import PortableKernel, axis_lengths, refuse_columns
 
 
@@ -109,8 +109,7 @@ class GridRecords(LinearQuantizer):
         place = np.zeros(len(kept), dtype=np.int64)
         for column, count in enumerate(self.nodes):
             low, high = self.bounds.lower[column], self.bounds.upper[column]
-            part = np.floor((kept[:, column] - low) / (high - low) * count)
-            place = place * count + np.clip(part, 0, count - 1).astype(np.int64)
+            place = place * count + whole_within((kept[:, column] - low) / (high - low) * count, 0, count - 1)
         return place
 
     def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:

@@ -25,16 +25,18 @@ import numpy as np
 from sfumato import format as container
 from sfumato.central import race
 from sfumato.central.mechanism import Mechanism
-from sfumato.central.request import Request
+from sfumato.central.request import Request, check_kernel
 from sfumato.engines.threads import stream_sum
 from sfumato.errors import BudgetError, InputError, ReleaseFileError
 from sfumato.kernels import Kernel, get_kernel, kernel_from_document
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.ledger import Account, Epsilon
+from sfumato.privacy.noise import wrapped
 from sfumato.privacy.rational import exact_epsilon
 from sfumato.privacy.seeding import noise_bits
 from sfumato.quantizers.base import Integers
 from sfumato.quantizers.hashing import HashingQuantizer
+from sfumato.ranges import LARGEST_OPTION, MOST_COLUMNS, check_size, check_whole
 from sfumato.release import Count, Release
 from sfumato.sources import open_source
 from sfumato.storage import AtomicFile
@@ -92,9 +94,9 @@ class RaceSketch:
     ) -> None:
         seed = secrets.randbits(63) if feature_seed is None else int(feature_seed)
         self.kernel = get_kernel(kernel, bandwidth)
-        for name, value in (("dimension", dimension), ("rows", rows)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InputError(f"{name} must be a positive whole number, got {value!r}")
+        check_kernel(self.kernel)
+        check_whole("dimension", dimension, MOST_COLUMNS)
+        check_size(check_whole("rows", rows, LARGEST_OPTION) * check_whole("width", width, LARGEST_OPTION))
         quantizer = HashingQuantizer.draw(
             self.kernel, dimension, rows, seed, width=width, bounds=bounds, outside=outside
         )
@@ -268,7 +270,7 @@ class RaceSketch:
         bits = noise_bits(random_state)
         count = Count(max(seen, 1), 0.0, public=True)
         if (law := mechanism.count_law) is not None:
-            count = Count(max(kept + int(law.sample(bits, 1)[0]), 1), law.variance, public=False)
+            count = Count(max(wrapped(kept + int(law.sample(bits, 1)[0])), 1), law.variance, public=False)
         scale = mechanism.quantizer.bound.largest
         values = mechanism.publish(counters * scale, count, bits)
         if mechanism.count_reader is not None:

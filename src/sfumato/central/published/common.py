@@ -17,6 +17,7 @@ from sfumato.quantizers.box import Box
 # Places in the box where a prediction looks at noise and misfit: enough for two digits.
 PROBES = 24
 LARGEST_SIZE, FINE_SIZE = 64, 8
+SMALLEST_OPTION, LARGEST_OPTION = 1e-6, 1e100
 
 
 def refuse_bounds(request: Request) -> str | None:
@@ -102,6 +103,8 @@ def dense_prediction(
 def number_option(request: Request, name: str, default: float) -> float:
     """Read a positive number from the options."""
     value = request.options.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise InputError(f"option {name} must be a positive number, got {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not SMALLEST_OPTION <= value <= LARGEST_OPTION:
+        raise InputError(
+            f"option {name} must be a positive number, from {SMALLEST_OPTION:g} to {LARGEST_OPTION:g}; got {value!r}"
+        )
     return float(value)

@@ -67,8 +67,12 @@ def refuse(request: Request) -> str | None:
 
 
 def _cells(request: Request) -> int:
+    return math.prod(_column_cells(request))
+
+
+def _column_cells(request: Request) -> tuple[int, ...]:
     assert isinstance(request.kernel, Gaussian)
-    return math.prod(cells_of(public_box(request), axis_lengths(request.kernel, request.dimension)))
+    return cells_of(public_box(request), axis_lengths(request.kernel, request.dimension))
 
 
 def _sizes(request: Request) -> tuple[int, str, int]:
@@ -113,7 +117,8 @@ def predict(request: Request, density: float) -> Prediction:
     median = math.pi / (2 * groups) if groups > 1 else 1.0
     noise = 2 * (sensitivity / (float(request.feature_epsilon) * request.n)) ** 2 * squares * median
     orders = rho**request.dimension
-    near = min(_cells(request), (2 * math.sqrt(rho if cutoff == CUTOFFS[0] else 16) + 1) ** request.dimension)
+    side = 2 * math.sqrt(rho if cutoff == CUTOFFS[0] else 16) + 1
+    near = math.prod(min(cells, side) for cells in _column_cells(request))
     return dense_prediction(
         request,
         noise + misfit * density**2,

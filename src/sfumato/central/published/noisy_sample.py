@@ -6,8 +6,9 @@ sample only. Here every record is protected: the sample is drawn by secret coins
 
 Algorithm. Records lie on the grid of `gridded`, with exact densities t_i = min(q_x(X), n_0 s) at each record's node,
 n_0 the public guess of n. Each record is sampled with probability q = m / n_0 by its own coin; if more than M = m + 4
-sqrt(m) are, those with the M smallest secret words stay. The sum of t_i over the sample gets discrete Laplace noise of
-rate r, and the published number is that sum over s times the expected sample size.
+sqrt(m) are, those with the M smallest secret words stay. The sum of t_i over the sample (exact: the answers fit 64 bits
+by `gridded`, and their sum is of Python's integers) gets discrete Laplace noise of rate r, and the published number is
+that sum over s times the expected sample size.
 
 Guarantee. Take two neighbours, and give the records that they share the same coins and words. The one record x changes
 each t_i by at most s, so the sum over the others of the sample by at most M s in all. If x's coin does not select it,
@@ -34,20 +35,29 @@ from scipy.optimize import brentq
 from sfumato.central.mechanism import Mechanism
 from sfumato.central.method import Method, Prediction
 from sfumato.central.published.common import dense_prediction, refuse_delta
-from sfumato.central.published.gridded import SCALE_BITS, NodeQueries, grid_of, refuse_grid, spacing_option
+from sfumato.central.published.gridded import (
+    LARGEST_ANSWER,
+    SCALE_BITS,
+    NodeQueries,
+    grid_of,
+    refuse_grid,
+    spacing_option,
+)
 from sfumato.central.request import Request
+from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
-from sfumato.privacy.noise import DiscreteLaplace
+from sfumato.privacy.noise import DiscreteLaplace, wrapped
 from sfumato.quantizers.base import Integers
+from sfumato.quantizers.columns import whole_within
 from sfumato.quantizers.synthetic import Constant
 from sfumato.release import Count
 
 NAME = "noisy-sample"
 OPTIONS = ("sample", "spacing")
-SAMPLE = 100
+SAMPLE, MOST_SAMPLE = 100, 2**20
 MOST_NODES = 2**16
 COINS_AT_ONCE = 1 << 20
-# n_0 s stays below this power of two, so that sums and noise fit 64 bits.
+# n_0 s stays near this power of two at most, so that the noise fits 64 bits.
 SUM_BITS = 50
 PUBLISHED = 2**20
 LARGEST_EXPONENT = 500.0
@@ -70,7 +80,8 @@ def loss(step: float, sample: int, records: int) -> float:
 def largest_step(epsilon: float, sample: int, records: int) -> float:
     """Largest r n_0 s found whose loss is at most epsilon."""
     most = epsilon + math.log(records / sample) + 1.0
-    return float(brentq(lambda step: loss(step, sample, records) - epsilon, 0.0, most)) * (1 - 1e-9)
+    found = brentq(lambda step: loss(step, sample, records) - epsilon, 0.0, most, xtol=1e-300, rtol=1e-12)
+    return float(found) * (1 - 1e-9)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,14 +106,15 @@ class SecretSample:
     def __call__(self, sums: Integers, count: Count, bits: SecureBits) -> Integers:
         """Publish the constant of a histogram."""
         histogram = self.queries.histogram(sums)
-        noisy = self.total(histogram, self.draw(histogram, bits)) + int(self.law.sample(bits, 1)[0])
+        noisy = wrapped(self.total(histogram, self.draw(histogram, bits)) + int(self.law.sample(bits, 1)[0]))
         expected = min(self.sample * count.value / self.records, largest_sample(self.sample))
-        return np.array([round(PUBLISHED * noisy / (expected * self.queries.scale))], dtype=np.int64)
+        mean = np.array([PUBLISHED * noisy / (expected * self.queries.scale)])
+        return whole_within(np.rint(mean), -LARGEST_ANSWER, LARGEST_ANSWER)
 
     def total(self, histogram: Integers, nodes: Integers) -> int:
         """Sum of the densities of the records at these nodes."""
-        densities = np.minimum(self.queries.answers(histogram), self.records * self.queries.scale)
-        return int(densities[nodes].sum())
+        most = min(self.records * self.queries.scale, LARGEST_ANSWER)
+        return sum(np.minimum(self.queries.answers(histogram), most)[nodes].tolist())
 
     def draw(self, histogram: Integers, bits: SecureBits) -> Integers:
         """Nodes of the sampled records."""
@@ -126,8 +138,10 @@ def _sizes(request: Request) -> tuple[NodeQueries, int, float, float]:
     request.check_options(*OPTIONS)
     spacing = spacing_option(request)
     sample = min(request.positive_option("sample", SAMPLE), request.n)
+    if sample > MOST_SAMPLE:
+        raise InputError(f"option sample must be at most {MOST_SAMPLE}, got {sample}")
     step = largest_step(float(request.feature_epsilon / request.records_per_user), sample, request.n)
-    bits = min(SCALE_BITS, SUM_BITS - request.n.bit_length())
+    bits = max(0, min(SCALE_BITS, SUM_BITS - request.n.bit_length()))
     return NodeQueries(grid_of(request, spacing, MOST_NODES), bits), sample, spacing, step
 
 

@@ -79,8 +79,9 @@ def budget(request: Request, steps: int, sensitivity: int) -> Budget:
 
 def concentrated(request: Request) -> float:
     """Rho for which rho-zCDP gives the features' (epsilon, delta)."""
-    nats = -math.log(request.delta)
-    return float((math.sqrt(float(request.feature_epsilon) + nats) - math.sqrt(nats)) ** 2 * (1 - 1e-9))
+    nats, epsilon = -math.log(request.delta), float(request.feature_epsilon)
+    # The difference of the roots, without that of two nearly equal numbers which a small epsilon would make of it.
+    return float((epsilon / (math.sqrt(epsilon + nats) + math.sqrt(nats))) ** 2 * (1 - 1e-9))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +123,7 @@ class MultiplicativeWeights:
 
     def _look(self, answers: Integers, weights: Floats, steps: Steps) -> tuple[int, float, float]:
         """Choose a query on which the weights err; return it, its measured answer and that of the weights."""
-        estimates = np.rint(self.queries.estimates(weights)).astype(np.int64)
+        estimates = self.queries.rounded(self.queries.estimates(weights))
         query = steps.choose(np.abs(answers - estimates), self.budget.rate)
         measured = steps.measure(int(answers[query]), self.budget.law)
         return query, measured / self.queries.scale, int(estimates[query]) / self.queries.scale

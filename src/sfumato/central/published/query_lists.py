@@ -11,6 +11,7 @@ from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.portable_kernels import refuse_kernel
 from sfumato.quantizers.queries import around
+from sfumato.ranges import LARGEST_LENGTH
 
 OPTIONS = ("queries",)
 SCALE = 2**15 - 1
@@ -34,8 +35,8 @@ def listed(request: Request) -> Floats:
         raise InputError("option queries must be numbers, one row a query") from None
     if queries.ndim != 2 or queries.shape[1] != request.dimension or not len(queries):
         raise InputError(f"option queries must have shape (m, {request.dimension}), got {queries.shape}")
-    if not np.isfinite(queries).all():
-        raise InputError("option queries must hold finite numbers")
+    if not (np.abs(queries) <= LARGEST_LENGTH).all():
+        raise InputError(f"option queries must hold finite numbers within {LARGEST_LENGTH:g} of 0; use other units")
     if len(queries) > MOST_QUERIES:
         raise InputError(f"{len(queries)} queries are too many for a list; {MOST_QUERIES} fit")
     return queries

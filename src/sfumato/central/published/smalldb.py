@@ -31,7 +31,15 @@ import numpy as np
 from sfumato.central.mechanism import Mechanism
 from sfumato.central.method import Method, Prediction
 from sfumato.central.published.common import dense_prediction, refuse_delta
-from sfumato.central.published.gridded import NodeQueries, grid_of, published, refuse_grid, spacing_option
+from sfumato.central.published.gridded import (
+    NodeQueries,
+    extents_of,
+    grid_of,
+    nodes_of,
+    published,
+    refuse_grid,
+    spacing_option,
+)
 from sfumato.central.published.steps import SecretSteps, Steps
 from sfumato.central.request import Request
 from sfumato.errors import InputError
@@ -42,7 +50,7 @@ from sfumato.release import Count
 
 NAME = "smalldb"
 OPTIONS = ("points", "spacing")
-POINTS = 4
+POINTS, MOST_POINTS = 4, 64
 MOST_SETS = 2**18
 # By default the grid is made coarser until there are no more sets than this.
 DEFAULT_SETS = 2**16
@@ -94,7 +102,7 @@ class SmallDatabase:
 
     def errors(self, answers: Integers, count: int) -> Integers:
         """Largest error of each set over the class, times m s."""
-        nodes = self.queries.grid.cells
+        nodes, count = self.queries.grid.cells, min(count, self.queries.most_records)
         kernel = np.stack([self.queries.answers(row) for row in np.eye(nodes, dtype=np.int64)])
         result = np.empty(len(self.sets), dtype=np.int64)
         step = max(1, BLOCK // (nodes * self.points))
@@ -120,22 +128,29 @@ def number_of_sets(nodes: int, points: int) -> int:
     return math.comb(nodes + points - 1, points)
 
 
+def _few(nodes: int, points: int) -> bool:
+    """Whether there are few enough sets for a default; no fewer than nodes, whose number may have many digits."""
+    return nodes <= DEFAULT_SETS and (nodes == 1 or number_of_sets(nodes, points) <= DEFAULT_SETS)
+
+
 def _sizes(request: Request) -> tuple[NodeQueries, int, float]:
     request.check_options(*OPTIONS)
     points = request.positive_option("points", POINTS)
+    if points > MOST_POINTS:
+        raise InputError(f"option points must be at most {MOST_POINTS}, got {points}")
     spacing = spacing_option(request)
-    while True:
-        grid = grid_of(request, spacing, 2**62)
-        sets = number_of_sets(grid.cells, points)
-        if "spacing" in request.options or sets <= DEFAULT_SETS or grid.cells == 1:
-            break
-        spacing = float(f"{1.25 * spacing:.2g}")
+    if "spacing" not in request.options:
+        spacing = max(spacing, float(f"{float(extents_of(request).max()) / DEFAULT_SETS:.2g}"))
+        while not _few(math.prod(nodes_of(request, spacing)), points):
+            spacing = float(f"{1.25 * spacing:.2g}")
+    grid = grid_of(request, spacing, MOST_SETS)
+    sets = number_of_sets(grid.cells, points)
     if sets > MOST_SETS:
         raise InputError(
             f"{points} points on {grid.cells} nodes form {sets:.3g} sets, each of which is looked at, and {MOST_SETS} "
             "are allowed; pass fewer points, a larger spacing or tighter bounds"
         )
-    return NodeQueries(grid), points, spacing
+    return NodeQueries(grid, times=points), points, spacing
 
 
 def predict(request: Request, density: float) -> Prediction:

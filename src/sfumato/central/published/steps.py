@@ -3,7 +3,7 @@
 Choosing is the exponential mechanism (F. McSherry and K. Talwar, 2007) on integer scores, exactly: a candidate drawn
 uniformly is taken with probability exp(-rate (best - score)), and another is drawn if it is not, so that Pr[i] is
 proportional to exp(rate score_i). The coin is an exact geometric variable of that rate, which is at least m with
-probability exp(-rate m). Nothing is rounded.
+probability exp(-rate m). Nothing is rounded. Scores lie within 2^62 of 0, so that their differences fit 64 bits.
 
 Guarantee. If neighbours change every score by at most D, Pr[i] changes by at most exp(2 rate D) =: exp(e). Adding one
 number to all scores changes nothing, so the log ratio of any two outputs' probabilities moves by at most 2 rate D in
@@ -23,7 +23,7 @@ from scipy.special import logsumexp
 
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.laws import NoiseLaw
-from sfumato.privacy.noise import geometric
+from sfumato.privacy.noise import geometric, wrapped
 from sfumato.quantizers.base import Floats, Integers
 
 FIRST_TRIES = 64
@@ -67,7 +67,7 @@ class SecretSteps:
 
     def measure(self, value: int, law: NoiseLaw) -> int:
         """Add noise to a number."""
-        return value + int(law.sample(self.bits, 1)[0])
+        return wrapped(value + int(law.sample(self.bits, 1)[0]))
 
 
 def log_law(scores: Integers, rate: Fraction) -> Floats:

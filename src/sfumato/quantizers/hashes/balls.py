@@ -36,6 +36,7 @@ from sfumato.quantizers.box import Box, Lattice
 from sfumato.quantizers.hashes.base import HashFamily, register_family
 
 LARGEST_MEASURE = 256.0
+MOST_COLUMNS = 16  # with more, a box of any size takes thousands of times that
 BALLS_PER_MEASURE = 30
 POINT_BITS, DISTANCE_BITS = 10, 38
 FARTHEST = 2**21  # lattice steps; no ball reaches that far
@@ -62,7 +63,7 @@ class BallCarving(HashFamily):
         if bounds is None:
             return f"hashing {kernel.name} needs bounds=, which the points and the queries keep"
         measure = cls._measure(kernel, dimension, bounds)
-        if measure > LARGEST_MEASURE:
+        if not measure <= LARGEST_MEASURE:
             return (
                 f"hashing {kernel.name} within these bounds takes {BALLS_PER_MEASURE * measure:.3g} balls for each "
                 f"hash function, and {BALLS_PER_MEASURE * LARGEST_MEASURE:g} are the most; pass a larger bandwidth or "
@@ -142,6 +143,8 @@ def _widths(kernel: Erfc, box: Box) -> Floats:
 def _measures(widths: Floats) -> list[float]:
     """Terms k = 0, ..., d of the measure M."""
     dimension = len(widths)
+    if dimension > MOST_COLUMNS:
+        return [math.inf]
     symmetric = np.abs(np.poly(widths))  # e_0, ..., e_d
     return [
         float(symmetric[dimension - k]) * 2 ** (1.5 * k) * math.gamma(k / 2 + 1) * (2 * math.pi) ** (-dimension / 2)
@@ -162,6 +165,8 @@ def _carve(points, weights, centres, squares, farthest, cells):  # type: ignore[
                         left = -1
                         break
                     left -= weights[j] * away * away
+                    if left <= 0:  # and no sum of many columns leaves 64 bits
+                        break
                 if left > 0:
                     found = ball
                     break

@@ -60,7 +60,7 @@ class Hyperplanes(HashFamily):
         if bounds is None:
             return f"hashing {kernel.name} needs bounds=, which the points and the queries keep"
         mean = cls._mean(kernel, dimension, bounds)
-        if mean > MOST_HYPERPLANES:
+        if not mean <= MOST_HYPERPLANES:
             return f"the bounds span {mean:.0f} bandwidths, all columns together; hashing takes {MOST_HYPERPLANES:g}"
         return None
 

@@ -1,0 +1,107 @@
+"""Stated limits of public parameters, checked where they enter; the standard library only, because devices check too.
+
+Within them every length, its square and its fourth power, and every quotient of two lengths and its square, are
+ordinary double-precision numbers, so that no finite value can turn into one that is not a number on its way to an
+integer. Beyond them a change of units, which is public, does what was wanted. docs/limits.md lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from numbers import Integral
+from typing import Any
+
+from sfumato.errors import InputError
+
+# Absolute values of bounds, landmarks and listed queries; widths of bounds, bandwidths and radii.
+LARGEST_LENGTH, SMALLEST_LENGTH = 1e50, 1e-50
+# Width of a column's bounds beside the larger of them: less leaves too few doubles in between.
+NARROWEST_BOUNDS = 2.0**-40
+MOST_COLUMNS = 2**20
+# More records than anyone has.
+MOST_RECORDS = 10**15
+SMALLEST_EPSILON = Fraction(1, 10**9)
+SMALLEST_DELTA = 1e-100
+# Whole numbers among the options: sizes, depths, records of a user.
+LARGEST_OPTION = 2**40
+# Integers of a release: 2 GB of memory.
+MOST_INTEGERS = 2**28
+
+
+def check_bounds(lower: Sequence[float], upper: Sequence[float]) -> None:
+    """Refuse bounds, finite and in order, that are too far out or too close together.
+
+    Examples
+    --------
+    >>> check_bounds([0.0], [1.0])
+    >>> check_bounds([0.0], [1e60])
+    Traceback (most recent call last):
+    sfumato.errors.InputError: bounds of column 0 must lie within 1e+50 of 0, got (0, 1e+60); use other units
+    """
+    for column, (low, high) in enumerate(zip(lower, upper, strict=True)):
+        farthest = max(abs(low), abs(high))
+        if not farthest <= LARGEST_LENGTH:
+            raise InputError(
+                f"bounds of column {column} must lie within {LARGEST_LENGTH:g} of 0, got ({low:g}, {high:g}); use "
+                "other units"
+            )
+        if not high - low >= max(SMALLEST_LENGTH, NARROWEST_BOUNDS * farthest):
+            raise InputError(
+                f"bounds of column {column} are too close together for floating point, got ({low!r}, {high!r}); take "
+                "off a public offset, or use other units"
+            )
+
+
+def check_length(name: str, value: float) -> None:
+    """Refuse a bandwidth or radius outside the limits, which is not a number included.
+
+    Examples
+    --------
+    >>> check_length("bandwidth", 0.5)
+    """
+    if not SMALLEST_LENGTH <= value <= LARGEST_LENGTH:
+        raise InputError(
+            f"{name} must lie between {SMALLEST_LENGTH:g} and {LARGEST_LENGTH:g}, got {value:g}; use other units"
+        )
+
+
+def check_whole(name: str, value: Any, most: int, least: int = 1) -> int:
+    """Return a whole number within limits.
+
+    Examples
+    --------
+    >>> check_whole("n_hint", 1000, MOST_RECORDS)
+    1000
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
+        shown = repr(value) if len(repr(value)) <= 40 else f"{repr(value)[:40]}..."
+        wanted = "a positive whole number" if least == 1 else f"a whole number of at least {least}"
+        raise InputError(f"{name} must be {wanted}, up to {most}; got {shown}")
+    return int(value)
+
+
+def check_budget(epsilon: Fraction, delta: float) -> None:
+    """Refuse a budget so small that the arithmetic of its noise has no digits left.
+
+    Examples
+    --------
+    >>> check_budget(Fraction(1, 10), delta=1e-6)
+    """
+    if not epsilon >= SMALLEST_EPSILON:
+        raise InputError(f"epsilon must be at least {float(SMALLEST_EPSILON):g}: so little tells nothing; pass more")
+    if 0 < delta < SMALLEST_DELTA:
+        raise InputError(f"delta must be 0 or at least {SMALLEST_DELTA:g}, got {delta:g}; pass delta=0")
+
+
+def check_size(integers: int) -> None:
+    """Refuse a release of more integers than a machine holds.
+
+    Examples
+    --------
+    >>> check_size(2**20)
+    """
+    if integers > MOST_INTEGERS:
+        raise InputError(
+            f"this takes {integers} integers, and {MOST_INTEGERS} fit; pass smaller sizes in options, or fewer columns"
+        )
