@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from sfumato.privacy.audit import AuditCase, Case, EpsilonClaim, ExactCase, register_audit
-from sfumato.privacy.audit.cases import Samples
+from sfumato.privacy.audit.claims import Samples
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.shuffled.bitsum import BitSum, Calibration, Counts, calibrate
 from sfumato.shuffled.bitsum.negative_binomial import NegativeBinomialNoise

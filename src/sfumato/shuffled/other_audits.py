@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.privacy.audit import AuditCase, Case, EpsilonClaim, ExactCase, register_audit
-from sfumato.privacy.audit.cases import Samples
+from sfumato.privacy.audit.claims import Samples
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Floats
 from sfumato.shuffled.labels import LabelResponse
