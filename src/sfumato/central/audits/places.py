@@ -33,6 +33,7 @@ def places(box: Box) -> Floats:
         corners = np.array(list(product((0.0, 0.5, 1.0) if dimension <= 4 else (0.0, 1.0), repeat=dimension)))
     else:
         corners = random.integers(0, 2, (1 << MOST_CORNERS, dimension)).astype(np.float64)
+        corners[:3] = [[0.0], [0.5], [1.0]]
     even = np.linspace(0.0, 1.0, PLACES)[:, None] if dimension == 1 else random.random((PLACES, dimension))
     edges = np.where(random.random(even.shape) < 0.5, even, np.rint(even))
     inside = low + np.concatenate([corners, even, edges]) * (high - low)
