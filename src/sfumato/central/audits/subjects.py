@@ -69,7 +69,7 @@ register_subjects(
     _asked(grid.NAME, "cubes in buckets", PLANE, degree=3, spacing=0.8, buckets=16),
     _asked(grid.NAME, "default", PLANE),
     _asked(exponential_sums.NAME, "2 features each", SUMMED, tolerance=0.1, n_features=2),
-    _asked(exponential_sums.NAME, "even split", SUMMED, tolerance=0.1, n_features=2, split="even"),
+    _asked(exponential_sums.NAME, "even split", SUMMED, tolerance=0.1, n_features=2, split="even", density=0.3),
     _asked(exponential_sums_published.NAME, "1 feature each", SUMMED, tolerance=0.1, n_features=1),
     _asked(landmarks.NAME, "1 direction", RESEMBLED, n_features=1),
     _asked(landmarks.NAME, "default", RESEMBLED),

@@ -145,13 +145,16 @@ class Subject:
     build: Build
     kind: type[Request] = field(default=Request)
 
+    def request(self, variant: Variant) -> Request:
+        """Return the request of a variant; `InputError` where no request can ask for it."""
+        public = {"epsilon": EPSILON, "n": RECORDS, "feature_seed": 7}
+        return self.kind(**{**public, **self.facts, **variant.facts(self.options)})
+
     def offered(self) -> Iterator[Built]:
         """Build every variant that is not refused."""
         for variant in VARIANTS:
             try:
-                request = self.kind(
-                    **{"epsilon": EPSILON, "n": RECORDS, "feature_seed": 7, **self.facts, **variant.facts(self.options)}
-                )
+                request = self.request(variant)
                 mechanism = self.build(self.method, request)
             except InputError:
                 continue
