@@ -55,10 +55,10 @@ def response_case(n: int, flip: float, claim: EpsilonClaim) -> ExactCase:
 
 def pure_case(protocol: Pure, claim: EpsilonClaim) -> ExactCase:
     """All views of the pure protocol below a size, whatever the others hold."""
-    return ExactCase("one bit, whatever the others hold", claim, lambda: _pure_views(protocol))
+    return ExactCase("one bit, whatever the others hold", claim, lambda: pure_views(protocol))
 
 
-def _pure_views(protocol: Pure) -> Samples:
+def pure_views(protocol: Pure) -> Samples:
     """Log probabilities of (plus, minus) with the last bit 0 and 1, a row for each number of ones among the others."""
     noise, drop, copies = _pure_noise(protocol), float(protocol.drop), protocol.copies
 

@@ -10,11 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from sfumato.errors import InputError
 from sfumato.privacy.audit.claims import EpsilonClaim
-from sfumato.privacy.audit.losses import Revealed
 from sfumato.privacy.bits import SecureBits
+
+
+class Loss(Protocol):
+    """What is given away, as a curve."""
+
+    def epsilon(self, delta: float) -> float:
+        """Return the least epsilon for a delta."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,7 @@ class CalibrationCase:
     Examples
     --------
     >>> from fractions import Fraction
+    >>> from sfumato.privacy.audit.losses import Revealed
     >>> case = CalibrationCase("a count", EpsilonClaim(0.5), lambda: (Revealed(pure=Fraction(1, 2)), 1))
     >>> case.measure(1, SecureBits(), 0.99)
     (0.5, 1)
@@ -40,7 +49,7 @@ class CalibrationCase:
 
     name: str
     claim: EpsilonClaim
-    reveal: Callable[[], tuple[Revealed, int]]
+    reveal: Callable[[], tuple[Loss, int]]
 
     def measure(self, trials: int, bits: SecureBits, confidence: float) -> tuple[float, int]:
         """Return the loss and the number of changes looked at; nothing is sampled."""

@@ -186,6 +186,7 @@ LIBRARY = (
     "sfumato.local.audits",
     "sfumato.local.published.audits",
     "sfumato.shuffled.audits",
+    "sfumato.shuffled.calibrations",
     "sfumato.shuffled.other_audits",
 )
 
