@@ -14,7 +14,7 @@ import numpy as np
 from sfumato.bandwidth.private import MECHANISM, Purchase
 from sfumato.bandwidth.statistics import Statistic
 from sfumato.privacy.audit import AuditCase, Case, EpsilonClaim, ExactCase, log_weights, register_audit
-from sfumato.privacy.audit.cases import Samples
+from sfumato.privacy.audit.claims import Samples
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.quantizers.base import Floats, Integers

@@ -22,7 +22,7 @@ from sfumato.distances.published_moments import Halves, PublishedMoments, square
 from sfumato.distances.request import DistanceRequest
 from sfumato.kernels.distance import Distance
 from sfumato.privacy.audit import AuditCase, EpsilonClaim, ExactCase, log_weights, register_audit
-from sfumato.privacy.audit.cases import Samples
+from sfumato.privacy.audit.claims import Samples
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Floats, Integers
 

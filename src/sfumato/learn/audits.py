@@ -23,7 +23,7 @@ from sfumato.distances.audits import every_place
 from sfumato.kernels import InnerProduct
 from sfumato.learn import squared_distance
 from sfumato.privacy.audit import AuditCase, EpsilonClaim, register_audit
-from sfumato.privacy.audit.cases import Samples
+from sfumato.privacy.audit.claims import Samples
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Floats
 

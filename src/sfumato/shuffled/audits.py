@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from sfumato.privacy.audit import AuditCase, Case, EpsilonClaim, ExactCase, register_audit
-from sfumato.privacy.audit.cases import Samples
+from sfumato.privacy.audit.claims import Samples
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.shuffled.bitsum import BitSum, Calibration, Counts, calibrate
 from sfumato.shuffled.bitsum.negative_binomial import NegativeBinomialNoise
@@ -55,10 +55,10 @@ def response_case(n: int, flip: float, claim: EpsilonClaim) -> ExactCase:
 
 def pure_case(protocol: Pure, claim: EpsilonClaim) -> ExactCase:
     """All views of the pure protocol below a size, whatever the others hold."""
-    return ExactCase("one bit, whatever the others hold", claim, lambda: _pure_views(protocol))
+    return ExactCase("one bit, whatever the others hold", claim, lambda: pure_views(protocol))
 
 
-def _pure_views(protocol: Pure) -> Samples:
+def pure_views(protocol: Pure) -> Samples:
     """Log probabilities of (plus, minus) with the last bit 0 and 1, a row for each number of ones among the others."""
     noise, drop, copies = _pure_noise(protocol), float(protocol.drop), protocol.copies
 

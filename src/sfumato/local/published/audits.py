@@ -29,7 +29,8 @@ from sfumato.local.published.sketch import MetricSketchDevice
 from sfumato.local.registry import device_for
 from sfumato.local.weights import same_weight
 from sfumato.privacy.audit import Case, EpsilonClaim, ExactCase, register_audit
-from sfumato.privacy.audit.cases import AuditCase, Samples
+from sfumato.privacy.audit.cases import AuditCase
+from sfumato.privacy.audit.claims import Samples
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Floats
 

@@ -9,30 +9,34 @@ Examples
 
 from __future__ import annotations
 
+from sfumato.privacy.audit.calibrations import CALIBRATIONS, CalibrationCase, register_calibrations
 from sfumato.privacy.audit.cases import (
     AUDITS,
     AuditCase,
     AuditResult,
     Case,
-    EpsilonClaim,
     ExactCase,
-    MuClaim,
     audit,
     load_library,
     register_audit,
     registered,
 )
+from sfumato.privacy.audit.claims import EpsilonClaim, MuClaim
 from sfumato.privacy.audit.estimators import epsilon_lower_bound, exact_delta, exact_epsilon, mu_lower_bound
 from sfumato.privacy.audit.likelihood import log_weights
+from sfumato.privacy.audit.losses import Revealed, revealed
 
 __all__ = [
     "AUDITS",
+    "CALIBRATIONS",
     "AuditCase",
     "AuditResult",
+    "CalibrationCase",
     "Case",
     "EpsilonClaim",
     "ExactCase",
     "MuClaim",
+    "Revealed",
     "audit",
     "epsilon_lower_bound",
     "exact_delta",
@@ -41,5 +45,7 @@ __all__ = [
     "log_weights",
     "mu_lower_bound",
     "register_audit",
+    "register_calibrations",
     "registered",
+    "revealed",
 ]

@@ -14,62 +14,15 @@ from dataclasses import asdict, dataclass
 from importlib import import_module
 from typing import Any
 
-from numpy.typing import NDArray
-
 from sfumato.errors import InputError
-from sfumato.privacy.audit.estimators import CONFIDENCE, epsilon_lower_bound, exact_epsilon, mu_lower_bound
+from sfumato.privacy.audit.calibrations import CALIBRATIONS, CalibrationCase
+from sfumato.privacy.audit.claims import EpsilonClaim, MuClaim, Samples
+from sfumato.privacy.audit.estimators import CONFIDENCE, exact_epsilon
 from sfumato.privacy.bits import SecureBits
 
 TRIALS = 100_000
 # Exact losses are computed in floating point; a claim that is met exactly must not fail by the last digit.
 ROUNDING = 1e-9
-
-Samples = tuple[NDArray[Any], NDArray[Any]]
-
-
-@dataclass(frozen=True)
-class EpsilonClaim:
-    """The claim of (epsilon, delta)-DP.
-
-    Examples
-    --------
-    >>> print(EpsilonClaim(0.5), EpsilonClaim(1, 1e-6), sep="; ")
-    epsilon 0.5; epsilon 1, delta 1e-06
-    """
-
-    epsilon: float
-    delta: float = 0.0
-
-    @property
-    def value(self) -> float:
-        """What the lower bound must not exceed."""
-        return self.epsilon
-
-    def lower_bound(self, samples: Samples, confidence: float) -> float:
-        """Certified lower bound of epsilon."""
-        return epsilon_lower_bound(*samples, self.delta, confidence)
-
-    def __str__(self) -> str:
-        return f"epsilon {self.epsilon:g}" + (f", delta {self.delta:g}" if self.delta else "")
-
-
-@dataclass(frozen=True)
-class MuClaim:
-    """The claim of mu-Gaussian DP."""
-
-    mu: float
-
-    @property
-    def value(self) -> float:
-        """What the lower bound must not exceed."""
-        return self.mu
-
-    def lower_bound(self, samples: Samples, confidence: float) -> float:
-        """Certified lower bound of mu."""
-        return mu_lower_bound(*samples, confidence)
-
-    def __str__(self) -> str:
-        return f"mu {self.mu:.4g}"
 
 
 @dataclass(frozen=True)
@@ -133,7 +86,7 @@ class ExactCase:
         return exact_epsilon(log_p, log_q, self.claim.delta), max(log_p.size, log_q.size)
 
 
-Case = AuditCase | ExactCase
+Case = AuditCase | ExactCase | CalibrationCase
 
 
 @dataclass(frozen=True)
@@ -193,7 +146,7 @@ def audit(
 
     Parameters
     ----------
-    case : AuditCase or ExactCase
+    case : AuditCase, ExactCase or CalibrationCase
         The mechanism, its claim and the attack.
     trials : int
         Runs on either data set.
@@ -212,7 +165,7 @@ def audit(
     start = time.perf_counter()
     bound, samples = case.measure(trials, SecureBits() if bits is None else bits, confidence)
     seconds = time.perf_counter() - start
-    return AuditResult(case.name, case.claim, bound, samples, seconds, isinstance(case, ExactCase))
+    return AuditResult(case.name, case.claim, bound, samples, seconds, not isinstance(case, AuditCase))
 
 
 AUDITS: dict[str, Callable[[], Sequence[Case]]] = {}
@@ -224,13 +177,16 @@ LIBRARY = (
     "sfumato.central.audits.similarities",
     "sfumato.central.audits.sketches",
     "sfumato.central.audits.smooth",
+    "sfumato.central.audits.subjects",
     "sfumato.central.audits.users",
     "sfumato.bandwidth.audits",
     "sfumato.distances.audits",
+    "sfumato.distances.subjects",
     "sfumato.learn.audits",
     "sfumato.local.audits",
     "sfumato.local.published.audits",
     "sfumato.shuffled.audits",
+    "sfumato.shuffled.calibrations",
     "sfumato.shuffled.other_audits",
 )
 
@@ -265,10 +221,12 @@ def load_library() -> None:
 
 def registered(names: Iterable[str] = ()) -> Iterator[tuple[str, Case]]:
     """Give the registered cases of the named mechanisms, or of all, each with its mechanism's name."""
-    chosen = list(names) or sorted(AUDITS)
+    known = sorted({*AUDITS, *CALIBRATIONS})
+    chosen = list(names) or known
     for name in chosen:
-        if name not in AUDITS:
-            raise InputError(f"no mechanism {name!r} has an audit; known are {', '.join(sorted(AUDITS))}")
+        if name not in known:
+            raise InputError(f"no mechanism {name!r} has an audit; known are {', '.join(known)}")
     for name in chosen:
-        for case in AUDITS[name]():
-            yield name, case
+        for register in (AUDITS, CALIBRATIONS):
+            for case in register.get(name, tuple)():
+                yield name, case
