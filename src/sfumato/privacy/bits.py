@@ -229,7 +229,7 @@ _forks = 0  # how many forks lie between this process and the first, as far as P
 
 
 def _process() -> tuple[int, int]:
-    """What differs in a child: the id even if Python did not see the fork, the number even if the id came again."""
+    """Return what differs in a child: its id if Python did not see the fork, a number if the id came again."""
     return os.getpid(), _forks
 
 
