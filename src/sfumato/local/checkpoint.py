@@ -134,8 +134,8 @@ def _progress(seen: SeenReports, path: Path, content: bytes, fingerprint: str) -
             seen=seen.loaded(state["runs"]),
             accepted=_count(state["accepted"]),
             rejected={str(reason): _count(count) for reason, count in state["rejected"].items()},
-            places={place["name"]: Place(**place) for place in state["places"]},
-            halves={place["name"]: Place(**place) for place in state["halves"]},
+            places=_places(state["places"]),
+            halves=_places(state["halves"]),
         )
     except (InputError, StorageError):
         raise
@@ -144,6 +144,11 @@ def _progress(seen: SeenReports, path: Path, content: bytes, fingerprint: str) -
             f"{str(path)!r} is damaged: which reports were counted is lost with it. Nothing was changed: restore the "
             "folder from a copy, or collect the files of reports again in a new folder"
         ) from None
+
+
+def _places(documents: list[dict[str, Any]]) -> dict[str, Place]:
+    places = [Place(str(one["name"]), _count(one["offset"]), str(one["tail"])) for one in documents]
+    return {place.name: place for place in places}
 
 
 def _count(value: Any) -> int:

@@ -24,7 +24,6 @@ Entries = NDArray[np.void]  # with the fields "identity" and "payload"
 EntryType = np.dtype[np.void]
 
 PAGE_BYTES = 1 << 14
-SMALLEST_PAGE = 64  # entries; one identity has two at most, which then lie in the same or in neighbouring pages
 CHUNK_BYTES = 1 << 24  # that are read at once
 
 
@@ -48,7 +47,8 @@ def distinct(entries: Entries) -> Entries:
     single = alone(entries)
     if single.all():
         return entries
-    repeated = _ordered(np.unique(as_bytes(entries[~single])).view(entries.dtype))
+    as_bytes = np.ascontiguousarray(entries[~single]).view(f"V{entries.dtype.itemsize}")  # which compare as a whole
+    repeated = _ordered(np.unique(as_bytes).view(entries.dtype))
     third = np.zeros(len(repeated), dtype=np.bool_)
     third[2:] = repeated["identity"][2:] == repeated["identity"][:-2]
     return _ordered(np.concatenate([entries[single], repeated[~third]]))
@@ -58,12 +58,7 @@ def _ordered(entries: Entries) -> Entries:
     identities = entries["identity"]
     if (identities[1:] >= identities[:-1]).all():
         return entries
-    return entries[np.argsort(identities, kind="stable")]
-
-
-def as_bytes(entries: Entries) -> NDArray[np.void]:
-    """Return entries in a form that compares as a whole."""
-    return np.ascontiguousarray(entries).view(f"V{entries.dtype.itemsize}")
+    return np.take(entries, np.argsort(identities, kind="stable"))  # fast where they come as a few sorted runs
 
 
 @dataclass(frozen=True)
@@ -102,9 +97,11 @@ class Run:
 
     def find(self, identities: Identities) -> Entries:
         """Return the entries that have one of the identities, which are sorted and distinct."""
-        first = np.searchsorted(self.fences, identities, side="left") - 1
-        last = np.searchsorted(self.fences, identities, side="right") - 1
-        pages = np.unique(np.maximum(np.concatenate([first, last]), 0))
+        first = np.searchsorted(identities, self.fences, side="left")
+        last = np.append(np.searchsorted(identities, self.fences[1:], side="right"), len(identities))
+        pages = np.flatnonzero(first < last)  # an identity that a page begins with may also end the one before
+        if not len(pages):
+            return np.empty(0, dtype=self.dtype)
         apart = np.diff(pages) > 1
         enough = np.arange(1, len(pages)) % _pages_at_once(self.dtype) == 0
         stretches = np.split(pages, np.flatnonzero(apart | enough) + 1)
@@ -121,12 +118,11 @@ class Run:
         known = held[first] == wanted
         first, wanted = first[known], wanted[known]
         last = np.searchsorted(held, wanted, side="right") - 1
-        found: Entries = part[np.concatenate([first, last[last > first]])]
-        return found
+        return np.take(part, np.concatenate([first, last[last > first]]))
 
 
 def _page(dtype: EntryType) -> int:
-    return max(SMALLEST_PAGE, PAGE_BYTES // dtype.itemsize)
+    return max(1, PAGE_BYTES // dtype.itemsize)
 
 
 def _pages_at_once(dtype: EntryType) -> int:
@@ -191,12 +187,13 @@ def load_run(path: Path, count: int, sha256: str, dtype: EntryType) -> Run:
 
 def _read(path: Path, dtype: EntryType, start: int, stop: int) -> Entries:
     entries = np.empty(stop - start, dtype=dtype)
-    try:
-        with storage_errors("read", path), open(path, "rb") as file:
-            file.seek(start * dtype.itemsize)
-            whole = file.readinto(memoryview(entries.view(np.uint8))) == entries.nbytes
-    except FileNotFoundError:
-        whole = False
+    with storage_errors("read", path):
+        try:
+            with open(path, "rb") as file:
+                file.seek(start * dtype.itemsize)
+                whole = file.readinto(entries.view(np.uint8).data) == entries.nbytes
+        except FileNotFoundError:
+            whole = False
     if not whole:
         raise _damaged(path, stop - start)
     return entries

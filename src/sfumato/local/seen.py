@@ -27,7 +27,6 @@ from sfumato.local.runs import (
     Identities,
     Run,
     alone,
-    as_bytes,
     distinct,
     entry_type,
     in_memory,
@@ -106,7 +105,7 @@ class SeenReports:
 
     def added(self, entries: Entries) -> tuple[SeenReports, Change]:
         """Return the union with entries in any order, equal ones among them."""
-        block = distinct(entries)
+        block = distinct(np.take(entries, np.argsort(entries["identity"])))
         fresh, change = self._unknown(block)
         if not len(fresh):
             return self, change
@@ -122,13 +121,14 @@ class SeenReports:
         if not any(len(part) for part in known):
             return block, Change(len(identities), len(block) - len(identities))
         old = np.concatenate(known)
-        shared, held = np.unique(old["identity"], return_counts=True)
+        shared, place, held = np.unique(old["identity"], return_index=True, return_counts=True)
         met = np.zeros(len(block), dtype=np.bool_)
         met[np.searchsorted(block["identity"], shared, side="left")] = True
         met[np.searchsorted(block["identity"], shared, side="right") - 1] = True  # of two entries the second
         new, again = block[~met], block[met]
-        undecided = held[np.searchsorted(shared, again["identity"])] == 1
-        again = again[undecided & ~np.isin(as_bytes(again), as_bytes(old))]
+        which = np.searchsorted(shared, again["identity"])
+        differs = (again["payload"] != old["payload"][place[which]]).any(axis=1)
+        again = again[differs & (held[which] == 1)]  # where two differ already, a third says nothing more
         count = len(identities) - len(shared)
         conflicts = len(new) - count + len(_unique(again["identity"]))
         return distinct(np.concatenate([new, again])), Change(count, conflicts)
