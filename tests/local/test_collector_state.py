@@ -45,8 +45,8 @@ def reports_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def undisturbed(reports_file: Path) -> tuple[Any, ...]:
-    one = MADE.collector()
+def undisturbed(tmp_path: Path, reports_file: Path) -> tuple[Any, ...]:
+    one = MADE.collector(tmp_path / "undisturbed")
     one.add(reports_file)
     return state_of(one)
 
@@ -132,11 +132,11 @@ def test_a_full_disk_at_any_call_is_an_error_and_can_be_tried_again(
     assert failed > 20 and number < 999
 
 
-def test_merging_on_a_full_disk_can_be_tried_again() -> None:
-    whole = MADE.collector()
+def test_merging_on_a_full_disk_can_be_tried_again(tmp_path: Path) -> None:
+    whole = MADE.collector(tmp_path / "whole")
     whole.add(ITEMS)
     for number in range(1, 1000):
-        first, second = MADE.collector(), MADE.collector()
+        first, second = MADE.collector(tmp_path / f"first-{number}"), MADE.collector(tmp_path / f"second-{number}")
         first.add(ITEMS[:30])
         second.add(ITEMS[30:])
         with disturbed(number, full) as left:
