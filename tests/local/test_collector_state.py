@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import os
 import resource
@@ -68,7 +69,11 @@ def disturbed(number: int, disturb: Callable[[], None]) -> Iterator[list[int]]:
     with pytest.MonkeyPatch.context() as patch:
         for name in CALLS:
             patch.setattr(os, name, wrapped(getattr(os, name)))
-        yield left
+        gc.disable()  # no collector of an earlier test is to be closed just here
+        try:
+            yield left
+        finally:
+            gc.enable()
 
 
 def kill() -> None:
