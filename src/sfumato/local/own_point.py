@@ -47,11 +47,7 @@ def read_point(path: str | Path = "-") -> list[float]:
             text = sys.stdin.read(MOST_CHARACTERS + 1)
         numbers = [float(part) for part in _BETWEEN.split(text) if part]
     except ValueError:
-        raise InputError(
-            "the point is not made of numbers alone: pass one for each column, with spaces between"
-        ) from None
+        raise InputError(f"the point holds something that is no number: {_FORM}") from None
     if not numbers or len(text) > MOST_CHARACTERS:
-        raise InputError(
-            "there is no point, or far too long a one: pass one number for each column, with spaces between"
-        )
+        raise InputError(f"there is no point, or one that is far too long: {_FORM}")
     return numbers
