@@ -5,8 +5,8 @@ Settings: `kernels` (tables with `kernel` and `bandwidth`), `epsilon`, `d`, `par
 
 Each row is CPU time of one run in one thread, after a first small run that pays for tables and compilation. Clients
 make `client_reports` reports of points of `d` columns. The collector reads a file of `file_reports` reports, with its
-state on disk: every report is checked, looked up among the identities seen, counted, and the checkpoints are written.
-Simulated are `simulated` people of `d` columns.
+state on disk: every report is checked, looked up among those seen, written with the checkpoints, and counted for a
+release. Simulated are `simulated` people of `d` columns.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ def _collector(protocol: Protocol, count: int) -> float:
 
         def run(reports: int) -> None:
             state = Path(folder, f"state-{reports}")
-            protocol.collector(state).add(path if reports == count else content[: 16 * reports])
+            collector = protocol.collector(state)
+            collector.add(path if reports == count else content[: 16 * reports])
+            collector.release()
 
         content = _reports(protocol, device, count)
         path.write_bytes(content)

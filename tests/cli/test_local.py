@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -38,7 +39,7 @@ def test_reports_are_collected(run: Run, protocol: Path, files: dict[str, Path],
     binary, text, out = tmp_path / "reports.bin", tmp_path / "reports.txt", tmp_path / "out.sfm"
     assert run("local", "report", protocol, "--data", files["csv"], "-o", binary).exit_code == 0
     assert binary.stat().st_size == 500 * 16
-    one = run("local", "report", protocol, "--", "0.5", "-1").stdout
+    one = run("local", "report", protocol, stdin="0.5, -1\n").stdout
     text.write_text(one + one + "nonsense\n")
     arguments = ("--state", tmp_path / "state", "--malicious", "5", "--json", "-o", out)
     document = json.loads(run("local", "collect", protocol, binary, *arguments).stdout)
@@ -51,8 +52,8 @@ def test_reports_are_collected(run: Run, protocol: Path, files: dict[str, Path],
 
 
 def test_standard_input(run: Run, protocol: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "sfumato.local", str(protocol), "--", "-0.5", "0.25"]
-    line = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    command = [sys.executable, "-m", "sfumato.local", str(protocol)]
+    line = subprocess.run(command, input="-0.5 0.25", capture_output=True, check=True, text=True).stdout
     executable = Path(sys.executable).with_name("sfumato")
     collect = [executable, "local", "collect", protocol, "-", "-o", tmp_path / "out.sfm"]
     done = subprocess.run(collect, input=bytes.fromhex(line.strip()), capture_output=True, check=True)
@@ -60,12 +61,64 @@ def test_standard_input(run: Run, protocol: Path, tmp_path: Path) -> None:
 
 
 def test_the_account_of_a_device(run: Run, protocol: Path, tmp_path: Path) -> None:
-    arguments = ("local", "report", protocol, "--ledger", tmp_path / "account.json", "--", "1", "2")
-    assert run(*arguments).exit_code == 0
-    refused = run(*arguments)
+    (tmp_path / "point.txt").write_text("1\n2\n")
+    arguments = (protocol, "--ledger", tmp_path / "account.json", "--point", tmp_path / "point.txt")
+    assert run("local", "report", *arguments).exit_code == 0
+    refused = run("local", "report", *arguments)
     assert refused.exit_code == 3 and "nothing was reported" in plain(refused.stderr)
-    command = [sys.executable, "-m", "sfumato.local", protocol, "1", "2", "--ledger", tmp_path / "account.json"]
+    command = [sys.executable, "-m", "sfumato.local", *arguments]
     assert subprocess.run(command, capture_output=True, check=False).returncode == 3
+
+
+def test_a_point_is_not_taken_from_the_command_line(run: Run, protocol: Path) -> None:
+    """Other users of the machine see command lines."""
+    assert run("local", "report", protocol, "--", "0.5", "1").exit_code == 2
+    command = [sys.executable, "-m", "sfumato.local", protocol, "0.5", "1"]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 2
+    assert "seen by every user of the machine" in " ".join(plain(run("local", "report", "--help").stdout).split())
+
+
+def test_what_is_no_point_is_refused_and_not_repeated(run: Run, protocol: Path, tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe0.77")
+    for result in (
+        run("local", "report", protocol, stdin="0.77 secret"),
+        run("local", "report", protocol, stdin=" \n"),
+        run("local", "report", protocol, "--point", tmp_path / "binary"),
+    ):
+        assert result.exit_code == 2 and "pass one number for each column" in plain(result.stderr)
+        assert "0.77" not in result.stderr and "secret" not in result.stderr
+    assert run("local", "report", protocol, "--point", tmp_path / "missing").exit_code == 5
+
+
+def test_reports_are_appended_whole_or_not_at_all(
+    run: Run, protocol: Path, files: dict[str, Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "reports.bin"
+    assert run("local", "report", protocol, "-o", out, stdin="0 1").exit_code == 0
+    before = out.read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        refused = run("local", "report", protocol, "--data", files["csv"], "-o", out)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert refused.exit_code == 5 and "cannot write" in plain(refused.stderr)
+    assert out.read_bytes() == before and len(before) == 16
+
+
+def test_inputs_and_state_are_not_written_over(run: Run, protocol: Path, tmp_path: Path) -> None:
+    reports, state = tmp_path / "reports.bin", tmp_path / "state"
+    run("local", "report", protocol, "-o", reports, stdin="0 1")
+    (tmp_path / "link").symlink_to(reports)
+    for out in (protocol, reports, tmp_path / "link", state / "state.json"):
+        refused = run("local", "collect", protocol, reports, "--state", state, "-o", out, "--force")
+        assert refused.exit_code == 2 and "choose" in plain(refused.stderr)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "thesis.txt").write_text("precious")
+    refused = run("local", "collect", protocol, reports, "--state", tmp_path / "home", "-o", tmp_path / "out.sfm")
+    assert refused.exit_code == 2 and "nothing in it was touched" in plain(refused.stderr)
+    assert [path.name for path in (tmp_path / "home").iterdir()] == ["thesis.txt"]
+    assert len(reports.read_bytes()) == 16
 
 
 def test_simulation(run: Run, protocol: Path, files: dict[str, Path], tmp_path: Path) -> None:
@@ -79,16 +132,16 @@ def test_simulation(run: Run, protocol: Path, files: dict[str, Path], tmp_path: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("report", "{p}"), "pass either a point"),
-        (("report", "{p}", "--", "1"), "a point must have 2 columns"),
-        (("report", "{p}", "--budget", "1", "--", "1", "1"), "--ledger"),
+        (("report", "{p}", "--data", "x.csv", "--point", "x.txt"), "pass either --point"),
+        (("report", "{p}"), "a point must have 2 columns"),
+        (("report", "{p}", "--budget", "1"), "--ledger"),
         (("report", "{p}", "--data", "x.csv", "--ledger", "a.json"), "points of many"),
-        (("report", "missing.json", "--", "1", "1"), "cannot read"),
+        (("report", "missing.json"), "cannot read"),
         (("collect", "{p}", "missing.bin", "-o", "out.sfm"), "there is no such file"),
     ],
 )
 def test_wrong_calls(run: Run, protocol: Path, arguments: tuple[str, ...], message: str) -> None:
-    result = run("local", *(argument.replace("{p}", str(protocol)) for argument in arguments))
+    result = run("local", *(argument.replace("{p}", str(protocol)) for argument in arguments), stdin="1")
     assert result.exit_code in (2, 5)
     assert message in plain(result.stderr)
 

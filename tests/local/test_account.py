@@ -1,15 +1,19 @@
-"""The account of a device is for its owner alone."""
+"""The account of a device is for its owner alone, knows when it is damaged, and is one under all its names."""
 
 from __future__ import annotations
 
+import json
 import os
 import stat
+import threading
 from fractions import Fraction
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 
-from sfumato.errors import BudgetError
+from sfumato.errors import BudgetError, LedgerError, SfumatoError
 from sfumato.local.account import DeviceAccount
 
 
@@ -41,3 +45,88 @@ def test_an_account_is_made_where_a_link_points(tmp_path: Path) -> None:
     DeviceAccount(tmp_path / "link.json", budget=2).charge("protocol", Fraction(1))
     assert (tmp_path / "link.json").is_symlink()
     assert mode(tmp_path / "account.json") == 0o600
+
+
+def test_an_account_cannot_be_overspent_through_links(tmp_path: Path) -> None:
+    """Many charges at once through the file, a link to it and a link to its folder: as many succeed as are paid."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link.json").symlink_to(tmp_path / "real" / "account.json")
+    (tmp_path / "folder").symlink_to(tmp_path / "real")
+    paths = [tmp_path / "real" / "account.json", tmp_path / "link.json", tmp_path / "folder" / "account.json"]
+    done: list[Path] = []
+
+    def spend(path: Path) -> None:
+        account = DeviceAccount(path, budget=12)
+        try:
+            for _ in range(12):
+                account.charge("protocol", Fraction(1))
+                done.append(path)
+        except BudgetError:
+            pass
+
+    threads = [threading.Thread(target=spend, args=(path,)) for path in [*paths, *paths]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(done) == 12
+    assert {DeviceAccount(path, budget=12).spent for path in paths} == {12}
+    assert [path.name for path in tmp_path.rglob("*.lock")] == ["account.json.lock"]
+
+
+def test_a_second_name_of_an_account_is_refused(tmp_path: Path) -> None:
+    account = DeviceAccount(tmp_path / "a.json", budget=2)
+    account.charge("protocol", Fraction(1))
+    os.link(tmp_path / "a.json", tmp_path / "b.json")
+    for name in ("a.json", "b.json"):
+        with pytest.raises(LedgerError, match="one of 2 names"):
+            DeviceAccount(tmp_path / name, budget=2).charge("protocol", Fraction(1))
+    (tmp_path / "b.json").unlink()
+    account.charge("protocol", Fraction(1))
+
+
+def test_every_flipped_bit_is_noticed(tmp_path: Path) -> None:
+    path, random = tmp_path / "account.json", Random(1)
+    account = DeviceAccount(path, budget=9)
+    account.remembered("protocol", [0.5], Fraction(1), lambda point: b"report")
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << random.randrange(8)]) + whole[place + 1 :])
+        with pytest.raises(LedgerError):
+            account.charge("protocol", Fraction(1))
+    path.write_bytes(whole)
+    assert account.spent == 1
+
+
+def test_accounts_of_the_first_version_go_on(tmp_path: Path) -> None:
+    path = tmp_path / "account.json"
+    charges = {"protocol": {"epsilon": "1", "reports": 2}}
+    content: dict[str, Any] = {"format": "sfumato-device-account", "version": 1, "budget": "3", "key": "00" * 16}
+    path.write_text(json.dumps({**content, "protocols": charges, "kept": {}}))
+    account = DeviceAccount(path, budget=3)
+    assert account.spent == 2
+    account.charge("protocol", Fraction(1))
+    assert json.loads(path.read_text())["version"] == 2
+    with pytest.raises(BudgetError):
+        account.charge("protocol", Fraction(1))
+
+
+def test_forged_accounts_raise_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "account.json"
+    whole: dict[str, Any] = {"format": "sfumato-device-account", "version": 1, "budget": "3", "key": "00" * 16}
+    whole |= {"protocols": {"p": {"epsilon": "1", "reports": 1}}, "kept": {"p": {"x": "00"}}}
+    odd: list[Any] = [None, -1, 1.5, "x", [], [None], {"p": 1}, {"p": {}}, {"p": {"x": "zz"}}, {"p": [1]}, 10**30]
+    contents = [json.dumps({**whole, key: value}) for key in whole for value in odd]
+    for content in [
+        *contents,
+        "[" * 100_000,
+        '{"a":' * 100_000,
+        "9" * 10_000,
+        "\ud800".encode("utf-8", "replace").decode(),
+    ]:
+        path.write_text(content)
+        try:
+            DeviceAccount(path, budget=3).remembered("p", [0.5], Fraction(1), lambda point: b"report")
+        except SfumatoError:
+            continue
+        assert DeviceAccount(path, budget=3).spent <= 3

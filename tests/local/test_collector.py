@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import io
-import os
-import subprocess
-import sys
+from collections import Counter
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 
 import sfumato
 from sfumato.errors import InputError
-from sfumato.local import Protocol, collector
+from sfumato.local import Protocol, collector, runs
 from sfumato.local.client import Client
 from sfumato.local.coins import Coins
 from sfumato.local.collector import Collector
@@ -57,6 +56,26 @@ def expected(made: Protocol, reports: list[bytes]) -> list[int]:
     return counts
 
 
+def by_the_rules(items: list[bytes]) -> tuple[list[bytes], dict[str, int]]:
+    """Return the reports of MADE that count, and the refusals by reason: a function of the multiset of all."""
+    device: Any = MADE.server().device
+    rejected: Counter[str] = Counter()
+    under: dict[bytes, list[bytes]] = {}
+    for item in items:
+        group, code = int.from_bytes(item[10:12], "little"), int.from_bytes(item[12:16], "little")
+        if len(item) != 16:
+            rejected["length"] += 1
+        elif item[:4] != bytes.fromhex(MADE.fingerprint)[:4]:
+            rejected["foreign"] += 1
+        elif group >= device.groups or code >= device.outcomes**device.rows_each:
+            rejected["range"] += 1
+        else:
+            under.setdefault(item[4:10], []).append(item)
+    rejected["duplicate"] = sum(len(reports) - 1 for reports in under.values())
+    rejected["conflict"] = sum(len(set(reports)) > 1 for reports in under.values())
+    return [reports[0] for reports in under.values() if len(set(reports)) == 1], dict(+rejected)
+
+
 @pytest.mark.parametrize("rows_each", [1, 3])
 def test_counts_are_exact(rows_each: int) -> None:
     made = protocol(options={"rows_each": rows_each})
@@ -94,11 +113,12 @@ def test_refusals_are_counted_by_reason() -> None:
     ]
     lengths = [REPORTS[52][:15], REPORTS[52] + b"\0", b""]
     one = MADE.collector()
+    assert good[3][10:] != bytes(6)  # of the two that differ under one identity neither counts
     receipt = one.add([*good, *foreign, *out_of_range, *lengths, *good[:7], good[3][:10] + bytes(6)])
-    assert receipt.accepted == 50
-    assert receipt.rejected == {"foreign": 5, "range": 2, "length": 3, "duplicate": 8}
+    assert receipt.accepted == 49
+    assert receipt.rejected == {"foreign": 5, "range": 2, "length": 3, "duplicate": 8, "conflict": 1}
     assert one.rejected == receipt.rejected
-    assert tallied(one) == expected(MADE, good)
+    assert tallied(one) == expected(MADE, good[:3] + good[4:])
     assert one.release().parameters["rejected"] == receipt.rejected
 
 
@@ -149,17 +169,10 @@ def mangled(draw: st.DrawFn) -> list[bytes]:
 def test_hostile_reports_never_crash_and_never_change_a_count(items: list[bytes]) -> None:
     """What counts is what a slow reading of the rules lets count, and everything else is counted as refused."""
     device: Any = MADE.server().device
-    prefix, seen, good = bytes.fromhex(MADE.fingerprint)[:4], set(), []
-    for item in items:
-        if len(item) != 16 or item[:4] != prefix or item[4:10] in seen:
-            continue
-        seen.add(item[4:10])
-        group, code = int.from_bytes(item[10:12], "little"), int.from_bytes(item[12:16], "little")
-        if group < device.groups and code < device.outcomes**device.rows_each:
-            good.append(item)
     one = MADE.collector()
     receipt = one.add(items)
-    assert receipt.accepted == len(good)
+    good, rejected = by_the_rules(items)
+    assert (receipt.accepted, receipt.rejected) == (len(good), rejected)
     assert receipt.accepted + sum(receipt.rejected.values()) == len(items)
     assert tallied(one) == expected(MADE, good)
     blob = MADE.collector()
@@ -176,52 +189,9 @@ def test_state_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     receipt = one.add(REPORTS)
     assert (receipt.accepted, receipt.rejected) == (PEOPLE - 100, {"duplicate": 100})
     assert tallied(one) == expected(MADE, REPORTS)
-    assert len(list((tmp_path / "state").glob("*.counts.npy"))) == 1
     one.close()
     with pytest.raises(InputError, match="another protocol"):
         protocol(seed=4).collector(tmp_path / "state")
-    (tmp_path / "state" / "state.json").write_text("{}")
-    with pytest.raises(InputError, match="damaged"):
-        MADE.collector(tmp_path / "state")
-
-
-KILLED = """
-import os, sys
-from sfumato.local import Protocol, collector
-from sfumato.local import checkpoint
-collector.BLOCK_REPORTS = 20
-protocol_path, reports, state, when = sys.argv[1:]
-left = [int(when)]
-def dying(name, function):
-    def wrapped(*arguments, **keywords):
-        left[0] -= 1
-        if left[0] == 0:
-            os.kill(os.getpid(), 9)
-        return function(*arguments, **keywords)
-    return wrapped
-os.rename = dying("rename", os.rename)
-os.replace = dying("replace", os.replace)
-os.fsync = dying("fsync", os.fsync)
-os.unlink = dying("unlink", os.unlink)
-Protocol.load(protocol_path).collector(state).add(reports)
-"""
-
-
-@pytest.mark.parametrize("when", [2, 9, 14])
-def test_a_killed_collector_goes_on_where_it_was(when: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed before some system call of a checkpoint, resumed, and nothing is lost or counted twice."""
-    MADE.save(tmp_path / "p.json")
-    (tmp_path / "reports.bin").write_bytes(b"".join(REPORTS))
-    arguments = [str(tmp_path / name) for name in ("p.json", "reports.bin", "state")]
-    killed = subprocess.run([sys.executable, "-c", KILLED, *arguments, str(when)], env=os.environ, check=False)
-    assert killed.returncode == -9
-    monkeypatch.setattr(collector, "BLOCK_REPORTS", 20)
-    one = MADE.collector(tmp_path / "state")
-    resumed = one.reports
-    receipt = one.add(tmp_path / "reports.bin")
-    assert receipt.rejected == {}
-    assert receipt.accepted == PEOPLE - resumed
-    assert tallied(one) == expected(MADE, REPORTS)
 
 
 def test_a_changed_file_is_read_from_its_beginning(tmp_path: Path) -> None:
@@ -244,28 +214,53 @@ def test_shards_merge_in_any_order() -> None:
     assert shards[2].rejected == {"length": 1}
     assert tallied(shards[2]) == expected(MADE, REPORTS)
     assert shards[2].add(REPORTS[:10]).rejected == {"duplicate": 10}
-    with pytest.raises(InputError, match="same report"):
-        shards[2].merge(shards[1])
+    again = shards[2].merge(shards[1])
+    assert (again.accepted, again.rejected) == (0, {"duplicate": len(REPORTS[1::3])})
+    assert tallied(shards[2]) == expected(MADE, REPORTS)
     with pytest.raises(InputError, match="different protocols"):
         shards[2].merge(protocol(seed=4).collector())
 
 
-def test_shards_may_share_as_many_identities_as_chance_gives(monkeypatch: pytest.MonkeyPatch) -> None:
-    def shards() -> list[Any]:
-        pair = [MADE.collector(), MADE.collector()]
-        pair[0].add(REPORTS[:100])
-        pair[1].add(REPORTS[99:])
-        return pair
+def test_a_report_sent_to_two_shards_counts_once() -> None:
+    first, second = MADE.collector(), MADE.collector()
+    first.add(REPORTS[:100])
+    second.add(REPORTS[99:])
+    receipt = first.merge(second)
+    assert (receipt.accepted, receipt.rejected) == (PEOPLE - 100, {"duplicate": 1})
+    assert tallied(first) == expected(MADE, REPORTS)
+    other = REPORTS[5][:10] + REPORTS[6][10:]
+    assert other != REPORTS[5]
+    third = MADE.collector()
+    third.add([other])
+    receipt = first.merge(third)
+    assert (receipt.accepted, receipt.rejected) == (-1, {"duplicate": 1, "conflict": 1})
+    assert tallied(first) == expected(MADE, REPORTS[:5] + REPORTS[6:])
 
-    first, second = shards()
-    with pytest.raises(InputError, match="same report, 1 times"):
-        first.merge(second)
-    assert first.reports == 100
-    monkeypatch.setattr("sfumato.local.collector.CHANCE", 1e-14)  # as if the shards were a thousand times larger
-    first, second = shards()
-    first.merge(second)
-    assert first.reports == PEOPLE + 1
-    assert first.add(REPORTS).accepted == 0
+
+@pytest.mark.parametrize("trial", range(12))
+def test_neither_order_nor_division_shows(trial: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any order of arrival, any calls, any shards and any order of merging them give what the rules say of the set."""
+    random = Random(trial)
+    monkeypatch.setattr(collector, "BLOCK_REPORTS", random.choice([3, 50]))
+    monkeypatch.setattr(runs, "PAGE_BYTES", 14 * random.choice([1, 2, 5]))
+    monkeypatch.setattr(runs, "CHUNK_BYTES", 14 * random.choice([1, 6, 40]))
+    identities = [REPORTS[index][4:10] for index in range(12)]
+    items = [REPORTS[0][:4] + random.choice(identities) + random.choice(REPORTS[:3])[10:] for _ in range(20)]
+    items += [*random.choices(REPORTS[20:50], k=30), b"short", bytes(16), REPORTS[3][:10] + b"\xff" * 6]
+    good, rejected = by_the_rules(items)
+    assert rejected.keys() == {"length", "foreign", "range", "duplicate", "conflict"}
+    for _ in range(4):
+        random.shuffle(items)
+        shards = [MADE.collector() for _ in range(random.randint(1, 4))]
+        for shard in shards:
+            shard.add([])
+        for start in range(0, len(items), 9):
+            random.choice(shards).add(items[start : start + 9])
+        while len(shards) > 1:  # a random tree of merges
+            random.shuffle(shards)
+            shards[0].merge(shards.pop())
+        assert (shards[0].reports, shards[0].rejected) == (len(good), rejected)
+        assert tallied(shards[0]) == expected(MADE, good)
 
 
 def test_influence_is_attained_and_never_exceeded() -> None:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import hashlib
 import os
 import pickle
 import signal
 import threading
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -18,10 +20,15 @@ from sfumato.privacy.bits import SecureBits, next_below
 FALSE_ALARM = 1e-6
 
 
-def forked_words(bits: SecureBits, count: int) -> np.ndarray:
+def unseen_fork() -> int:
+    """Fork as a compiled library would, without the handlers that Python runs in a child."""
+    return int(ctypes.PyDLL(None).fork())
+
+
+def forked_words(bits: SecureBits, count: int, fork: Callable[[], int] = os.fork) -> np.ndarray:
     """Return what a forked child reads from `bits`."""
     read_end, write_end = os.pipe()
-    child = os.fork()
+    child = fork()
     if child == 0:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(20)  # a child that is blocked dies, and its parent reads nothing
@@ -88,7 +95,8 @@ def test_key_is_neither_shown_nor_kept() -> None:
     bits = SecureBits()
     bits.words(1)
     assert repr(bits) == "SecureBits(private)"
-    assert not any(isinstance(value, bytes) for value in vars(bits).values())
+    kept = [*vars(bits).values(), *vars(bits._keystream).values()]
+    assert not any(isinstance(value, bytes) for value in kept)
 
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
@@ -100,10 +108,11 @@ def test_streams_cannot_be_duplicated(duplicate: object, bits: SecureBits) -> No
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("used_before", [0, 10, 300_000])
-def test_forked_child_never_repeats_the_parent(used_before: int) -> None:
+@pytest.mark.parametrize("fork", [os.fork, unseen_fork])
+def test_forked_child_never_repeats_the_parent(used_before: int, fork: Callable[[], int]) -> None:
     bits = SecureBits()
     earlier = bits.words(used_before)
-    first, second = forked_words(bits, 2000), forked_words(bits, 2000)
+    first, second = forked_words(bits, 2000, fork), forked_words(bits, 2000, fork)
     later = bits.words(200_000)
     assert first.size == second.size == 2000
     everything = np.concatenate([earlier, first, second, later])
@@ -111,10 +120,31 @@ def test_forked_child_never_repeats_the_parent(used_before: int) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_forked_child_of_a_busy_parent_is_not_blocked() -> None:
+def test_a_stream_that_does_not_know_its_process_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broken twin of the test before: its children repeat each other and the parent."""
+    monkeypatch.setattr("sfumato.privacy.bits._process", lambda: (0, 0))
     bits = SecureBits()
-    with bits._lock:  # as if another thread were reading at the moment of the fork
-        assert forked_words(bits, 10).size == 10
+    bits.words(10)
+    first, second = forked_words(bits, 100, unseen_fork), forked_words(bits, 100, unseen_fork)
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_array_equal(first, bits.words(100))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("fork", [os.fork, unseen_fork])
+def test_forked_child_of_a_busy_parent_is_not_blocked(fork: Callable[[], int]) -> None:
+    bits = SecureBits()
+    with bits._keystream.lock:  # as if another thread were reading at the moment of the fork
+        assert forked_words(bits, 10, fork).size == 10
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_with_the_id_of_an_ancestor_draws_its_own_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    bits = SecureBits()
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    earlier = bits.words(10)
+    everything = np.concatenate([earlier, forked_words(bits, 100), forked_words(bits, 100), bits.words(100)])
+    assert np.unique(everything).size == everything.size == 310
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

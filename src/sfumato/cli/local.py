@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -103,14 +105,13 @@ def protocol(
 
 
 @app.command(
-    epilog="[bold]Examples[/]: sfumato local report p.json --ledger account.json -- 0.2 0.7\n\n"
+    epilog="[bold]Examples[/]: echo 0.2 0.7 | sfumato local report p.json --ledger account.json\n\n"
     "sfumato local report p.json --data points.csv -o reports.bin"
 )
 def report(
     protocol_file: ProtocolArgument,
-    values: Annotated[
-        list[float] | None,
-        typer.Argument(metavar="VALUE...", help="Your point, one number for each column (after --)."),
+    point: Annotated[
+        str | None, typer.Option(metavar="FILE", help="With your point; standard input by default.")
     ] = None,
     data: Annotated[
         str | None, typer.Option(metavar="DATA", help="Instead: a file with one point for each person.")
@@ -131,23 +132,24 @@ def report(
 ) -> None:
     """Randomise a point into a report, which may be sent to anybody. Prints it in hexadecimal.
 
-    A device without this command line runs: python -m sfumato.local PROTOCOL VALUE ...
+    The point, one number for each column, comes from standard input or a file: what stands on a command line is seen
+    by every user of the machine. A device without this command line runs: python -m sfumato.local PROTOCOL
     """
     from sfumato.local import Protocol
+    from sfumato.local.own_point import read_point
 
-    if (data is None) == (not values):
-        raise InputError("pass either a point, one VALUE for each column, or --data")
+    if point is not None and data is not None:
+        raise InputError("pass either --point, a file with one point, or --data")
     if data is not None and ledger is not None:
         raise InputError("--ledger is the account of one device, and --data holds the points of many")
     client = Protocol.load(protocol_file).client(ledger, budget, permanent)
-    points = iter([values or []]) if data is None else _points(data, columns)
-    reports = (client.report(point) for point in points)
+    points = iter([read_point(point or "-")]) if data is None else _points(data, columns)
+    reports = (client.report(one) for one in points)
     if output is None:
         for one in reports:
             typer.echo(one.hex())
         return
-    with open(output, "ab") as file:
-        file.writelines(reports)
+    _append(output, reports)
 
 
 @app.command(
@@ -171,6 +173,7 @@ def collect(
     """Count reports, refuse what does not belong to the protocol, and release the density."""
     from sfumato.local import Protocol
 
+    _check_output(output, [protocol_file, *(Path(source) for source in sources)], state)
     collector = Protocol.load(protocol_file).collector(state)
     for source in sources:
         collector.add(_reports(source, hexadecimal))
@@ -219,6 +222,38 @@ def _points(data: str, columns: str | None) -> Iterator[list[float]]:
 
     for block in open_source(data, parse_columns(columns, data)).batches():
         yield from block.astype(float).tolist()
+
+
+def _check_output(output: Path, inputs: list[Path], state: Path | None) -> None:
+    """Refuse to write over what is read, which --force does not ask for."""
+    written = os.path.realpath(output)
+    if written in map(os.path.realpath, inputs):
+        raise InputError(f"{str(output)!r} is also an input: choose another file to write")
+    if state is not None and os.path.dirname(written) == os.path.realpath(state):
+        raise InputError(f"{str(output)!r} is in the state folder: choose a place outside of it")
+
+
+def _append(output: Path, reports: Iterator[bytes]) -> None:
+    """Append reports, all or none of them: half a report would make all that follow slip."""
+    import fcntl
+
+    from sfumato.storage import storage_errors
+
+    view = memoryview(b"".join(reports))
+    with storage_errors("write", output), open(output, "ab", buffering=0) as file:
+        regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+        if regular:
+            fcntl.flock(file, fcntl.LOCK_EX)  # else another's reports might be cut off with ours
+        start = os.fstat(file.fileno()).st_size
+        try:
+            while view:
+                view = view[file.write(view) :]
+            if regular:
+                os.fsync(file.fileno())
+        except OSError:
+            if regular:
+                file.truncate(start)
+            raise
 
 
 def _reports(source: str, hexadecimal: bool) -> str | BinaryIO | Iterator[bytes]:

@@ -1,4 +1,7 @@
-"""`python -m sfumato.local PROTOCOL VALUE ...`: one report, on a device that has nothing but Python."""
+"""`python -m sfumato.local PROTOCOL < POINT`: one report, on a device that has nothing but Python.
+
+The point comes from standard input or a file (--point), because a command line is seen by every user of the machine.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import argparse
 import sys
 
 from sfumato.errors import SfumatoError
+from sfumato.local.own_point import read_point
 from sfumato.local.protocol import Protocol
 
 
@@ -13,14 +17,14 @@ def main(arguments: list[str] | None = None) -> int:
     """Print one report in hexadecimal."""
     parser = argparse.ArgumentParser(prog="python -m sfumato.local", description=__doc__)
     parser.add_argument("protocol", help="the organiser's file")
-    parser.add_argument("values", nargs="+", type=float, help="your point, one number for each column (after --)")
+    parser.add_argument("--point", default="-", help="file with your point; standard input by default")
     parser.add_argument("--ledger", help="the device's account: what it has spent")
     parser.add_argument("--budget", help="the account's epsilon over all reports; one report's by default")
     parser.add_argument("--permanent", action="store_true", help="repeat the report of an unchanged point")
     options = parser.parse_args(arguments)
     try:
         client = Protocol.load(options.protocol).client(options.ledger, options.budget, options.permanent)
-        print(client.report(options.values).hex())
+        print(client.report(read_point(options.point)).hex())
     except SfumatoError as problem:
         print(f"error: {problem}", file=sys.stderr)
         return problem.exit_code

@@ -3,7 +3,10 @@
 The file holds, for each protocol's fingerprint, how many reports were charged and at what epsilon, the budget of the
 device over all protocols, and, under permanent randomisation, the reports themselves by a keyed hash of the point. The
 hash's key stands in the same file, so whoever reads the file can test guesses of the point: protect it like the point.
-It is for its owner alone (mode 0600).
+It is for its owner alone (mode 0600). A checksum tells damage.
+
+What is locked is what is written: symbolic links are resolved first, and a file with several names (hard links), of
+which each would come to hold an account of its own, is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ try:
 except ImportError:  # not on Windows; there, one process at a time
     fcntl = None  # type: ignore[assignment]
 
-FORMAT, VERSION = "sfumato-device-account", 1
+FORMAT, VERSION = "sfumato-device-account", 2
 
 
 class DeviceAccount:
@@ -53,7 +56,7 @@ class DeviceAccount:
     """
 
     def __init__(self, path: str | Path, budget: Fraction | float | str) -> None:
-        self.path = Path(path)
+        self.path = Path(os.path.realpath(path))  # two names of one file must share one lock
         self.budget = promised_epsilon(budget)
 
     @property
@@ -101,40 +104,59 @@ class DeviceAccount:
             content = self._read()
             yield content
             with AtomicFile(self.path, overwrite=True, private=True) as file:
-                file.write(json.dumps(content, sort_keys=True).encode())
+                file.write(_canonical({**content, "sha256": _checksum(content)}))
 
     def _read(self) -> dict[str, Any]:
+        with storage_errors("read", self.path):
+            if not self.path.exists():
+                return {
+                    "format": FORMAT,
+                    "version": VERSION,
+                    "budget": str(self.budget),
+                    "key": secrets.token_hex(16),
+                    "protocols": {},
+                    "kept": {},
+                }
+            text, names = self.path.read_bytes(), self.path.stat().st_nlink
+        if names > 1:
+            raise LedgerError(
+                f"{str(self.path)!r} is one of {names} names (hard links) of an account: keep one of them, or each "
+                "would come to allow the whole budget"
+            )
         try:
-            text = self.path.read_bytes()
-        except FileNotFoundError:
-            return {
-                "format": FORMAT,
-                "version": VERSION,
-                "budget": str(self.budget),
-                "key": secrets.token_hex(16),
-                "protocols": {},
-                "kept": {},
-            }
-        try:
-            content = json.loads(text)
-            _check(content)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise LedgerError(f"{str(self.path)!r} is no device's account, or is damaged; restore a backup") from None
+            content = _checked(json.loads(text))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise LedgerError(
+                f"{str(self.path)!r} is no device's account, or is damaged, and what was spent is lost with it: "
+                "restore a backup, or begin a new account with what all reports ever sent leave of the budget"
+            ) from None
         if content["budget"] != str(self.budget):
             raise LedgerError(
                 f"{str(self.path)!r} was made with a budget of {content['budget']}, not {self.budget}: pass that one"
             )
-        made: dict[str, Any] = content
-        return made
+        return content
 
 
-def _check(content: Any) -> None:
-    if content["format"] != FORMAT or content["version"] != VERSION:
+def _checked(content: Any) -> dict[str, Any]:
+    """Return an account as it was written, without its checksum; raise one of several errors if it is not."""
+    if content["format"] != FORMAT or content["version"] not in (1, VERSION):
+        raise ValueError
+    if content["version"] == VERSION and content.pop("sha256") != _checksum(content):  # the first version had none
         raise ValueError
     bytes.fromhex(content["key"])
     _spent(content)
-    if not all(isinstance(report, str) for kept in content["kept"].values() for report in kept.values()):
-        raise ValueError
+    for kept in content["kept"].values():
+        for report in kept.values():
+            bytes.fromhex(report)
+    return {**content, "version": VERSION}
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    return hashlib.sha256(_canonical(content)).hexdigest()
+
+
+def _canonical(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, sort_keys=True).encode()
 
 
 def _spent(content: dict[str, Any]) -> Fraction:

@@ -1,25 +1,27 @@
 """The state of a collector on disk: one small file that names the others, replaced atomically.
 
-`state.json` says which protocol, how many reports were accepted and refused, which file of counts and which runs of
-identities belong to it, and how far each file of reports was read. Files that it does not name are left over from a
-kill and are deleted. One collector at a time works in a folder: it locks the file `lock` for as long as it lives.
+`state.json` says which protocol, how many reports were accepted and refused, which runs of reports belong to it, with
+their checksums, and how far each file of reports was read; and it has a checksum of its own. Files of ours that it does
+not name are left over from a failure and are deleted; nothing else in the folder is touched.
+
+A state folder is new, empty, or carries our marker, which is also what a collector locks for as long as it lives: one
+collector at a time works in a folder.
 """
 
 from __future__ import annotations
 
-import io
+import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from sfumato.errors import InputError
+from sfumato.errors import InputError, StorageError
+from sfumato.local.seen import SeenReports
 from sfumato.local.sources import Place
-from sfumato.local.tally import Integers
 from sfumato.storage import AtomicFile, private_folder, private_opener, storage_errors
 
 try:
@@ -27,9 +29,8 @@ try:
 except ImportError:  # not on Windows; there, take care that one collector uses a folder
     fcntl = None  # type: ignore[assignment]
 
-FORMAT, VERSION = "sfumato-collector", 1
-STATE, LOCK = "state.json", "lock"
-COUNTS = ".counts.npy"
+FORMAT, VERSION = "sfumato-collector", 2
+STATE, MARKER = "state.json", "sfumato-collector.lock"
 
 
 @dataclass(frozen=True)
@@ -38,34 +39,35 @@ class Progress:
 
     Attributes
     ----------
-    sequence, accepted : int
-        Number of the checkpoint; accepted reports.
+    seen : SeenReports
+        All reports, those in conflict among them.
+    accepted : int
+        Reports that count.
     rejected : mapping
         Refused reports by reason.
-    runs : sequence of str
-        Files of identities.
     places : mapping
         How far files of reports were read.
     halves : mapping
         Where files ended in a part of a report that is already among the refused.
-    integers : ndarray or None
-        The tally; None before the first checkpoint.
     """
 
-    sequence: int = 0
+    seen: SeenReports
     accepted: int = 0
     rejected: Mapping[str, int] = field(default_factory=dict)
-    runs: Sequence[str] = ()
     places: Mapping[str, Place] = field(default_factory=dict)
     halves: Mapping[str, Place] = field(default_factory=dict)
-    integers: Integers | None = None
 
 
 def lock_folder(folder: Path) -> int:
-    """Make a folder if it does not exist and lock it; return the descriptor for `unlock_folder`."""
+    """Make a folder if it does not exist, mark it as ours and lock it; return the descriptor for `unlock_folder`."""
     with storage_errors("use", folder):
         private_folder(folder)
-        descriptor = private_opener(folder / LOCK, os.O_RDWR | os.O_CREAT)
+        if not (folder / MARKER).exists() and any(folder.iterdir()):
+            raise InputError(
+                f"{str(folder)!r} is not empty and holds no collector's state: nothing in it was touched; choose a "
+                "new or an empty folder. (State of version 0.1 is not read: collect its files of reports again)"
+            )
+        descriptor = private_opener(folder / MARKER, os.O_RDWR | os.O_CREAT)
         try:
             if fcntl is not None:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -87,66 +89,84 @@ def unlock_folder(descriptor: int, process: int) -> None:
     os.close(descriptor)
 
 
-def save_progress(folder: Path, fingerprint: str, progress: Progress) -> None:
-    """Write the counts, then the state that names them, then delete the counts before them."""
-    assert progress.integers is not None
-    counts = f"{progress.sequence:09d}{COUNTS}"
-    content = io.BytesIO()
-    np.save(content, progress.integers)
-    with AtomicFile(folder / counts, overwrite=True, private=True) as file:
-        file.write(content.getbuffer())
+def save_progress(fingerprint: str, progress: Progress) -> None:
+    """Write the state; its runs are on disk already."""
     state = {
         "format": FORMAT,
         "version": VERSION,
         "protocol": fingerprint,
-        "sequence": progress.sequence,
         "accepted": progress.accepted,
         "rejected": dict(progress.rejected),
-        "runs": list(progress.runs),
+        "runs": progress.seen.names(),
         "places": [asdict(place) for place in progress.places.values()],
         "halves": [asdict(place) for place in progress.halves.values()],
-        "counts": counts,
     }
-    with AtomicFile(folder / STATE, overwrite=True, private=True) as file:
-        file.write(json.dumps(state, sort_keys=True).encode())
-    _keep_only(folder, counts)
+    with AtomicFile(progress.seen.folder / STATE, overwrite=True, private=True) as file:
+        file.write(_canonical({**state, "sha256": _checksum(state)}))
 
 
-def load_progress(folder: Path, fingerprint: str) -> Progress:
-    """Read the last checkpoint of a folder, if it has one."""
-    path = folder / STATE
-    if not path.exists():
-        _keep_only(folder, "")
-        return Progress()
-    try:
-        state = json.loads(path.read_bytes())
-        progress = _progress(folder, state)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise InputError(f"the collector's state in {str(folder)!r} is damaged; collect the reports again") from None
-    if state["protocol"] != fingerprint:
-        raise InputError(f"{str(folder)!r} holds the state of a collector of another protocol; choose another folder")
-    _keep_only(folder, state["counts"])
+def load_progress(seen: SeenReports, fingerprint: str) -> Progress:
+    """Read the last checkpoint of a folder, if it has one; `seen` is the empty set there."""
+    path = seen.folder / STATE
+    progress = Progress(seen)
+    with storage_errors("read", path):
+        content = path.read_bytes() if path.exists() else None
+    if content is not None:
+        progress = _progress(seen, path, content, fingerprint)
+    _remove_temporaries(seen.folder)
+    progress.seen.remove_rubbish()
     return progress
 
 
-def _progress(folder: Path, state: Any) -> Progress:
-    if state["format"] != FORMAT or state["version"] != VERSION or not isinstance(state["protocol"], str):
-        raise ValueError("not a state")
-    for name in (*state["runs"], state["counts"]):
-        if Path(name).name != name or not (folder / name).is_file():
-            raise ValueError("a file is missing")
-    return Progress(
-        sequence=int(state["sequence"]),
-        accepted=int(state["accepted"]),
-        rejected={str(reason): int(count) for reason, count in state["rejected"].items()},
-        runs=[str(name) for name in state["runs"]],
-        places={place["name"]: Place(**place) for place in state["places"]},
-        halves={place["name"]: Place(**place) for place in state.get("halves", [])},
-        integers=np.load(folder / state["counts"], allow_pickle=False),
-    )
+def _progress(seen: SeenReports, path: Path, content: bytes, fingerprint: str) -> Progress:
+    try:
+        state = json.loads(content)
+        checksum = state.pop("sha256")
+        if state["format"] != FORMAT or checksum != _checksum(state):
+            raise ValueError("not as it was written")
+        if state["version"] != VERSION:
+            raise InputError(f"{str(path)!r} was written by another version of sfumato; go on with that one")
+        if state["protocol"] != fingerprint:
+            raise InputError(
+                f"{str(path.parent)!r} holds the state of a collector of another protocol; choose another folder"
+            )
+        return Progress(
+            seen=seen.loaded(state["runs"]),
+            accepted=_count(state["accepted"]),
+            rejected={str(reason): _count(count) for reason, count in state["rejected"].items()},
+            places=_places(state["places"]),
+            halves=_places(state["halves"]),
+        )
+    except (InputError, StorageError):
+        raise
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
+        raise InputError(
+            f"{str(path)!r} is damaged: which reports were counted is lost with it. Nothing was changed: restore the "
+            "folder from a copy, or collect the files of reports again in a new folder"
+        ) from None
 
 
-def _keep_only(folder: Path, counts: str) -> None:
-    for path in folder.glob(f"*{COUNTS}"):
-        if path.name != counts:
-            path.unlink(missing_ok=True)
+def _places(documents: list[dict[str, Any]]) -> dict[str, Place]:
+    places = [Place(str(one["name"]), _count(one["offset"]), str(one["tail"])) for one in documents]
+    return {place.name: place for place in places}
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError("not a count")
+    return value
+
+
+def _remove_temporaries(folder: Path) -> None:
+    """Delete what a kill left of files being written: the folder is locked, so that nobody is writing them."""
+    with suppress(OSError):
+        for path in folder.glob(f".sfumato-{'[0-9a-f]' * 16}.tmp"):
+            path.unlink()
+
+
+def _checksum(state: Mapping[str, Any]) -> str:
+    return hashlib.sha256(_canonical(state)).hexdigest()
+
+
+def _canonical(state: Mapping[str, Any]) -> bytes:
+    return json.dumps(state, sort_keys=True).encode()

@@ -1,10 +1,13 @@
-"""Secret coins of a device: exactly uniform integers from the operating system, with the standard library only."""
+"""Secret coins of a device: exactly uniform integers from the operating system, with the standard library only.
+
+Nothing is kept between two draws: every byte comes from the operating system when it is asked for. So neither a copy
+nor a pickle of a client, nor a fork of its process, nor two threads that share it can ever see the same coin twice.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
 
 from sfumato.errors import InputError
 
@@ -12,7 +15,7 @@ BLOCK_BYTES = 512
 
 
 class Coins:
-    """A stream of secret random integers, each used once.
+    """Secret random integers, each used once.
 
     Examples
     --------
@@ -22,30 +25,16 @@ class Coins:
     (97, 97)
     """
 
-    def __init__(self) -> None:
-        self._source: Callable[[int], bytes] = os.urandom
-        self._unread = b""
-        self._process = os.getpid()
-        self.private = True
+    private = True
 
-    @classmethod
-    def seeded(cls, seed: int | str) -> Coins:
+    @staticmethod
+    def seeded(seed: int | str) -> Coins:
         """Return reproducible coins for tests; what is drawn from them is NOT PRIVATE."""
-        coins = cls()
-        coins.private = False
-        state = hashlib.sha256(f"sfumato-coins:{seed}".encode()).digest()
-        blocks = iter(range(2**63))
-        coins._source = lambda count: hashlib.shake_256(state + next(blocks).to_bytes(8, "big")).digest(count)
-        return coins
+        return _SeededCoins(seed)
 
     def take(self, count: int) -> bytes:
-        """Return the next `count` random bytes."""
-        if self._process != os.getpid():  # a forked process must not repeat its parent's coins
-            self._unread, self._process = b"", os.getpid()
-        if len(self._unread) < count:
-            self._unread += self._source(max(BLOCK_BYTES, count))
-        taken, self._unread = self._unread[:count], self._unread[count:]
-        return taken
+        """Return `count` random bytes."""
+        return os.urandom(count)
 
     def below(self, bound: int) -> int:
         """Return an integer, exactly uniform in [0, bound)."""
@@ -57,3 +46,20 @@ class Coins:
             value = int.from_bytes(self.take(size), "little") >> surplus
             if value < bound:
                 return value
+
+
+class _SeededCoins(Coins):
+    private = False
+
+    def __init__(self, seed: int | str) -> None:
+        self._state = hashlib.sha256(f"sfumato-coins:{seed}".encode()).digest()
+        self._block = 0
+        self._unread = b""
+
+    def take(self, count: int) -> bytes:
+        if len(self._unread) < count:
+            block = self._state + self._block.to_bytes(8, "big")
+            self._unread += hashlib.shake_256(block).digest(max(BLOCK_BYTES, count))
+            self._block += 1
+        taken, self._unread = self._unread[:count], self._unread[count:]
+        return taken

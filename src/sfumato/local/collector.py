@@ -1,19 +1,26 @@
 """A collector: reads reports, refuses what does not belong, counts the rest, and survives a kill.
 
 A file of reports is their bytes one after another. Reports are checked in this order, and refused for the first reason
-that applies: ``length`` (cut off, or too long), ``foreign`` (another protocol's fingerprint), ``duplicate`` (an
-identity that was seen before), ``range`` (a row or bucket that does not exist). Refused reports are counted by reason
-and change nothing else. Two honest reports share a 48-bit identity with a probability of 2**-48; of 10**8 reports
-about 18 are lost to that.
+that applies: ``length`` (cut off, or too long), ``foreign`` (another protocol's fingerprint), ``range`` (a row or
+bucket that does not exist), ``duplicate`` (an identity that came before). Refused reports are counted by reason.
 
-State. Everything is in a folder: counts, refusals and sorted runs of the identities seen. A checkpoint after every
-block of reports replaces one small file atomically, so that a killed collector resumes with the last block that was
-finished, and the file it was reading goes on from there. One collector at a time works in a folder, which stays locked
-until `close`, the end of a ``with`` block, or the end of the collector. A report that is cut off at the end of a file
-may be still on its way: it is refused once, and read again when the file is added again.
+Conflicts. An identity counts if all reports that came under it are equal, and then once. If two of them differ, none
+counts: the identity is refused as one ``conflict``, and the reports beyond the first as duplicates, whichever came
+first. So what is counted is a function of the set of all reports. Neither the order in which they arrive, nor the calls
+and shards among which they are divided, nor the order in which shards are merged make a difference. Two honest reports
+share a 48-bit identity with a probability of 2**-48; of 10**8 reports about 36 are lost to that.
+
+State. Everything is in a folder: the reports, as sorted runs, and a checkpoint that names them. Nothing is counted that
+is not on disk: the integers of a release are counted from the reports there. A checkpoint after every block of reports
+replaces one small file atomically. After a kill, or a disk that was full, the collector has the blocks up to the last
+one that was finished, and the file that it was reading goes on from there; adding the same reports again counts none of
+them twice. All files have checksums, which are verified when the folder is opened. One collector at a time works in a
+folder, which stays locked until `close`, the end of a ``with`` block, or the end of the collector. A report that is cut
+off at the end of a file may be still on its way: it is refused once, and read again when the file is added again.
 
 Malicious clients. A report is worth what the mechanism allows, whoever made it: m of them move an answer by at most
-`influence(m)`. Nothing here can tell a lie from noise.
+`influence(m)`. Nothing here can tell a lie from noise. Whoever sees a report on its way can send another under its
+identity, so that neither counts; that too is within the influence of one report.
 """
 
 from __future__ import annotations
@@ -21,31 +28,31 @@ from __future__ import annotations
 import os
 import tempfile
 import weakref
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
-from scipy.stats import poisson
 
-from sfumato.errors import InputError
+from sfumato.errors import InputError, StorageError
 from sfumato.local.checkpoint import Progress, load_progress, lock_folder, save_progress, unlock_folder
-from sfumato.local.mechanism import HEADER_BYTES, ID_BYTES
+from sfumato.local.mechanism import HEADER_BYTES
 from sfumato.local.releasing import make_release
-from sfumato.local.seen import SeenIdentities
+from sfumato.local.seen import SeenReports, entries_of
 from sfumato.local.server import Payloads
 from sfumato.local.sources import Place, blocks_of
+from sfumato.local.tally import Tally
 from sfumato.protocol import PREFIX_BYTES, prefix
 
 if TYPE_CHECKING:
     from sfumato.local.protocol import Protocol
     from sfumato.release import Release
 
-REASONS = ("length", "foreign", "duplicate", "range")
 BLOCK_REPORTS = 1 << 20
-CHANCE = 1e-9  # with which honest shards share more identities than are let pass
+BLOCK_BYTES = 1 << 26
 
 
 @dataclass
@@ -55,7 +62,7 @@ class Receipt:
     Attributes
     ----------
     accepted : int
-        Counted.
+        Counted, less those of earlier calls that are now in conflict and count no more.
     rejected : dict
         Refused, by reason; reasons that did not occur are left out.
     """
@@ -65,8 +72,9 @@ class Receipt:
 
     def reject(self, reason: str, count: int) -> None:
         """Note refusals."""
+        count += self.rejected.pop(reason, 0)
         if count:
-            self.rejected[reason] = self.rejected.get(reason, 0) + count
+            self.rejected[reason] = count
 
     def merge(self, other: Receipt) -> None:
         """Add another receipt."""
@@ -98,26 +106,16 @@ class Collector:
         self.folder = Path(self._temporary.name if self._temporary else state or "")
         self._prefix = np.frombuffer(prefix(protocol.document), dtype=np.uint8)
         self.report_bytes = HEADER_BYTES + self.server.device.payload_bytes
-        self._tally = self.server.tally()
         self._unlock = weakref.finalize(self, unlock_folder, lock_folder(self.folder), os.getpid())
         try:
-            self._resume()
+            empty = SeenReports(self.folder, self.server.device.payload_bytes)
+            self._progress = load_progress(empty, protocol.fingerprint)
         except BaseException:
             self.close()
             raise
 
-    def _resume(self) -> None:
-        progress = load_progress(self.folder, self.protocol.fingerprint)
-        self.receipt = Receipt(progress.accepted, dict(progress.rejected))
-        self._places, self._halves = dict(progress.places), dict(progress.halves)
-        self._sequence = progress.sequence
-        if progress.integers is not None:
-            self._tally.restore(progress.integers)
-        self._seen = SeenIdentities(self.folder, progress.runs)
-        self._seen.remove_rubbish()
-
     def close(self) -> None:
-        """Let another collector use the folder; after it this one can be read and released, but adds no more."""
+        """Let another collector use the folder; until one does this one can be released, but it adds no more."""
         self._unlock()
 
     def __enter__(self) -> Collector:
@@ -129,14 +127,23 @@ class Collector:
         self.close()
 
     @property
+    def receipt(self) -> Receipt:
+        """What became of all reports so far."""
+        return Receipt(self._progress.accepted, dict(self._progress.rejected))
+
+    @property
     def reports(self) -> int:
         """Accepted reports so far."""
-        return self.receipt.accepted
+        return self._progress.accepted
 
     @property
     def rejected(self) -> dict[str, int]:
         """Refused reports so far, by reason."""
-        return dict(self.receipt.rejected)
+        return dict(self._progress.rejected)
+
+    @property
+    def _conflicts(self) -> int:
+        return self._progress.rejected.get("conflict", 0)
 
     def add(self, source: str | Path | bytes | BinaryIO | Iterable[bytes]) -> Receipt:
         """Read reports.
@@ -151,86 +158,95 @@ class Collector:
         -------
         Receipt
             Of this call; `receipt` has the sum.
+
+        Raises
+        ------
+        StorageError
+            If the disk refuses. The blocks before are kept; the same source can be added again.
         """
         self._check_open()
         total = Receipt()
-        for block, place, odd in blocks_of(source, self.report_bytes, BLOCK_REPORTS, self._places):
-            receipt = self._count(block)
-            receipt.reject("length", odd if place is None or not odd else self._new_half(place))
-            total.merge(receipt)
-            self.receipt.merge(receipt)
-            if place is not None:
-                self._places[place.name] = place
-            self._checkpoint()
+        most = max(1, min(BLOCK_REPORTS, BLOCK_BYTES // self.report_bytes))
+        for block, place, odd in blocks_of(source, self.report_bytes, most, self._progress.places):
+            with self._durably():
+                total.merge(self._add_block(block, place, odd))
         return total
 
     def _check_open(self) -> None:
         if not self._unlock.alive:
             raise InputError("the collector is closed; open its folder again with Protocol.collector")
 
-    def _new_half(self, place: Place) -> int:
-        """Whether the part of a report at the end of a file was not counted before."""
-        known = self._halves.get(place.name)
-        self._halves[place.name] = place
-        return int(known != place)
+    @contextmanager
+    def _durably(self) -> Iterator[None]:
+        """Say what is kept if the disk refuses."""
+        try:
+            yield
+        except StorageError as problem:
+            failure = StorageError(
+                f"{problem}. The collector still has the {self.reports} reports of before; add the same source again "
+                "when the disk is in order: nothing is lost, and nothing is counted twice"
+            )
+            failure.errno = problem.errno
+            raise failure from problem
 
-    def _count(self, block: Payloads) -> Receipt:
-        """Check and count a block of reports of the right length."""
-        receipt = Receipt()
+    def _add_block(self, block: Payloads, place: Place | None, odd: int) -> Receipt:
+        """Check the reports of a block, all of the right length, and put them on disk."""
+        receipt, before = Receipt(), self._progress
         own = (block[:, :PREFIX_BYTES] == self._prefix).all(axis=1)
         receipt.reject("foreign", int(len(own) - own.sum()))
         block = block if own.all() else block[own]
-        wide = np.zeros((len(block), 8), dtype=np.uint8)
-        wide[:, :ID_BYTES] = block[:, PREFIX_BYTES:HEADER_BYTES]
-        identities = wide.view("<u8")[:, 0]
-        new = self._seen.first_time(identities)
-        receipt.reject("duplicate", int(len(new) - new.sum()))
-        if not new.all():
-            block, identities = block[new], identities[new]
-        good = self.server.count(block[:, HEADER_BYTES:], self._tally)
+        good = self.server.count(block[:, HEADER_BYTES:], self.server.tally())
         receipt.reject("range", int(len(good) - good.sum()))
-        receipt.accepted = int(good.sum())
-        self._seen.add(identities)
+        block = block if good.all() else block[good]
+        seen, change = before.seen.added(entries_of(block))
+        receipt.reject("duplicate", len(block) - change.identities)
+        receipt.reject("conflict", change.conflicts)
+        receipt.accepted = change.identities - change.conflicts
+        places, halves = dict(before.places), dict(before.halves)
+        if place is not None:
+            places[place.name] = place
+            if odd:  # the part of a report at the end of a file, which may have been refused before
+                odd, halves[place.name] = int(halves.get(place.name) != place), place
+        receipt.reject("length", odd)
+        self._commit(receipt, replace(before, seen=seen, places=places, halves=halves))
         return receipt
 
-    def _checkpoint(self) -> None:
-        self._sequence += 1
-        progress = Progress(
-            sequence=self._sequence,
-            accepted=self.receipt.accepted,
-            rejected=self.receipt.rejected,
-            runs=self._seen.names,
-            places=self._places,
-            halves=self._halves,
-            integers=self._tally.integers(),
-        )
-        save_progress(self.folder, self.protocol.fingerprint, progress)
-        self._seen.forget_outdated()
+    def _commit(self, receipt: Receipt, progress: Progress) -> None:
+        """Make a block's receipt and progress those of the collector once they are on disk, and not before."""
+        total = self.receipt
+        total.merge(receipt)
+        progress = replace(progress, accepted=total.accepted, rejected=total.rejected)
+        save_progress(self.protocol.fingerprint, progress)
+        self._progress = progress
+        progress.seen.remove_rubbish()
 
     def merge(self, other: Collector) -> Receipt:
-        """Add what another collector of the same protocol (a shard) counted.
+        """Add what another collector of the same protocol (a shard) read.
 
-        Shards must not have read the same reports: the counts of a report that both accepted cannot be taken apart
-        again. If more identities occur in both than honest reports share by chance, nothing is merged and `InputError`
-        is raised.
+        A report that both read counts once; different reports under one identity do not count, as if one collector had
+        read them all.
         """
         if other.protocol.fingerprint != self.protocol.fingerprint:
             raise InputError("the collectors belong to different protocols and cannot be merged")
         self._check_open()
-        blocks = other._seen.blocks(BLOCK_REPORTS)
-        common = sum(int((~self._seen.first_time(identities)).sum()) for identities in blocks)
-        by_chance = poisson.isf(CHANCE, len(self._seen) * len(other._seen) / 2.0 ** (8 * ID_BYTES))
-        if common > by_chance:
-            raise InputError(
-                f"both collectors accepted the same report, {common} times: give every report to one shard only, or "
-                "collect the files again with one collector"
-            )
-        for identities in other._seen.blocks(BLOCK_REPORTS):
-            self._seen.add(identities[self._seen.first_time(identities)])
-        self._tally.merge(other._tally)
-        self.receipt.merge(other.receipt)
-        self._checkpoint()
-        return Receipt(other.receipt.accepted, dict(other.receipt.rejected))
+        with self._durably():
+            seen, accepted, conflicts = self._progress.seen.merged(other._progress.seen)
+            apart = self.reports + self._conflicts + other.reports + other._conflicts
+            receipt = Receipt(accepted - self.reports, other.rejected)
+            receipt.reject("duplicate", apart - accepted - conflicts)
+            receipt.reject("conflict", conflicts - self._conflicts - other._conflicts)
+            self._commit(receipt, replace(self._progress, seen=seen))
+        return receipt
+
+    @property
+    def _tally(self) -> Tally:
+        """The reports on disk, counted."""
+        tally, counted = self.server.tally(), 0
+        for payloads in self._progress.seen.counting():
+            counted += int(self.server.count(payloads, tally).sum())
+        if counted != self.reports:
+            raise InputError(f"the collector's state in {str(self.folder)!r} contradicts itself: collect again")
+        return tally
 
     def influence(self, malicious: int) -> float:
         """Return how far so many malicious clients can move any answer at most, given the reports so far.

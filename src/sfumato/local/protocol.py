@@ -150,8 +150,8 @@ class Protocol:
         Parameters
         ----------
         state : str or Path, optional
-            Folder that survives a kill: counts, and which reports were seen. An existing one is resumed. Without it
-            the state goes to a temporary folder that ends with the process.
+            Folder that survives a kill, with all reports. It is new, empty, or a collector's own, which is resumed.
+            Without it the state goes to a temporary folder that ends with the process.
         """
         from sfumato.local.collector import Collector
 

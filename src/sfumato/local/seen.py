@@ -1,126 +1,169 @@
-"""Which report identities were seen, for any number of reports in bounded memory.
+"""The reports of a collection as a set on disk, for any number of them in bounded memory.
 
-Identities are 48-bit integers. Each block of reports becomes one sorted run in a file; runs of similar length are
-merged, so that m blocks leave about log2 m of them. A look-up is a binary search in every run, through memory maps.
-Files are never changed once written: a checkpoint names the runs that belong to it, and what it does not name is
-rubbish that a kill left behind.
+Of every identity its report is kept, and of an identity under which different reports came two of them, which is enough
+to know that none of them counts. Adding and merging are unions of sets, so that neither the order of arrival nor that
+of merging shows in what is counted.
+
+Each block of reports becomes one run in a file, sorted by identity; runs of similar length are merged, so that m blocks
+leave about log2 m of them. Every file has a name that was never used before: a checkpoint says which runs belong to
+it, with their SHA-256, and what it does not name is left over from a failure.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+import re
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import njit
-from numpy.lib.format import open_memmap
-from numpy.typing import NDArray
 
-from sfumato.storage import private_opener
+from sfumato.local.mechanism import HEADER_BYTES, ID_BYTES
+from sfumato.local.runs import (
+    Entries,
+    Identities,
+    Run,
+    alone,
+    distinct,
+    entry_type,
+    in_memory,
+    load_run,
+    sweep,
+    write_run,
+)
+from sfumato.local.server import Payloads
+from sfumato.protocol import PREFIX_BYTES
 
-Identities = NDArray[np.uint64]
-SUFFIX = ".ids.npy"
+NAME = re.compile(r"[0-9a-f]{16}\.reports")
 
 
-class SeenIdentities:
-    """Sorted runs of identities in a folder.
+def entries_of(reports: Payloads) -> Entries:
+    """Return the entries of reports, shape (reports, report_bytes), whose prefix is left out."""
+    entries = np.empty(len(reports), dtype=entry_type(reports.shape[1] - HEADER_BYTES))
+    identities = np.zeros((len(reports), 8), dtype=np.uint8)
+    identities[:, :ID_BYTES] = reports[:, PREFIX_BYTES:HEADER_BYTES]
+    entries["identity"] = identities.view("<u8")[:, 0]
+    entries["payload"] = reports[:, HEADER_BYTES:]
+    return entries
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a union changed.
+
+    Attributes
+    ----------
+    identities : int
+        That were not known before.
+    conflicts : int
+        Identities that have different reports now and had not before.
+    """
+
+    identities: int
+    conflicts: int
+
+
+class SeenReports:
+    """A set of reports in a folder. A union is a new one: this one stays as it is, and so do its files.
 
     Parameters
     ----------
     folder : Path
         Where the runs are.
-    names : sequence of str
-        Runs that an earlier checkpoint named.
+    payload_bytes : int
+        Of a report.
+    runs : sequence of Run
+        The longest first.
     """
 
-    def __init__(self, folder: Path, names: Sequence[str] = ()) -> None:
+    def __init__(self, folder: Path, payload_bytes: int, runs: Sequence[Run] = ()) -> None:
         self.folder = folder
-        self._runs = [(name, _opened(folder / name)) for name in names]
-        self._outdated: list[str] = []
-        self._number = 1 + max((int(name.split(".")[0]) for name in names), default=0)
+        self.payload_bytes = payload_bytes
+        self.runs = tuple(runs)
+        self._dtype = entry_type(payload_bytes)
 
-    @property
-    def names(self) -> list[str]:
-        """Runs that make up the present content."""
-        return [name for name, _ in self._runs]
+    def loaded(self, named: Iterable[Mapping[str, Any]]) -> SeenReports:
+        """Return the set whose runs a checkpoint names; raise `InputError` if one is not as it was written."""
+        runs = []
+        for one in named:
+            if not NAME.fullmatch(one["name"]):
+                raise ValueError("not a run")
+            runs.append(load_run(self.folder / one["name"], one["reports"], one["sha256"], self._dtype))
+        return self._of(runs)
 
-    def __len__(self) -> int:
-        return sum(len(run) for _, run in self._runs)
+    def names(self) -> list[dict[str, Any]]:
+        """Name the runs for a checkpoint."""
+        return [{"name": run.name, "reports": run.count, "sha256": run.sha256} for run in self.runs]
 
-    def first_time(self, identities: Identities) -> NDArray[np.bool_]:
-        """Say of each identity whether it occurs neither before it in this block nor in any run."""
-        order = np.argsort(identities, kind="stable")
-        ordered = identities[order]
-        new = np.ones(len(ordered), dtype=np.bool_)
-        new[1:] = ordered[1:] != ordered[:-1]
-        for _, run in self._runs:
-            if len(run):
-                places = np.minimum(np.searchsorted(run, ordered), len(run) - 1)
-                new &= run[places] != ordered
-        result = np.empty(len(ordered), dtype=np.bool_)
-        result[order] = new
-        return result
+    def counting(self) -> Iterator[Payloads]:
+        """Yield the payloads of all reports that count."""
+        for entries in sweep(self.runs):
+            yield entries["payload"][alone(entries)]
 
-    def add(self, identities: Identities) -> None:
-        """Remember identities that are new and differ from each other."""
-        if not len(identities):
-            return
-        self._write(np.sort(identities))
-        while len(self._runs) > 1 and len(self._runs[-2][1]) < 2 * len(self._runs[-1][1]):
-            (first_name, first), (second_name, second) = self._runs[-2:]
-            del self._runs[-2:]
-            self._outdated += [first_name, second_name]
-            self._write(first, second)
+    def added(self, entries: Entries) -> tuple[SeenReports, Change]:
+        """Return the union with entries in any order, equal ones among them."""
+        block = distinct(np.take(entries, np.argsort(entries["identity"])))
+        fresh, change = self._unknown(block)
+        if not len(fresh):
+            return self, change
+        merged, kept = [in_memory(fresh)], list(self.runs)
+        while kept and kept[-1].count < 2 * sum(run.count for run in merged):
+            merged.append(kept.pop())
+        return self._of([*kept, self._write(sweep(merged))]), change
 
-    def blocks(self, count: int) -> Iterator[Identities]:
-        """Yield all identities, at most `count` at a time."""
-        for _, run in self._runs:
-            for start in range(0, len(run), count):
-                yield np.asarray(run[start : start + count])
+    def _unknown(self, block: Entries) -> tuple[Entries, Change]:
+        """Return what a block of distinct entries adds to the set, and what that changes."""
+        identities = _unique(block["identity"])
+        known = [run.find(identities) for run in self.runs] if len(block) else []
+        if not any(len(part) for part in known):
+            return block, Change(len(identities), len(block) - len(identities))
+        old = np.concatenate(known)
+        shared, place, held = np.unique(old["identity"], return_index=True, return_counts=True)
+        met = np.zeros(len(block), dtype=np.bool_)
+        met[np.searchsorted(block["identity"], shared, side="left")] = True
+        met[np.searchsorted(block["identity"], shared, side="right") - 1] = True  # of two entries the second
+        new, again = block[~met], block[met]
+        which = np.searchsorted(shared, again["identity"])
+        differs = (again["payload"] != old["payload"][place[which]]).any(axis=1)
+        again = again[differs & (held[which] == 1)]  # where two differ already, a third says nothing more
+        count = len(identities) - len(shared)
+        conflicts = len(new) - count + len(_unique(again["identity"]))
+        return distinct(np.concatenate([new, again])), Change(count, conflicts)
 
-    def _write(self, *parts: Identities) -> None:
-        name = f"{self._number:09d}{SUFFIX}"
-        self._number += 1
-        with open(self.folder / name, "wb", opener=private_opener):
-            pass  # it is there, and private, before anything is written to it
-        made: Any = open_memmap(
-            self.folder / name, mode="w+", dtype=np.dtype("<u8"), shape=(sum(len(part) for part in parts),)
-        )
-        if len(parts) == 1:
-            made[:] = parts[0]
-        else:
-            _merge(parts[0], parts[1], made)
-        made.flush()
-        self._runs.append((name, _opened(self.folder / name)))
+    def merged(self, other: SeenReports) -> tuple[SeenReports, int, int]:
+        """Return the union with another set, and how many of its identities have one report, and different ones."""
+        single = conflicts = 0
 
-    def forget_outdated(self) -> None:
-        """Delete the files that no checkpoint names any more; call it after the checkpoint is written."""
-        for name in self._outdated:
-            (self.folder / name).unlink(missing_ok=True)
-        self._outdated = []
+        def counted() -> Iterator[Entries]:
+            nonlocal single, conflicts
+            for entries in sweep([*self.runs, *other.runs]):
+                ones = int(alone(entries).sum())
+                single, conflicts = single + ones, conflicts + (len(entries) - ones) // 2
+                yield entries
+
+        made = self._write(counted())
+        return self._of([made] if made.count else []), single, conflicts
 
     def remove_rubbish(self) -> None:
-        """Delete the runs that a killed process left behind."""
-        kept = set(self.names)
-        for entry in os.scandir(self.folder):
-            if entry.name.endswith(SUFFIX) and entry.name not in kept:
-                os.unlink(entry.path)
+        """Delete the runs that are not of this set; call it when a checkpoint on disk names those that are."""
+        kept = {run.name for run in self.runs}
+        with suppress(OSError):  # they do no harm, and the next call finds them again
+            for path in self.folder.iterdir():
+                if NAME.fullmatch(path.name) and path.name not in kept:
+                    path.unlink()
+
+    def _of(self, runs: Sequence[Run]) -> SeenReports:
+        return SeenReports(self.folder, self.payload_bytes, runs)
+
+    def _write(self, chunks: Iterable[Entries]) -> Run:
+        return write_run(self.folder / f"{secrets.token_hex(8)}.reports", chunks, self._dtype)
 
 
-def _opened(path: Path) -> Identities:
-    run: Identities = np.load(path, mmap_mode="r")
-    return run
-
-
-@njit(nogil=True, cache=True)
-def _merge(first, second, out):  # type: ignore[no-untyped-def]
-    i = j = 0
-    for k in range(len(out)):
-        if j >= len(second) or (i < len(first) and first[i] < second[j]):
-            out[k] = first[i]
-            i += 1
-        else:
-            out[k] = second[j]
-            j += 1
+def _unique(ordered: Identities) -> Identities:
+    """Return each of some sorted identities once."""
+    differs = np.ones(len(ordered), dtype=np.bool_)
+    differs[1:] = ordered[1:] != ordered[:-1]
+    return ordered[differs]

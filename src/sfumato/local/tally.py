@@ -1,4 +1,4 @@
-"""What a collector keeps: integers that add up, or records one after another. Both merge in any order."""
+"""What reports are counted into: integers that add up, or records one after another; their order does not show."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
-
-from sfumato.errors import InputError
 
 Integers = NDArray[np.int64]
 
@@ -18,14 +16,6 @@ class Tally(ABC):
     @abstractmethod
     def integers(self) -> Integers:
         """Return the content as a flat array."""
-
-    @abstractmethod
-    def restore(self, integers: Integers) -> None:
-        """Take over what `integers` gave."""
-
-    @abstractmethod
-    def merge(self, other: Tally) -> None:
-        """Add the content of another tally of the same mechanism."""
 
 
 class Sums(Tally):
@@ -53,18 +43,6 @@ class Sums(Tally):
         """Return a copy of the sums."""
         return self.values.copy()
 
-    def restore(self, integers: Integers) -> None:
-        """Take over stored sums."""
-        if integers.shape != self.values.shape:
-            raise InputError(f"a tally of {len(self.values)} integers cannot hold {integers.shape}")
-        self.values = np.array(integers, dtype=np.int64)
-
-    def merge(self, other: Tally) -> None:
-        """Add the other sums."""
-        if not isinstance(other, Sums) or other.values.shape != self.values.shape:
-            raise InputError("tallies of different protocols cannot be merged")
-        self.values += other.values
-
 
 class Records(Tally):
     """Rows of `width` integers, one for each report, for mechanisms whose release is the set of random points.
@@ -87,20 +65,10 @@ class Records(Tally):
         self._blocks.append(np.array(rows, dtype=np.int64).reshape(-1, self.width))
 
     def rows(self) -> Integers:
-        """Return all rows, sorted, so that neither order nor merging shows."""
+        """Return all rows, sorted, so that their order does not show."""
         rows = np.concatenate([np.zeros((0, self.width), dtype=np.int64), *self._blocks])
         return rows[np.lexsort(rows.T[::-1])]
 
     def integers(self) -> Integers:
         """Return the rows one after another."""
         return self.rows().ravel()
-
-    def restore(self, integers: Integers) -> None:
-        """Take over stored rows."""
-        self._blocks = [np.array(integers, dtype=np.int64).reshape(-1, self.width)]
-
-    def merge(self, other: Tally) -> None:
-        """Append the other rows."""
-        if not isinstance(other, Records) or other.width != self.width:
-            raise InputError("tallies of different protocols cannot be merged")
-        self._blocks += other._blocks

@@ -3,7 +3,7 @@
 Source: the keystream of AES-256 in counter mode under a key from the operating system's secure generator, read as
 64-bit little-endian words. Guarantee: whoever does not hold the key cannot tell the words from uniform ones without
 breaking AES. No word is handed out twice: requests from several threads are served one after the other, a forked
-process draws a key of its own, and a stream can be neither copied nor pickled.
+process draws a key of its own, whether or not Python saw the fork, and a stream can be neither copied nor pickled.
 
 A seeded stream runs the same generator under a key that anyone who knows the seed can compute. It is meant for tests
 and reproducible experiments; what is sampled from it is NOT PRIVATE, and `SecureBits.private` says so.
@@ -16,7 +16,6 @@ import operator
 import os
 import sys
 import threading
-import weakref
 from collections.abc import Callable
 from typing import NoReturn, SupportsIndex, TypeAlias
 
@@ -81,12 +80,8 @@ class SecureBits:
         return bits
 
     def _begin(self, known_key: bytes | None) -> None:
-        self._known_key = known_key  # None if secret: then it is drawn at the first refill and kept nowhere else
-        self._keystream: CipherContext | None = None
-        self._unread: Words = _NO_WORDS
-        self._refill_bytes = FIRST_REFILL_BYTES
-        self._lock = threading.Lock()
-        _LIVE_STREAMS.add(self)
+        self._known_key = known_key  # None if secret: then it is drawn by the keystream and kept nowhere else
+        self._keystream = _Keystream(known_key)
 
     @property
     def private(self) -> bool:
@@ -118,17 +113,12 @@ class SecureBits:
         >>> SecureBits().words(3).dtype
         dtype('uint64')
         """
-        out = np.empty(_checked_count(count), dtype=np.uint64)
-        filled = 0
-        with self._lock:
-            while filled < count:
-                if not self._unread.size:
-                    self._refill()
-                taken = self._unread[: count - filled]
-                self._unread = self._unread[taken.size :]
-                out[filled : filled + taken.size] = taken
-                filled += taken.size
-        return out
+        keystream = self._keystream
+        if keystream.process != _process():
+            # A key of its own, and a lock that is not held by a thread that was left behind in the parent. Threads
+            # that come here together may each make one, which is why a keystream carries its own words and lock.
+            keystream = self._keystream = keystream.after_fork()
+        return keystream.read(_checked_count(count))
 
     def below(self, bound: int, count: int) -> Integers:
         """Return `count` integers, exactly uniform in [0, bound).
@@ -184,21 +174,6 @@ class SecureBits:
             pending = pending[used:]
         return out
 
-    def _refill(self) -> None:
-        if self._keystream is None:
-            self._keystream = _keystream(self._known_key or os.urandom(32))
-        self._unread = np.frombuffer(self._keystream.update(_ZEROS[: self._refill_bytes]), dtype="<u8")
-        self._refill_bytes = min(2 * self._refill_bytes, LARGEST_REFILL_BYTES)
-
-    def _after_fork_in_child(self) -> None:
-        """Forget what the parent holds too: its secret key and words, and a lock that nobody here would release.
-
-        A seeded stream, which has no secrets, goes on from where it stood.
-        """
-        if self.private:
-            self._keystream, self._unread = None, _NO_WORDS
-        self._lock = threading.Lock()
-
     def __repr__(self) -> str:
         return "SecureBits(private)" if self.private else "SecureBits(seeded: NOT PRIVATE)"
 
@@ -210,21 +185,61 @@ class SecureBits:
         )
 
 
-_LIVE_STREAMS: weakref.WeakSet[SecureBits] = weakref.WeakSet()
+class _Keystream:
+    """The words of one key in one process."""
+
+    def __init__(self, known_key: bytes | None) -> None:
+        self.process = _process()
+        self.lock = threading.Lock()
+        self._known_key = known_key
+        self._cipher: CipherContext | None = None
+        self._unread: Words = _NO_WORDS
+        self._refill_bytes = FIRST_REFILL_BYTES
+
+    def after_fork(self) -> _Keystream:
+        """Return a keystream for this process; a seeded one, which has no secrets, goes on from where it stood."""
+        made = _Keystream(self._known_key)
+        if self._known_key is not None:
+            made._cipher, made._unread, made._refill_bytes = self._cipher, self._unread, self._refill_bytes
+        return made
+
+    def read(self, count: int) -> Words:
+        out = np.empty(count, dtype=np.uint64)
+        filled = 0
+        with self.lock:
+            while filled < count:
+                if not self._unread.size:
+                    self._refill()
+                taken = self._unread[: count - filled]
+                self._unread = self._unread[taken.size :]
+                out[filled : filled + taken.size] = taken
+                filled += taken.size
+        return out
+
+    def _refill(self) -> None:
+        if self._cipher is None:
+            # Every key serves one keystream only, so the counter may start at zero.
+            key = self._known_key or os.urandom(32)
+            self._cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+        self._unread = np.frombuffer(self._cipher.update(_ZEROS[: self._refill_bytes]), dtype="<u8")
+        self._refill_bytes = min(2 * self._refill_bytes, LARGEST_REFILL_BYTES)
+
+
+_forks = 0  # how many forks lie between this process and the first, as far as Python saw them
+
+
+def _process() -> tuple[int, int]:
+    """Return what differs in a child: its id if Python did not see the fork, a number if the id came again."""
+    return os.getpid(), _forks
 
 
 def _after_fork_in_child() -> None:
-    for bits in _LIVE_STREAMS:
-        bits._after_fork_in_child()
+    global _forks
+    _forks += 1
 
 
 if sys.platform != "win32":
     os.register_at_fork(after_in_child=_after_fork_in_child)
-
-
-def _keystream(key: bytes) -> CipherContext:
-    # Every key serves one stream only, so the counter may start at zero.
-    return Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
 
 
 def _seed_bytes(seed: SupportsIndex | bytes | str) -> bytes:
