@@ -87,7 +87,7 @@ class Device(ABC):
         for low, high in zip(self.domain.lower, self.domain.upper, strict=True):
             if max(-low, high) > LARGEST or high - low < SMALLEST:
                 raise InputError(
-                    f"bounds of a protocol lie within {LARGEST:g} and are {SMALLEST:g} apart at least; got {low}, {high}"
+                    f"bounds of a protocol must be within {LARGEST:g} and {SMALLEST:g} apart: {low}, {high}"
                 )
 
     def conditions(self) -> tuple[str, ...]:

@@ -18,7 +18,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sfumato.errors import InputError
-from sfumato.local.published.promises import LARGEST, check_magnitude
+from sfumato.local.mechanism import LARGEST
+from sfumato.local.published.promises import check_magnitude
 from sfumato.protocol import plain
 
 UNIT = 1 << 15

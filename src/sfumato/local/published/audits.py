@@ -83,7 +83,7 @@ def sketch_document(kernel: Kernel, mechanism: str, radius: float, eta: float, *
         eta=eta,
         bounds=(0, 1),
         seed=SEED,
-        options=options,
+        options={"grinding": 0, **options},  # the draws of an audit are nobody's choice
     )
     return protocol.document
 

@@ -152,7 +152,7 @@ def tail_above(rows: int, difference: float, j: int) -> Decimal:
 
 
 def _power(base: Decimal, exponent: int) -> Decimal:
-    """Rounded up, by squaring: every multiplication is."""
+    """Take a power by squaring, every product rounded up."""
     result, square = Decimal(1), base
     while exponent:
         if exponent & 1:
