@@ -60,12 +60,30 @@ def test_standard_input(run: Run, protocol: Path, tmp_path: Path) -> None:
 
 
 def test_the_account_of_a_device(run: Run, protocol: Path, tmp_path: Path) -> None:
-    arguments = ("local", "report", protocol, "--ledger", tmp_path / "account.json", "--", "1", "2")
+    account = ("--ledger", tmp_path / "account.json", "--max-epsilon", "2")
+    arguments = ("local", "report", protocol, *account, "--", "1", "2")
     assert run(*arguments).exit_code == 0
     refused = run(*arguments)
     assert refused.exit_code == 3 and "nothing was reported" in plain(refused.stderr)
-    command = [sys.executable, "-m", "sfumato.local", protocol, "1", "2", "--ledger", tmp_path / "account.json"]
+    command = [sys.executable, "-m", "sfumato.local", protocol, "1", "2", *account]
     assert subprocess.run(command, capture_output=True, check=False).returncode == 3
+
+
+def test_limits_of_a_device(run: Run, protocol: Path, tmp_path: Path) -> None:
+    weak = tmp_path / "weak.json"
+    setting = ("--mechanism", "mldp-kde", "--radius", "0.1", "--eta", "0.01", "--option", "grinding=0")
+    assert run("local", "protocol", "-o", weak, *PROTOCOL, *setting, "--bounds", "-3,3").exit_code == 0
+    for path, flags, message in (
+        (protocol, ("--max-epsilon", "1"), "this device allows 1"),
+        (weak, ("--unchecked",), "max_delta="),
+        (weak, ("--max-delta", "0.01"), "unchecked=True"),
+    ):
+        refused = run("local", "report", path, *flags, "--", "1", "2")
+        assert refused.exit_code == 2 and message in plain(refused.stderr)
+        command = [sys.executable, "-m", "sfumato.local", path, *flags, "1", "2"]
+        done = subprocess.run(command, capture_output=True, check=False, text=True)
+        assert done.returncode == 2 and message in done.stderr
+    assert run("local", "report", weak, "--unchecked", "--max-delta", "0.01", "--", "1", "2").exit_code == 0
 
 
 def test_simulation(run: Run, protocol: Path, files: dict[str, Path], tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ ID_BYTES = 6
 HEADER_BYTES = PREFIX_BYTES + ID_BYTES
 # Of bounds and of widths: no arithmetic on points overflows, or loses all of its digits.
 SMALLEST, LARGEST = 1e-100, 1e100
+MOST_BITS = 62  # of integers among the parameters
 
 
 class Device(ABC):
@@ -84,6 +85,9 @@ class Device(ABC):
         """Raise `InputError` unless the parameters are within limits and keep epsilon: organisers are not trusted."""
         if exact_epsilon(self.epsilon) != self.epsilon or str(self.epsilon) != self.document["epsilon"]:
             raise InputError("the protocol's epsilon is no fraction in lowest terms, or has too many digits")
+        for name, value in self.parameters.items():
+            if type(value) is int and value.bit_length() > MOST_BITS:
+                raise InputError(f"the protocol's {name} has more than {MOST_BITS} bits")
         for low, high in zip(self.domain.lower, self.domain.upper, strict=True):
             if max(-low, high) > LARGEST or high - low < SMALLEST:
                 raise InputError(

@@ -36,7 +36,7 @@ from sfumato.public_rows import NORMAL, WORD_BYTES, row_bytes
 
 LABEL, SIGN_LABEL = "local/vector", "local/vector/signs"
 INDEX_BYTES, OUTPUT_BYTES = 2, 1
-MOST_BLOCKS, MOST_VECTORS, MOST_RANGE = 1 << 16, 128, 1 << 24
+MOST_BLOCKS, MOST_VECTORS = 1 << 16, 128
 
 
 class Vector(Device):
@@ -57,8 +57,6 @@ class Vector(Device):
                 raise InputError("the protocol's codebook is out of range")
         elif self.randomiser == "coordinate":
             self.range = positive_integer(self.parameters, "range")
-            if self.range > MOST_RANGE:
-                raise InputError(f"the protocol's range must be at most {MOST_RANGE}")
             if self.turned > MOST_BLOCKS:
                 raise InputError(f"the randomiser coordinate takes at most {MOST_BLOCKS} features; use the codebook")
         else:

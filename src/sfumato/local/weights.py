@@ -24,7 +24,6 @@ from sfumato.errors import InputError
 OTHER = 1 << 20
 # Beyond it a report is almost surely true, and weights would leave 62 bits; more epsilon is not used.
 LARGEST_EPSILON = Fraction(24)
-MOST_BITS = 62
 DIGITS = 60
 
 
@@ -76,8 +75,6 @@ def _context(other: int) -> Context:
 
 def check_weights(same: object, other: object, epsilon: Fraction) -> tuple[int, int]:
     """Return the weights of a protocol if they keep the promise."""
-    if type(same) is int and same.bit_length() > MOST_BITS:
-        raise InputError(f"the protocol's weights must have at most {MOST_BITS} bits")
     if type(same) is not int or type(other) is not int or not keeps_epsilon(same, other, epsilon):
         raise InputError(
             "the protocol's probabilities do not keep the epsilon that it promises: do not report under it, and tell "
