@@ -32,8 +32,6 @@ from sfumato.protocol import PREFIX_BYTES
 
 ID_BYTES = 6
 HEADER_BYTES = PREFIX_BYTES + ID_BYTES
-# Of bounds and of widths: no arithmetic on points overflows, or loses all of its digits.
-SMALLEST, LARGEST = 1e-100, 1e100
 MOST_BITS = 62  # of integers among the parameters
 
 
@@ -88,11 +86,7 @@ class Device(ABC):
         for name, value in self.parameters.items():
             if type(value) is int and value.bit_length() > MOST_BITS:
                 raise InputError(f"the protocol's {name} has more than {MOST_BITS} bits")
-        for low, high in zip(self.domain.lower, self.domain.upper, strict=True):
-            if max(-low, high) > LARGEST or high - low < SMALLEST:
-                raise InputError(
-                    f"bounds of a protocol must be within {LARGEST:g} and {SMALLEST:g} apart: {low}, {high}"
-                )
+        self.domain.check_limits()
 
     def conditions(self) -> tuple[str, ...]:
         """Return what the guarantee is subject to beside clipping, such as the radius; nothing if it is pure."""

@@ -16,9 +16,8 @@ from itertools import accumulate
 from typing import Any
 
 from sfumato.canonical_json import plain
-from sfumato.domain import Domain
+from sfumato.domain import LARGEST, SMALLEST, Domain
 from sfumato.errors import InputError
-from sfumato.local.mechanism import LARGEST, SMALLEST
 from sfumato.local.published.calibration import Calibration
 from sfumato.privacy.guarantee import amount_text
 
