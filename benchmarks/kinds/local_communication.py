@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from benchmarks.kinds import Measurement, Settings, Unit
+from benchmarks.kinds.local_published import published_options
 from sfumato.kernels import get_kernel
 from sfumato.local import Protocol
 from sfumato.local.planning import choose
@@ -41,7 +42,7 @@ def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
     for mechanism in settings["mechanisms"]:
         metric = mechanism.get("metric", False)
         radius, eta = (settings["radius"], settings["eta"]) if metric else (None, None)
-        options = mechanism.get("options", {})
+        options = published_options(mechanism)
         request = make_request(kernel, None, d, epsilon, n, radius, eta, (0, 1), options)
         name, design = choose(request, mechanism["name"])
         protocol = Protocol(

@@ -8,7 +8,8 @@ own; the first is the one that the others are compared with).
 Run s takes s as public seed and as the seed of the coins, for people who hold the points; all mechanisms see the same
 points and queries. The error is the mean over seeds and queries of the squared error against the exact density, its
 uncertainty taken from the spread between seeds. The predicted error is the plan's, made without the data. The constant
-answer is the best one there is, the mean of the exact answers: its error is their variance.
+answer is the best one there is, the mean of the exact answers: its error is their variance. Promises up to eta are made
+as published, for a seed that nobody chose: `published_options`.
 """
 
 from __future__ import annotations
@@ -78,6 +79,12 @@ def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
     yield _row([], "constant answer", {**last, "over_default": constant / (first or constant)}, split, len(queries))
 
 
+def published_options(mechanism: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a mechanism; its eta does not pay for tries of the seed, which no publication does."""
+    unpaid = {"grinding": 0} if mechanism["name"] in ("mldp-kde", "fkm-lr") else {}
+    return {**unpaid, **mechanism.get("options", {})}
+
+
 def _seeds(settings: Settings, mechanism: Mapping[str, Any]) -> list[int]:
     """Quick mechanisms may have more runs than others, for a smaller uncertainty."""
     return list(range(1, mechanism.get("seeds", settings["seeds"]) + 1))
@@ -98,7 +105,7 @@ def _errors(
 ) -> dict[str, Any]:
     metric = mechanism.get("metric", False)
     radius, eta = (mechanism.get("radius", settings["radius"]), settings["eta"]) if metric else (None, None)
-    options, name, n = mechanism.get("options", {}), mechanism["name"], len(split.points)
+    options, name, n = published_options(mechanism), mechanism["name"], len(split.points)
     request = make_request(kernel, None, queries.shape[1], epsilon, n, radius, eta, split.bounds, options)
     name, design = choose(request, name)
     squares, bars, seconds = [], [], np.zeros(2)

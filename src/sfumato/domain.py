@@ -12,6 +12,9 @@ from sfumato.canonical_json import exact, plain
 from sfumato.errors import InputError
 from sfumato.ranges import check_bounds
 
+# Of bounds and of widths: within them no arithmetic on points overflows, or loses all of its digits.
+SMALLEST, LARGEST = 1e-100, 1e100
+
 
 @dataclass(frozen=True)
 class Domain:
@@ -74,6 +77,14 @@ class Domain:
         if len(values) != self.dimension:
             raise InputError(f"a point must have {self.dimension} columns, got {len(values)}")
         return values
+
+    def check_limits(self) -> None:
+        """Raise `InputError` for bounds near the ends of the numbers; not for those of a release, which are read."""
+        for low, high in zip(self.lower, self.upper, strict=True):
+            if max(-low, high) > LARGEST or high - low < SMALLEST:
+                raise InputError(
+                    f"bounds of a protocol must be within {LARGEST:g} and {SMALLEST:g} apart: {low}, {high}"
+                )
 
     def condition(self) -> str:
         """Say what happens to odd points, for the guarantee."""

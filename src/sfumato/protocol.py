@@ -1,4 +1,4 @@
-"""Public parameters of a collection as one document that every participant and the collector read the same way.
+r"""Public parameters of a collection as one document that every participant and the collector read the same way.
 
 The local and the shuffled model share it. It needs the standard library only, because devices load it. A document is
 canonical JSON (`canonical_json`: no floating-point numbers but decimals as text); its fingerprint is the SHA-256 of
@@ -8,7 +8,7 @@ recognised and refused.
 Fields of a document
 --------------------
 format, version
-    ``"sfumato-protocol"`` and 1.
+    ``"sfumato-protocol"``, and 2 (local) or 1 (shuffled).
 model
     ``"local"`` or ``"shuffled"``.
 kernel, dimension
@@ -17,8 +17,12 @@ domain
     Bounds of the points and what happens outside them, see `Domain`.
 epsilon, delta, participants, guarantee
     What is promised to a participant of a collection of so many; epsilon as a fraction's text.
+nonce
+    Local only: 64 hexadecimal digits, drawn at random or the caller's.
 seed
-    64 hexadecimal digits, from which all public randomness is derived.
+    64 hexadecimal digits, from which all public randomness is derived. In the local model, where promises may rest on
+    it, the SHA-256 of ``b"sfumato-seed-1\0"`` and the canonical form of all other fields (`seed_of`): whoever wants
+    another seed has to change the document, and learns what comes of it by trying only.
 expires
     UTC time after which devices refuse to report, ``"2027-01-31T00:00:00Z"``, or null.
 mechanism
@@ -27,6 +31,7 @@ mechanism
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import secrets
@@ -55,11 +60,14 @@ __all__ = [
     "plain",
     "prefix",
     "save",
+    "sealed",
+    "seed_of",
     "seed_text",
 ]
 
-FORMAT, VERSION = "sfumato-protocol", 1
-MODELS = ("local", "shuffled")
+FORMAT = "sfumato-protocol"
+VERSIONS = {"local": 2, "shuffled": 1}
+MODELS = tuple(VERSIONS)
 FIELDS = frozenset(
     {
         *("format", "version", "model", "kernel", "dimension", "domain", "epsilon", "delta", "participants"),
@@ -108,7 +116,7 @@ def make_document(
     participants : int
         How many take part (local: expected; shuffled: at least so many honest ones).
     seed : str, optional
-        64 hexadecimal digits; drawn at random if not given.
+        64 hexadecimal digits, the nonce of a local document or the seed of a shuffled one; drawn at random by default.
     expires : str, date or datetime, optional
         When devices stop reporting, see `expiry_text`.
 
@@ -120,9 +128,12 @@ def make_document(
     >>> fingerprint(document)[:8]
     'e177cb17'
     """
+    if model not in MODELS:
+        raise InputError(f"a protocol's model must be one of {', '.join(MODELS)}, got {model!r}")
+    given = new_seed() if seed is None else seed
     document = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": VERSIONS[model],
         "model": model,
         "kernel": exact(kernel),
         "dimension": domain.dimension,
@@ -131,12 +142,31 @@ def make_document(
         "delta": exact(float(delta)),
         "participants": participants,
         "guarantee": exact(guarantee),
-        "seed": new_seed() if seed is None else seed,
+        "seed": given,
         "expires": None if expires is None else expiry_text(expires),
         "mechanism": exact(mechanism),
     }
+    if model == "local":
+        document = sealed({**document, "nonce": given})
     check_document(document)
     return document
+
+
+def seed_of(document: Mapping[str, Any]) -> str:
+    """Return the seed that belongs to all other fields of a local document."""
+    others = {name: value for name, value in document.items() if name != "seed"}
+    return hashlib.sha256(b"sfumato-seed-1\0" + canonical(others)).hexdigest()
+
+
+def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a local document with the seed that belongs to it.
+
+    Examples
+    --------
+    >>> sealed({"nonce": "1"})["seed"] == sealed({"nonce": "2"})["seed"]
+    False
+    """
+    return {**document, "seed": seed_of(document)}
 
 
 def new_seed() -> str:
@@ -188,20 +218,32 @@ def expired(document: Mapping[str, Any], now: datetime | None = None) -> bool:
     return (now or datetime.now(UTC)) > datetime.strptime(document["expires"], _TIME).replace(tzinfo=UTC)
 
 
-def check_document(document: Any, model: str | None = None) -> None:
-    """Raise `InputError` unless the shared fields of a document are what they should be."""
+def check_document(document: Any, model: str | None = None, released: bool = False) -> None:
+    """Raise `InputError` unless the shared fields of a document are what they should be.
+
+    Parameters
+    ----------
+    document : mapping
+        Read from anywhere.
+    model : {"local", "shuffled"}, optional
+        Refuse documents of the other.
+    released : bool
+        Whether it only explains a release: then older versions are read too, which nobody should report under.
+    """
     if not isinstance(document, Mapping) or document.get("format") != FORMAT:
         raise InputError("this is not a protocol of sfumato; ask the organiser for the file again")
-    if document.get("version") != VERSION:
-        raise InputError(
-            f"the protocol has version {document.get('version')!r} and this sfumato reads {VERSION}; update sfumato"
-        )
-    if set(document) != FIELDS:
-        odd = ", ".join(sorted(map(repr, FIELDS ^ set(document))))
+    named, version = document.get("model"), document.get("version")
+    if named not in MODELS or model not in (None, named):
+        raise InputError(f"the protocol is for the model {named!r:.40}, not {model or 'one of ' + str(MODELS)}")
+    newest = VERSIONS[named]
+    if type(version) is not int or not (1 if released else newest) <= version <= newest:
+        fix = "ask the organiser for a new one" if version == 1 else "update sfumato"
+        raise InputError(f"the protocol has version {version!r:.40} and this sfumato reads {newest}; {fix}")
+    fields = FIELDS | {"nonce"} if named == "local" and version > 1 else FIELDS
+    if set(document) != fields:
+        odd = ", ".join(sorted(map(repr, fields ^ set(document))))
         raise InputError(f"the protocol's document has missing or unknown fields: {odd}")
     canonical(document)
-    if document["model"] not in MODELS or model not in (None, document["model"]):
-        raise InputError(f"the protocol is for the model {document['model']!r}, not {model or 'one of ' + str(MODELS)}")
     _check_shared(document)
 
 
@@ -213,8 +255,10 @@ def _check_shared(document: Mapping[str, Any]) -> None:
         raise InputError(f"the protocol's participants must be a positive integer below 2**40, got {participants!r}")
     if Domain.from_document(document["domain"]).dimension != dimension:
         raise InputError("the protocol's domain has another number of columns than its dimension")
-    if not isinstance(document["seed"], str) or not _SEED.fullmatch(document["seed"]):
-        raise InputError("the protocol's seed must be 64 lower-case hexadecimal digits")
+    for name in ("seed", "nonce"):
+        text = document.get(name, "0" * 64)
+        if not isinstance(text, str) or not _SEED.fullmatch(text):
+            raise InputError(f"the protocol's {name} must be 64 lower-case hexadecimal digits")
     for name in ("kernel", "guarantee", "mechanism"):
         if not isinstance(document[name], Mapping):
             raise InputError(f"the protocol's field {name!r} must be an object")

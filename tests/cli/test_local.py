@@ -62,7 +62,8 @@ def test_standard_input(run: Run, protocol: Path, tmp_path: Path) -> None:
 
 def test_the_account_of_a_device(run: Run, protocol: Path, tmp_path: Path) -> None:
     (tmp_path / "point.txt").write_text("1\n2\n")
-    arguments = (protocol, "--ledger", tmp_path / "account.json", "--point", tmp_path / "point.txt")
+    account = ("--ledger", tmp_path / "account.json", "--max-epsilon", "2")
+    arguments = (protocol, *account, "--point", tmp_path / "point.txt")
     assert run("local", "report", *arguments).exit_code == 0
     refused = run("local", "report", *arguments)
     assert refused.exit_code == 3 and "nothing was reported" in plain(refused.stderr)
@@ -119,6 +120,23 @@ def test_inputs_and_state_are_not_written_over(run: Run, protocol: Path, tmp_pat
     assert refused.exit_code == 2 and "nothing in it was touched" in plain(refused.stderr)
     assert [path.name for path in (tmp_path / "home").iterdir()] == ["thesis.txt"]
     assert len(reports.read_bytes()) == 16
+
+
+def test_limits_of_a_device(run: Run, protocol: Path, tmp_path: Path) -> None:
+    weak = tmp_path / "weak.json"
+    setting = ("--mechanism", "mldp-kde", "--radius", "0.1", "--eta", "0.01", "--option", "grinding=0")
+    assert run("local", "protocol", "-o", weak, *PROTOCOL, *setting, "--bounds", "-3,3").exit_code == 0
+    for path, flags, message in (
+        (protocol, ("--max-epsilon", "1"), "this device allows 1"),
+        (weak, ("--unchecked",), "max_delta="),
+        (weak, ("--max-delta", "0.01"), "unchecked=True"),
+    ):
+        refused = run("local", "report", path, *flags, stdin="1 2")
+        assert refused.exit_code == 2 and message in plain(refused.stderr)
+        command = [sys.executable, "-m", "sfumato.local", path, *flags]
+        done = subprocess.run(command, capture_output=True, check=False, text=True, input="1 2")
+        assert done.returncode == 2 and message in done.stderr
+    assert run("local", "report", weak, "--unchecked", "--max-delta", "0.01", stdin="1 2").exit_code == 0
 
 
 def test_simulation(run: Run, protocol: Path, files: dict[str, Path], tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from sfumato.errors import BudgetError, InputError, LedgerError
 from sfumato.local import Protocol
-from sfumato.local.client import Client
+from sfumato.local.client import MAX_EPSILON, Client
 from sfumato.local.coins import Coins
 
 # Only the standard library, and not numpy by the back door.
@@ -55,7 +55,8 @@ def test_a_device_needs_the_standard_library_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize("epsilon", [0.1, 1, 5, 25, 500])
 def test_reports_are_short(kernel: str, epsilon: float) -> None:
     made = protocol(kernel, epsilon=epsilon)
-    assert made.client().report_bytes == len(made.client().report([0, 0, 0])) <= 16
+    client = made.client(max_epsilon=1000)
+    assert client.report_bytes == len(client.report([0, 0, 0])) <= 16
 
 
 def test_reports_differ_and_carry_the_fingerprint() -> None:
@@ -109,11 +110,33 @@ def test_the_account_counts_over_protocols(tmp_path: Path) -> None:
     protocol(epsilon=0.5, seed=4).client(ledger=path, budget=1.5).report([0, 0, 0])
 
 
-def test_one_report_by_default(tmp_path: Path) -> None:
-    client = protocol().client(ledger=tmp_path / "account.json")
+def test_the_budget_is_the_devices_limit_by_default(tmp_path: Path) -> None:
+    client = protocol().client(ledger=tmp_path / "account.json", max_epsilon=1)
     client.report([0, 0, 0])
     with pytest.raises(BudgetError):
         client.report([0, 0, 0])
+
+
+@pytest.mark.parametrize("epsilon", ["1/10", 3])
+def test_the_budget_never_comes_from_the_document(tmp_path: Path, epsilon: Any) -> None:
+    client = protocol(epsilon=epsilon).client(ledger=tmp_path / "account.json")
+    assert client.account is not None and client.account.budget == MAX_EPSILON
+
+
+def test_a_report_costs_what_the_device_allows_at_most() -> None:
+    made = protocol(epsilon="4.5")
+    with pytest.raises(InputError, match="epsilon of 4.5, and this device allows 4: pass max_epsilon="):
+        made.client()
+    assert made.client(max_epsilon="9/2").report([0, 0, 0])
+    with pytest.raises(InputError, match="allows 0.5"):
+        protocol().client(max_epsilon=0.5)
+
+
+def test_a_promise_fails_as_often_as_the_device_allows_at_most() -> None:
+    made = protocol(mechanism="mldp-kde", radius=0.1, eta=1e-3)
+    with pytest.raises(InputError, match="probability 0.001, and this device allows 1e-06: pass max_delta="):
+        made.client()
+    assert made.client(max_delta=1e-3).report([0, 0, 0])
 
 
 def test_permanent_reports_are_repeated_and_cost_once(tmp_path: Path) -> None:

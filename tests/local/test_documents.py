@@ -53,9 +53,11 @@ def test_floats_are_refused() -> None:
     ("change", "message"),
     [
         ({"format": "else"}, "not a protocol"),
-        ({"version": 2}, "update sfumato"),
+        ({"version": 3}, "update sfumato"),
+        ({"version": 1}, "ask the organiser for a new one"),
         ({"extra": 1}, "unknown fields"),
         ({"model": "shuffled"}, "not local"),
+        ({"nonce": "12"}, "64 lower-case"),
         ({"seed": "12"}, "64 lower-case"),
         ({"dimension": 3}, "another number of columns"),
         ({"participants": 0}, "positive integer"),
@@ -109,7 +111,7 @@ def test_hostile_parameters_are_refused_by_the_device(change: dict[str, Any], me
 def test_a_promise_must_be_what_is_spent() -> None:
     document = made()
     modest = document | {"guarantee": document["guarantee"] | {"epsilon": "1/2"}}
-    with pytest.raises(InputError, match="another epsilon"):
+    with pytest.raises(InputError, match="another 'epsilon'"):
         Protocol.from_document(modest).client()
 
 

@@ -23,6 +23,7 @@ from sfumato.cli.arguments import (
 )
 from sfumato.cli.console import complain, facts, out, print_json, say, warn
 from sfumato.errors import InputError
+from sfumato.local.client import MAX_DELTA, MAX_EPSILON
 
 if TYPE_CHECKING:
     from sfumato.local import Protocol
@@ -68,7 +69,9 @@ def protocol(
     option: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="What only one mechanism knows. Repeatable.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Public seed; drawn at random by default.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="Nonce of the public seed; drawn at random by default.")
+    ] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -124,10 +127,19 @@ def report(
         Path | None, typer.Option(metavar="PATH", help="The device's account, which refuses to overspend.")
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(metavar="E", help="Of the account, over all reports; one report's by default.")
+        str | None, typer.Option(metavar="E", help="Of the account, over all reports; --max-epsilon by default.")
     ] = None,
     permanent: Annotated[
         bool, typer.Option("--permanent", help="Repeat the report of an unchanged point; needs --ledger.")
+    ] = False,
+    max_epsilon: Annotated[
+        str, typer.Option(metavar="E", help="The most that one report may cost, whatever the protocol says.")
+    ] = str(MAX_EPSILON),
+    max_delta: Annotated[
+        float, typer.Option(metavar="P", help="Largest probability with which the promise may fail.")
+    ] = MAX_DELTA,
+    unchecked: Annotated[
+        bool, typer.Option("--unchecked", help="Agree to a promise that rests on the organiser's word.")
     ] = False,
 ) -> None:
     """Randomise a point into a report, which may be sent to anybody. Prints it in hexadecimal.
@@ -142,7 +154,9 @@ def report(
         raise InputError("pass either --point, a file with one point, or --data")
     if data is not None and ledger is not None:
         raise InputError("--ledger is the account of one device, and --data holds the points of many")
-    client = Protocol.load(protocol_file).client(ledger, budget, permanent)
+    client = Protocol.load(protocol_file).client(
+        ledger, budget, permanent, max_epsilon=max_epsilon, max_delta=max_delta, unchecked=unchecked
+    )
     points = iter([read_point(point or "-")]) if data is None else _points(data, columns)
     reports = (client.report(one) for one in points)
     if output is None:

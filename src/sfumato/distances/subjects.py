@@ -39,7 +39,9 @@ def price_halves(mechanism: Mechanism, records: int, replaced: bool) -> Revealed
         beside = [others * encoded[0], others * encoded[len(encoded) // 2]]
         for rest in beside:
             before = [rest + encoded[0], rest + encoded[1]] if replaced else [rest]
-            moved = [squares_around_mean(rest + one) - squares_around_mean(first) for one in encoded for first in before]
+            moved = [
+                squares_around_mean(rest + one) - squares_around_mean(first) for one in encoded for first in before
+            ]
             change = max(change, np.array([max(map(abs, moved))]), key=lambda each: int(each[0]))
     sums, _ = worst_change(quantizer, algorithm.sums_law, replaced)
     return revealed(algorithm.sums_law, records * sums[:-2]) + revealed(algorithm.square_law, records * change)

@@ -9,6 +9,7 @@ import argparse
 import sys
 
 from sfumato.errors import SfumatoError
+from sfumato.local.client import MAX_DELTA, MAX_EPSILON
 from sfumato.local.own_point import read_point
 from sfumato.local.protocol import Protocol
 
@@ -19,11 +20,21 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("protocol", help="the organiser's file")
     parser.add_argument("--point", default="-", help="file with your point; standard input by default")
     parser.add_argument("--ledger", help="the device's account: what it has spent")
-    parser.add_argument("--budget", help="the account's epsilon over all reports; one report's by default")
+    parser.add_argument("--budget", help="the account's epsilon over all reports; --max-epsilon by default")
     parser.add_argument("--permanent", action="store_true", help="repeat the report of an unchanged point")
+    parser.add_argument("--max-epsilon", default=MAX_EPSILON, help="the most that one report may cost")
+    parser.add_argument("--max-delta", type=float, default=MAX_DELTA, help="how often the promise may fail")
+    parser.add_argument("--unchecked", action="store_true", help="agree to a promise on the organiser's word")
     options = parser.parse_args(arguments)
     try:
-        client = Protocol.load(options.protocol).client(options.ledger, options.budget, options.permanent)
+        client = Protocol.load(options.protocol).client(
+            options.ledger,
+            options.budget,
+            options.permanent,
+            max_epsilon=options.max_epsilon,
+            max_delta=options.max_delta,
+            unchecked=options.unchecked,
+        )
         print(client.report(read_point(options.point)).hex())
     except SfumatoError as problem:
         print(f"error: {problem}", file=sys.stderr)

@@ -14,14 +14,20 @@ one device. A collector counts repeats once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
+from sfumato.canonical_json import canonical
 from sfumato.errors import InputError
 from sfumato.local.account import DeviceAccount
 from sfumato.local.coins import Coins
 from sfumato.local.mechanism import ID_BYTES, Device
 from sfumato.local.registry import device_for
-from sfumato.protocol import check_document, expired, fingerprint, plain, prefix
+from sfumato.privacy.guarantee import amount_text, checked_delta, promised_epsilon
+from sfumato.protocol import check_document, exact, expired, fingerprint, plain, prefix, seed_of
+
+# What a device agrees to unless its owner says otherwise; never taken from a document.
+MAX_EPSILON, MAX_DELTA = Fraction(4), 1e-6
 
 
 class Client:
@@ -39,11 +45,17 @@ class Client:
         For tests; the operating system's by default.
     not_private : bool
         Report under a mechanism that keeps no epsilon at all, such as `race`; refused otherwise.
+    max_epsilon : float, str or Fraction
+        The most that one report may cost, whatever the document says.
+    max_delta : float
+        Largest probability with which the promise may fail: delta, or eta over the hash functions.
+    unchecked : bool
+        Agree to a promise that rests on an organiser's word: that nobody chose the seed, or what hash functions do.
 
     Raises
     ------
     InputError
-        If the document promises anything else than what its mechanism does on this device.
+        If the document promises anything else than what its mechanism does on this device, or goes beyond the limits.
     """
 
     def __init__(
@@ -53,6 +65,10 @@ class Client:
         permanent: bool = False,
         coins: Coins | None = None,
         not_private: bool = False,
+        *,
+        max_epsilon: float | str | Fraction = MAX_EPSILON,
+        max_delta: float = MAX_DELTA,
+        unchecked: bool = False,
     ) -> None:
         check_document(document, "local")
         if permanent and account is None:
@@ -61,8 +77,9 @@ class Client:
         self.account = account
         self.permanent = permanent
         self.reports = 0
-        self._device = device_for(document)
-        check_promise(document, self._device, not_private)
+        self._device = promised_device(document)
+        check_consent(self._device, not_private, unchecked)
+        check_limits(self._device, promised_epsilon(max_epsilon), checked_delta(max_delta))
         self._coins = coins or Coins()
         self._prefix = prefix(document)
         self._fingerprint = fingerprint(document)
@@ -102,32 +119,55 @@ class Client:
         return self._prefix + self._coins.take(ID_BYTES) + self._device.encode(clipped, self._coins)
 
 
-def check_promise(document: Mapping[str, Any], device: Device, not_private: bool = False) -> None:
-    """Raise `InputError` unless a document promises what its device does, and says so to whoever reads it.
+def promised_device(document: Mapping[str, Any]) -> Device:
+    """Build the device of a checked protocol; raise `InputError` unless the protocol promises what the device does.
 
-    Parameters
-    ----------
-    document : mapping
-        A checked protocol.
-    device : Device
-        Built from it.
-    not_private : bool
-        Whether the caller agrees to a mechanism that keeps no epsilon.
+    The promise is computed from the mechanism's own parameters and compared with the document's field by field, so
+    that there is nothing more and nothing less in it. The seed must be the one that belongs to the document.
     """
-    promise = document["guarantee"]
-    if promise.get("epsilon") != document["epsilon"]:
-        raise InputError("the protocol promises another epsilon than it spends: do not report under it")
-    if plain(promise.get("delta")) != 0 or plain(document["delta"]) != 0 or promise.get("trust") != "local":
-        raise InputError("the protocol does not promise a delta of 0 without trusted parties: do not report under it")
-    if promise.get("private") is not device.private:
-        truth = "private" if device.private else "NOT PRIVATE"
-        raise InputError(f"the protocol does not say that {device.name} is {truth}: do not report under it")
+    device = device_for(document)
+    true, stated = exact(device.guarantee().to_document()), document["guarantee"]
+    for field in sorted({*true, *stated}):
+        given, real = (_shown(promise, field) for promise in (stated, true))
+        if given != real:
+            raise InputError(
+                f"the protocol promises another {field!r} than {device.name} keeps ({given:.200} instead of "
+                f"{real:.200}): do not report under it, and tell the organiser"
+            )
+    if plain(document["delta"]) != 0:
+        raise InputError("the protocol has another 'delta' than 0, which it promises: do not report under it")
+    if document["seed"] != seed_of(document):
+        raise InputError("the protocol's seed does not belong to its other fields: do not report under it")
+    return device
+
+
+def _shown(promise: Mapping[str, Any], field: str) -> str:
+    # By way of the canonical text, in which true is not 1.
+    return canonical({field: promise[field]}).decode() if field in promise else "nothing"
+
+
+def check_consent(device: Device, not_private: bool, unchecked: bool) -> None:
+    """Raise `InputError` unless the caller agreed to what a device cannot protect or cannot check."""
     if not device.private and not not_private:
         raise InputError(
             f"NOT PRIVATE: {device.name} reports what the device holds; pass not_private=True to report all the same"
         )
-    conditions = promise.get("conditions")
-    stated = [*(conditions if isinstance(conditions, list) else ()), promise.get("within")]
-    for sentence in device.conditions():
-        if sentence not in stated:
-            raise InputError(f"the protocol hides a condition of its promise: do not report under it ({sentence})")
+    if device.unchecked() and not unchecked:
+        raise InputError(
+            f"the promise rests on the organiser's word ({'; '.join(device.unchecked())}); pass unchecked=True to "
+            "report all the same"
+        )
+
+
+def check_limits(device: Device, max_epsilon: Fraction, max_delta: float) -> None:
+    """Raise `InputError` if a report would cost, or a promise would fail, more than the device's owner allows."""
+    if device.epsilon > max_epsilon:
+        raise InputError(
+            f"a report costs an epsilon of {amount_text(device.epsilon)}, and this device allows "
+            f"{amount_text(max_epsilon)}: pass max_epsilon= to allow more"
+        )
+    if device.failure > max_delta:
+        raise InputError(
+            f"the promise may fail with probability {device.failure!r}, and this device allows {max_delta!r}: pass "
+            "max_delta= to allow more"
+        )

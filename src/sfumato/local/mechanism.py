@@ -10,6 +10,9 @@ A mechanism has two halves, found by its name in `registry`:
 Both are built from the protocol's document alone: everything that a device needs stands in ``document["mechanism"]``
 as integers and texts. Public randomness comes from ``document["seed"]`` through `sfumato.public_rows`.
 
+A document is not believed. `Device.certify` checks that the parameters lie within stated limits and keep the epsilon,
+and `Device.guarantee` is the whole promise as it follows from them, to which the document's must be equal.
+
 A report on the wire is the first 4 bytes of the protocol's fingerprint, a random identity of 6 bytes, and the payload.
 """
 
@@ -21,12 +24,15 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from sfumato.domain import Domain
+from sfumato.errors import InputError
 from sfumato.local.coins import Coins
-from sfumato.privacy.guarantee import fraction_from_text
+from sfumato.privacy.guarantee import Guarantee, amount_text, fraction_from_text
+from sfumato.privacy.rational import exact_epsilon
 from sfumato.protocol import PREFIX_BYTES
 
 ID_BYTES = 6
 HEADER_BYTES = PREFIX_BYTES + ID_BYTES
+MOST_BITS = 62  # of integers among the parameters
 
 
 class Device(ABC):
@@ -35,8 +41,7 @@ class Device(ABC):
     Parameters
     ----------
     document : mapping
-        A checked protocol. Raise `InputError` for parameters that do not keep the promised epsilon: a device does not
-        trust the organiser's arithmetic.
+        A checked protocol, or that of a release, of whatever version.
 
     Attributes
     ----------
@@ -74,9 +79,49 @@ class Device(ABC):
         """Return the point as it is reported, within the domain; raise `InputError` for what is no point."""
         return self.domain.clip(point)
 
+    def certify(self) -> None:
+        """Raise `InputError` unless the parameters are within limits and keep epsilon: organisers are not trusted."""
+        if exact_epsilon(self.epsilon) != self.epsilon or str(self.epsilon) != self.document["epsilon"]:
+            raise InputError("the protocol's epsilon is no fraction in lowest terms, or has too many digits")
+        for name, value in self.parameters.items():
+            if type(value) is int and value.bit_length() > MOST_BITS:
+                raise InputError(f"the protocol's {name} has more than {MOST_BITS} bits")
+        self.domain.check_limits()
+
     def conditions(self) -> tuple[str, ...]:
-        """Return the sentences that the protocol's guarantee must contain, such as the radius; none if it is pure."""
+        """Return what the guarantee is subject to beside clipping, such as the radius; nothing if it is pure."""
         return ()
+
+    def unchecked(self) -> tuple[str, ...]:
+        """Return those of the conditions that are an organiser's word, which no device can check."""
+        return ()
+
+    @property
+    def within(self) -> str:
+        """Which changes of a point epsilon is for; empty where it is for all."""
+        return ""
+
+    @property
+    def failure(self) -> float:
+        """Probability with which the promise may fail, over coins or public randomness."""
+        return 0.0
+
+    def guarantee(self) -> Guarantee:
+        """Return the promise of one report, all of it."""
+        return Guarantee(
+            trust="local",
+            neighbours="replace",
+            unit="record",
+            epsilon=self.epsilon,
+            n_public=True,
+            conditions=(
+                self.domain.condition(),
+                f"every person reports once (k reports cost k times {amount_text(self.epsilon)})",
+                *self.conditions(),
+            ),
+            private=self.private,
+            within=self.within,
+        )
 
     @abstractmethod
     def encode(self, point: Sequence[float], coins: Coins) -> bytes:

@@ -1,8 +1,9 @@
 """`metric-phases`, device half: phases with noise in proportion to how far a radius can move them.
 
 Source: geo-indistinguishability (M. Andres and others, CCS 2013) on the random phases of `phases`. A row's phase a . X,
-an integer in units of 2**-shift turns, moves by at most S = r |a s| + |a|_1 + 1 between points within a Euclidean
-distance r: s are the grid's steps per data unit, and rounding moves either point by half a step. Discrete Laplace noise
+an integer in units of 2**-shift turns, moves by at most S = r |a s| + c |a|_1 + 1 between points within a Euclidean
+distance r: s are the grid's steps per data unit, and rounding moves either point by half a step, and by 2^-52 of a
+coordinate for binary64, so that c = 1 + 2^-50 (1 + largest coordinate) steps cover both. Discrete Laplace noise
 of scale B >= S / share is added before the phase is wrapped, and the position is its upper 8 bits. A row whose noise
 would say less than an arc (B above `largest`) takes the arc of `phases`, which treats all points alike.
 
@@ -28,7 +29,7 @@ from sfumato.local.coins import Coins
 from sfumato.local.hashing import little_endian
 from sfumato.local.phases import LABEL, POSITION_BITS, Phases
 from sfumato.local.published.point import checked_radius
-from sfumato.local.published.promises import phases_condition
+from sfumato.local.published.promises import check_radius_in, near, phases_condition
 from sfumato.local.published.sphere import laplace
 from sfumato.public_rows import WORD_BYTES, row_bytes
 
@@ -63,15 +64,27 @@ class MetricPhases(Phases):
         if type(largest) is not int or largest < 0:
             raise InputError("the protocol's largest scale must be a whole number")
         self.largest: int = largest
+        # Version 1 left the rounding of binary64 out; its releases are read by their own scales.
+        self.steps_apart = 1.0 if document["version"] == 1 else 1 + 2.0**-50 * (1 + self.reach)
+
+    def certify(self) -> None:
+        """Check the radius: below a millionth of the width the noise is none."""
+        super().certify()
+        check_radius_in(self.radius, self.domain)
 
     def conditions(self) -> tuple[str, ...]:
         """Return the radius."""
         return (phases_condition(self.radius),)
 
+    @property
+    def within(self) -> str:
+        """The radius."""
+        return near(self.radius)
+
     def scale(self, frequency: Sequence[int]) -> int:
         """Scale B of the noise on the phases of one frequency."""
         norm = math.sqrt(math.fsum((a * s) ** 2 for a, s in zip(frequency, self.scales, strict=True)))
-        moved = self.radius * norm + sum(map(abs, frequency)) + 1
+        moved = self.radius * norm + self.steps_apart * sum(map(abs, frequency)) + 1
         return coarse(moved / self.share * (1 + NORM_ERROR))
 
     def digit(self, row: int, X: Sequence[int], coins: Coins) -> int:

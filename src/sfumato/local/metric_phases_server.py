@@ -24,7 +24,6 @@ from sfumato.local.phases import LABEL, LAWS, MOST_ROWS_EACH, POSITION_BITS, POS
 from sfumato.local.phases_server import COSINE_BITS, Arc, PhasePool, PhasesServer, ReportedPhases
 from sfumato.local.pool import numbers, row_table
 from sfumato.local.pool_server import integer_choices
-from sfumato.local.published.promises import phases_condition
 from sfumato.local.server import Design, Request
 from sfumato.local.tally import Tally
 from sfumato.privacy.bits import SecureBits
@@ -57,10 +56,12 @@ def largest_scale(arc: float, shift: int) -> int:
     return math.floor(0.5 / math.asinh(math.sin(math.pi / 2.0**shift) / math.sqrt(1 / arc - 1)))
 
 
-def noise_scales(frequencies: Integers, scales: Floats, radius: float, share: float) -> Integers:
+def noise_scales(
+    frequencies: Integers, scales: Floats, radius: float, share: float, steps_apart: float = 1.0
+) -> Integers:
     """Scales B of many frequencies, as `MetricPhases.scale` has them; shape (rows,)."""
     norms = np.sqrt(np.square(frequencies * scales).sum(axis=1))
-    moved = radius * norms + np.abs(frequencies).sum(axis=1) + 1
+    moved = radius * norms + steps_apart * np.abs(frequencies).sum(axis=1) + 1
     whole = np.ceil(moved / share * (1 + NORM_ERROR))
     unit = np.ldexp(1.0, np.maximum(np.frexp(whole)[1] - SIGNIFICANT_BITS, 0))
     return np.asarray(np.ceil(whole / unit) * unit, dtype=np.int64)
@@ -104,9 +105,7 @@ class MetricPhasesServer(PhasesServer):
         )
         answers, rows = request.participants * rows_each, made["groups"] * rows_each
         variance = float(np.mean(0.5 / resultants**2)) / answers + request.density / (2 * rows)
-        conditions = (phases_condition(radius),)
-        parameters = {**made, "radius": radius, "largest": largest}
-        return replace(base, parameters=parameters, variance=variance, conditions=conditions, pure=False)
+        return replace(base, parameters={**made, "radius": radius, "largest": largest}, variance=variance, pure=False)
 
     def influence(self) -> float:
         """One report moves its row's term between minus and plus one over the row's resultant."""
@@ -145,7 +144,8 @@ class Resultants:
         """Scale B of every row."""
         made = self.device
         _, words = row_table(made.seed, LABEL, self.pool.rows, 0, 1 + made.domain.dimension)
-        return noise_scales(numbers(made.law, words[:, 1:]), np.array(made.scales), made.radius, made.share)
+        frequencies = numbers(made.law, words[:, 1:])
+        return noise_scales(frequencies, np.array(made.scales), made.radius, made.share, made.steps_apart)
 
     @cached_property
     def values(self) -> Floats:

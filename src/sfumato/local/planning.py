@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.errors import InputError
-from sfumato.local.registry import mechanisms, server_class
+from sfumato.local.registry import device_for, mechanisms, server_class
 from sfumato.local.server import Design, Request
-from sfumato.privacy.guarantee import Guarantee, amount_text
-from sfumato.protocol import make_document
+from sfumato.protocol import exact, make_document, sealed
 
 CONSTANT = "constant"
 # Standard deviation of the density over queries like the points, in units of its mean: what a constant answer misses.
@@ -147,42 +146,20 @@ def choose(request: Request, mechanism: str) -> tuple[str, Design]:
     return mechanism, server.design(request)
 
 
-def guarantee_of(design: Design, request: Request) -> Guarantee:
-    """State the promise of one report."""
-    epsilon, within = request.epsilon, ""
-    if design.private and not design.pure:
-        near = "close to" if request.radius is None else f"within {request.radius:g} of"
-        eta = design.parameters.get("eta")
-        within = f"points {near} each other" + ("" if eta is None else f", except with probability {eta:g} a pair,")
-    return Guarantee(
-        trust="local",
-        neighbours="replace",
-        unit="record",
-        epsilon=epsilon,
-        n_public=True,
-        conditions=(
-            design.domain.condition(),
-            f"every person reports once (k reports cost k times {amount_text(epsilon)})",
-            *design.conditions,
-        ),
-        private=design.private,
-        within=within,
-    )
-
-
-def document_for(request: Request, mechanism: str, seed: str | None, expires: Any) -> dict[str, Any]:
-    """Put together a protocol for a request."""
+def document_for(request: Request, mechanism: str, nonce: str | None, expires: Any) -> dict[str, Any]:
+    """Put together a protocol for a request; what it promises is what a device makes of its parameters."""
     name, design = choose(request, mechanism)
     parameters: Mapping[str, Any] = {"name": name, **design.parameters}
-    return make_document(
+    draft = make_document(
         model="local",
         kernel=request.kernel.to_document(),
         domain=design.domain,
         epsilon=str(request.epsilon),
         delta=0.0,
         participants=request.participants,
-        guarantee=guarantee_of(design, request).to_document(),
+        guarantee={},
         mechanism=parameters,
-        seed=seed,
+        seed=nonce,
         expires=expires,
     )
+    return sealed({**draft, "guarantee": exact(device_for(draft).guarantee().to_document())})

@@ -29,6 +29,8 @@ class PoolDevice(Device):
     ----------
     rows_each, groups : int
         Rows of a group; number of groups.
+    reach : int
+        Largest coordinate of a point.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
@@ -42,7 +44,8 @@ class PoolDevice(Device):
         domain = self.domain
         self.scales = _scales(self.parameters.get("scales"), domain.dimension)
         self.origin = domain.middle if self.parameters.get("origin") == "middle" else (0.0,) * domain.dimension
-        if max(map(abs, self.lattice(domain.lower) + self.lattice(domain.upper))) > LARGEST_COORDINATE:
+        self.reach = max(map(abs, self.lattice(domain.lower) + self.lattice(domain.upper)))
+        if self.reach > LARGEST_COORDINATE:
             raise InputError("the protocol's bounds are too wide for its scales")
 
     @property

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import protocol as documents
 from sfumato.errors import InputError
-from sfumato.local.client import Client
+from sfumato.local.client import MAX_DELTA, MAX_EPSILON, Client, promised_device
 
 if TYPE_CHECKING:
     from sfumato.kernels import Kernel
@@ -45,7 +45,7 @@ class Protocol:
     bandwidth : optional
         For a kernel given by name.
     seed : int or str, optional
-        Public seed; a random one by default.
+        The document's nonce, out of which and all other fields the public seed is made; a random one by default.
     expires : str, date or datetime, optional
         After which devices refuse to report.
     options : mapping, optional
@@ -120,6 +120,10 @@ class Protocol:
         budget: float | str | Fraction | None = None,
         permanent: bool = False,
         not_private: bool = False,
+        *,
+        max_epsilon: float | str | Fraction = MAX_EPSILON,
+        max_delta: float = MAX_DELTA,
+        unchecked: bool = False,
     ) -> Client:
         """Return a client, which makes reports.
 
@@ -128,21 +132,36 @@ class Protocol:
         ledger : str or Path, optional
             The device's account; without one, whoever calls sees to it that each person reports once.
         budget : float, str or Fraction, optional
-            Of the account, over all protocols; one report of this one by default.
+            Of the account, over all protocols; `max_epsilon` by default, never what a document says.
         permanent : bool
             Repeat the report of an unchanged point instead of making a fresh one; needs an account. See
             `sfumato.local.client` for what it protects.
         not_private : bool
             Agree to report under a mechanism that keeps no epsilon, such as `race`.
+        max_epsilon : float, str or Fraction
+            The most that one report may cost, whatever the document says.
+        max_delta : float
+            Largest probability with which the promise may fail: delta, or eta over the hash functions.
+        unchecked : bool
+            Agree to a promise that rests on an organiser's word, see `sfumato.local.client.Client`.
         """
         from sfumato.local.account import DeviceAccount
 
         if ledger is None:
             if budget is not None:
                 raise InputError("a budget needs a file that remembers what was spent: pass ledger=")
-            return Client(self.document, permanent=permanent, not_private=not_private)
-        account = DeviceAccount(ledger, self.document["epsilon"] if budget is None else budget)
-        return Client(self.document, account, permanent, not_private=not_private)
+            account = None
+        else:
+            account = DeviceAccount(ledger, max_epsilon if budget is None else budget)
+        return Client(
+            self.document,
+            account,
+            permanent,
+            not_private=not_private,
+            max_epsilon=max_epsilon,
+            max_delta=max_delta,
+            unchecked=unchecked,
+        )
 
     def collector(self, state: str | Path | None = None) -> Collector:
         """Return a collector, which counts reports.
@@ -160,10 +179,10 @@ class Protocol:
     def server(self) -> Server:
         """Return the mechanism's server half."""
         from sfumato.kernels import kernel_from_document
-        from sfumato.local.registry import device_for, server_class
+        from sfumato.local.registry import server_class
 
         kernel = kernel_from_document(documents.plain(self.document["kernel"]))
-        return server_class(self.mechanism)(device_for(self.document), kernel)
+        return server_class(self.mechanism)(promised_device(self.document), kernel)
 
     def simulate(self, X: Any, random_state: int | None = None) -> Release:
         """Release what a collection from people who hold the rows of `X` would have given.

@@ -80,8 +80,8 @@ class PoolQuantizer(Quantizer):
         cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], kernel: Any, size: int
     ) -> Self:
         """Rebuild from a release."""
-        check_document(document["protocol"], "local")
-        device = device_for(document["protocol"])
+        check_document(document["protocol"], "local", released=True)
+        device = device_for(document["protocol"], released=True)
         quantizer = cls(device)  # type: ignore[arg-type]
         if not isinstance(device, PoolDevice) or quantizer.size != size:
             raise ReleaseFileError("the release's protocol does not describe its values")

@@ -54,11 +54,26 @@ def register_mechanism(name: str, device: tuple[str, str], server: tuple[str, st
     _MECHANISMS[name] = (device, server)
 
 
-def device_for(document: Mapping[str, Any]) -> Device:
-    """Build the device half that a protocol names; `InputError` for parameters out of which none can be built."""
+def device_for(document: Mapping[str, Any], released: bool = False) -> Device:
+    """Build the device half that a protocol names.
+
+    Parameters
+    ----------
+    document : mapping
+        A checked protocol.
+    released : bool
+        Whether it only explains a release. Nobody reports under it, so its promise is not certified again.
+
+    Raises
+    ------
+    InputError
+        For parameters out of which no device can be built, or under which it would not keep epsilon.
+    """
     half = _class(document["mechanism"]["name"], 0)
     try:
         made: Device = half(document)
+        if not released:
+            made.certify()
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as problem:
         if isinstance(problem, SfumatoError):
             raise

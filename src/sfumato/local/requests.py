@@ -31,6 +31,9 @@ def make_request(
 ) -> Request:
     """Check a user's arguments; see `Protocol`."""
     columns = _integer("dimension", dimension, LARGEST_DIMENSION)
+    box = None if bounds is None else Box.from_bounds(bounds, columns)
+    if box is not None:
+        Domain(box.lower, box.upper).check_limits()
     return Request(
         kernel=_checked_kernel(get_kernel(kernel, bandwidth), columns),
         dimension=columns,
@@ -38,7 +41,7 @@ def make_request(
         epsilon=exact_epsilon(epsilon),
         radius=None if radius is None else _positive("radius", radius, math.inf),
         eta=None if eta is None else _positive("eta", eta, 1.0),
-        bounds=None if bounds is None else Box.from_bounds(bounds, columns),
+        bounds=box,
         options=dict(options or {}),
     )
 

@@ -90,8 +90,6 @@ class Design:
         Length of a payload.
     size : int
         Integers that the collector keeps.
-    conditions : tuple of str
-        What the guarantee is subject to, beside clipping.
     pure : bool
         Whether epsilon holds for every two points; False where it holds within the radius only, or up to eta.
     private : bool
@@ -103,7 +101,6 @@ class Design:
     variance: float
     payload_bytes: int
     size: int
-    conditions: tuple[str, ...] = ()
     pure: bool = True
     private: bool = True
 

@@ -17,8 +17,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sfumato.domain import LARGEST
 from sfumato.errors import InputError
-from sfumato.local.published.promises import LARGEST, check_magnitude
+from sfumato.local.published.promises import check_magnitude
 from sfumato.protocol import plain
 
 UNIT = 1 << 15

@@ -104,8 +104,8 @@ class VectorReader(LinearQuantizer):
         cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], kernel: Any, size: int
     ) -> VectorReader:
         """Rebuild from a release."""
-        check_document(document["protocol"], "local")
-        device = device_for(document["protocol"])
+        check_document(document["protocol"], "local", released=True)
+        device = device_for(document["protocol"], released=True)
         if not isinstance(device, Vector):
             raise ReleaseFileError("the release's protocol does not describe its values")
         reader = cls(device, kernel)

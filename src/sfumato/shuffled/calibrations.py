@@ -140,7 +140,11 @@ BIT_SUMS: dict[str, Callable[[], list[Sums]]] = {
     "poisson": lambda: [calibrated("poisson"), calibrated("poisson", 6)],
     "negative-binomial": lambda: [calibrated("negative-binomial"), calibrated("negative-binomial", 6)],
     "3nb": lambda: [calibrated("3nb"), calibrated("3nb", 3)],
-    "pure": lambda: [calibrated("pure", n=3), calibrated("pure", 2, n=3, epsilon=2), calibrated("pure", n=3, rho="1/4")],
+    "pure": lambda: [
+        calibrated("pure", n=3),
+        calibrated("pure", 2, n=3, epsilon=2),
+        calibrated("pure", n=3, rho="1/4"),
+    ],
     "rr-published": lambda: [calibrated("rr-published", n=200, epsilon=2)],
     "3nb-published": lambda: [calibrated("3nb-published", epsilon=8)],
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from scipy.stats import binom
 
 from sfumato.errors import InputError
-from sfumato.local.published.calibration import RULES, calibrate, different_rows, tail
+from sfumato.local.published.calibration import RULES, calibrate, different_rows, tail, tail_above
 from sfumato.local.published.closeness import closeness_of
 
 # (bandwidth, radius, L, R) of the publication's experiments at epsilon 1, 5 and 20.
@@ -90,3 +91,27 @@ def test_a_row_that_never_differs_still_has_noise() -> None:
 def test_impossible_calibrations_are_refused(rows: int, difference: float, eta: float, rule: str) -> None:
     with pytest.raises(InputError):
         calibrate(Fraction(1), rows, difference, eta, rule)
+
+
+def exact_tail(rows: int, p: Fraction, j: int) -> Fraction:
+    return sum((math.comb(rows, i) * p**i * (1 - p) ** (rows - i) for i in range(j + 1, rows + 1)), Fraction(0))
+
+
+@pytest.mark.parametrize("difference", [0.5, 0.1, 0.03, 0.999, 2.0**-40])
+@pytest.mark.parametrize("rows", [1, 7, 60, 150])
+def test_tails_are_bounded_from_above_however_small(rows: int, difference: float) -> None:
+    for j in sorted({0, 1, rows // 3, rows // 2, rows - 2, rows - 1, rows} & set(range(rows + 1))):
+        bound, true = Fraction(tail_above(rows, difference, j)), exact_tail(rows, Fraction(difference), j)
+        assert true <= bound <= true * (1 + Fraction(1, 10**18))
+
+
+@pytest.mark.parametrize("grinding", [0, 10, 64, 200])
+def test_every_try_of_a_seed_is_paid_for(grinding: int) -> None:
+    for rows, difference in ((40, 0.1), (150, 0.03)):
+        j = different_rows(rows, difference, 1e-6, grinding)
+        allowed = Fraction(1e-6) / 2**grinding
+        assert exact_tail(rows, Fraction(difference), j) <= allowed
+        assert exact_tail(rows, Fraction(difference), j - 1) > allowed * (1 - Fraction(1, 10**18))
+        for rule in RULES:
+            gamma = calibrate(Fraction(1), rows, difference, 1e-6, rule, grinding=grinding).gamma
+            assert 1 / gamma >= min(j, rows)

@@ -99,7 +99,9 @@ def test_a_small_radius_is_far_more_accurate_than_none() -> None:
     metric, pure = choose(requests[0], "metric-phases")[1], choose(requests[1], "phases")[1]
     assert metric.variance < pure.variance / 10
     assert not metric.pure
-    assert "within a Euclidean distance of 0.005" in metric.conditions[0]
+    promise = protocol(radius=0.005).document["guarantee"]
+    assert promise["within"] == "points within 0.005 of each other"
+    assert "within a Euclidean distance of 0.005" in promise["conditions"][-1]
     assert choose(requests[0], "auto")[0] == "metric-phases"
 
 

@@ -23,6 +23,7 @@ from sfumato.local.registry import device_for
 from sfumato.local.requests import make_request
 from sfumato.local.simulation import prepared
 from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.guarantee import amount_text
 from sfumato.protocol import exact
 from tests.local.published.chances import same_law
 
@@ -38,7 +39,7 @@ def protocol(name: str = "mldp-kde", kernel: Kernel | None = None, **arguments: 
 
 def counted(made: Protocol, points: Any, seed: int) -> Any:
     """Counters from clients' reports."""
-    client = Client(made.document, coins=Coins.seeded(seed), not_private=made.mechanism == "race")
+    client = Client(made.document, coins=Coins.seeded(seed), not_private=made.mechanism == "race", max_delta=0.1)
     server = made.server()
     reports = np.array([list(client.report(point)[HEADER_BYTES:]) for point in points], dtype=np.uint8)
     tally = server.tally()
@@ -109,7 +110,7 @@ def test_the_promise_names_radius_eta_and_worst_case() -> None:
     device: Any = device_for(made.document)
     text = " ".join(made.document["guarantee"]["conditions"])
     assert "within 0.05 of each other (euclidean), except with probability 0.01" in text
-    assert f"is {float(device.calibration.worst_case):.6g} (gamma {device.rows} times)" in text
+    assert f"is {amount_text(device.calibration.worst_case)} (gamma {device.rows} times)" in text
     assert device.loss(0.05) <= 2.0 + 1e-9
     losses = [device.loss(distance) for distance in (0.0, 0.01, 0.05, 0.2, 5.0, 1e9)]
     assert losses == sorted(losses)

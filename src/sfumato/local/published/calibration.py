@@ -18,6 +18,15 @@ all pairs (`Calibration.worst_case` = gamma L, at most epsilon there); all three
 eta is a probability for each pair of points, over hash functions that all participants share: an unlucky draw leaves
 some of them with neighbours from whom they are told apart by more. The worst case gamma L always holds.
 
+Seeds can be tried. An organiser who wants to tell one pair apart tries documents until a seed is unlucky for it. The
+seed is a hash of the whole document (`sfumato.protocol`), so that with SHA-256 as a random function every try is a
+fresh draw; each is unlucky with probability eta' at most if the tail is at most eta' (for its own parameters), and one
+of 2^g tries is with probability 2^g eta' at most. So j is taken for eta' = eta 2^-g: "grinding" g, 64 by default. With
+g = 0, the publication's assumption, nobody may have chosen the seed.
+
+Such tails, below 1e-25, are bounded from above in decimal arithmetic of 50 digits with every operation rounded up
+(`tail_above`), so that no rounding makes j too small; floating point only says where to look.
+
 The standard library only: devices check with it what an organiser claims.
 """
 
@@ -26,15 +35,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 from sfumato.errors import InputError
 
 RULES = ("exact", "theorem-1", "corollary-1")
-SMALLEST_ETA = 1e-300
-# The tail is computed in floating point: one that meets eta to the last digits is taken as above it.
-TAIL_ROUNDING = 1e-9
+SMALLEST_ETA = 1e-200
 SMALLEST_TERM = 1e-17
+# Beyond a sum of terms the rest of a tail is bounded by a geometric series, once that is so small a part of it.
+SMALLEST_REST = Decimal("1e-20")
+UP, DOWN = (
+    Context(prec=50, rounding=mode, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[]) for mode in (ROUND_CEILING, ROUND_FLOOR)
+)
 BISECTIONS = 60
 GAMMA_DENOMINATOR = 10**6
 
@@ -53,12 +67,15 @@ class Calibration:
         Probability, over the hash functions, with which a pair within the radius may lose more than epsilon.
     rule : str
         How gamma was found.
+    grinding : int
+        Base-2 logarithm of the number of seeds that may have been tried.
     """
 
     gamma: Fraction
     rows: int
     eta: float
     rule: str
+    grinding: int = 0
 
     @property
     def worst_case(self) -> Fraction:
@@ -78,26 +95,74 @@ class Calibration:
         >>> calibrate(Fraction(1), 100, 0.05, 1e-6).loss(0.05)
         1.0
         """
-        return float(self.gamma) * different_rows(self.rows, difference, self.eta)
+        return float(self.gamma) * different_rows(self.rows, difference, self.eta, self.grinding)
 
 
-def different_rows(rows: int, difference: float, eta: float) -> int:
-    """Return the smallest j with Pr[Binomial(rows, difference) > j] <= eta.
+@lru_cache(maxsize=4096)
+def different_rows(rows: int, difference: float, eta: float, grinding: int = 0) -> int:
+    """Return the smallest j for which it is certain that Pr[Binomial(rows, difference) > j] <= eta 2^-grinding.
 
     Examples
     --------
-    >>> different_rows(100, 0.05, 0.1)
-    8
+    >>> different_rows(100, 0.05, 0.1), different_rows(100, 0.05, 1e-6, 64)
+    (8, 40)
     """
-    low, high = -1, rows  # the tail is above eta at `low`, and not at `high`
+    low, high, about = -1, rows, math.ldexp(eta, -grinding)  # the tail is above eta at `low`, and not at `high`
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if tail(rows, difference, middle) <= eta * (1 - TAIL_ROUNDING) else (middle, high)
+        low, high = (low, middle) if tail(rows, difference, middle) <= about else (middle, high)
+    allowed = DOWN.divide(Decimal(eta), Decimal(1 << grinding))
+    while tail_above(rows, difference, high) > allowed:
+        high += 1
+    while high > 0 and tail_above(rows, difference, high - 1) <= allowed:
+        high -= 1
     return high
 
 
+def tail_above(rows: int, difference: float, j: int) -> Decimal:
+    """Return an upper bound of Pr[Binomial(rows, difference) > j], less than 1e-19 of it above it.
+
+    The tail is the sum over i > j of C(rows, i) p^i (1 - p)^(rows - i). Terms fall by the factors (rows - i) / (i + 1)
+    p / (1 - p), which fall themselves, so that what follows a term of factor f < 1 is at most f / (1 - f) times it. All
+    terms are positive: rounded up, products and sums stay above what they stand for.
+
+    Examples
+    --------
+    >>> tail_above(10, 0.5, 8) == Decimal(11) / 2**10
+    True
+    """
+    if j >= rows or difference <= 0:
+        return Decimal(0)
+    if difference >= 1:
+        return Decimal(1)
+    p = Decimal(difference)
+    odds = UP.divide(p, DOWN.subtract(Decimal(1), p))
+    term = UP.multiply(_power(p, j + 1), _power(UP.subtract(Decimal(1), p), rows - j - 1))
+    term = UP.multiply(UP.create_decimal(math.comb(rows, j + 1)), term)
+    total = term
+    for i in range(j + 1, rows):
+        factor = UP.multiply(UP.divide(Decimal(rows - i), Decimal(i + 1)), odds)
+        if factor < 1:
+            rest = UP.divide(UP.multiply(term, factor), DOWN.subtract(Decimal(1), factor))
+            if rest <= UP.multiply(total, SMALLEST_REST):
+                return UP.add(total, rest)
+        term = UP.multiply(term, factor)
+        total = UP.add(total, term)
+    return total
+
+
+def _power(base: Decimal, exponent: int) -> Decimal:
+    """Take a power by squaring, every product rounded up."""
+    result, square = Decimal(1), base
+    while exponent:
+        if exponent & 1:
+            result = UP.multiply(result, square)
+        square, exponent = UP.multiply(square, square), exponent >> 1
+    return result
+
+
 def tail(rows: int, difference: float, j: int) -> float:
-    """Pr[Binomial(rows, difference) > j], to about ten digits, however small.
+    """Pr[Binomial(rows, difference) > j] in floating point, to about ten digits, however small.
 
     Examples
     --------
@@ -151,19 +216,17 @@ def divergence(a: float, b: float) -> float:
     return heads + tails
 
 
-def _tail(rows: int, difference: float, line: float, eta: float) -> float:
-    return float(max(1, different_rows(rows, difference, eta)))
-
-
-_ROWS_TOLD_APART: dict[str, Callable[[int, float, float, float], float]] = {
-    "exact": _tail,
-    "theorem-1": _hoeffding,
-    "corollary-1": _chernoff,
-}
+_BOUNDS: dict[str, Callable[[int, float, float, float], float]] = {"theorem-1": _hoeffding, "corollary-1": _chernoff}
 
 
 def calibrate(
-    epsilon: Fraction, rows: int, difference: float, eta: float, rule: str = "exact", line: float | None = None
+    epsilon: Fraction,
+    rows: int,
+    difference: float,
+    eta: float,
+    rule: str = "exact",
+    line: float | None = None,
+    grinding: int = 0,
 ) -> Calibration:
     """Find gamma for points that one row tells apart with probability `difference` at most.
 
@@ -181,6 +244,8 @@ def calibrate(
         See the module's text.
     line : float, optional
         The paper's bound of `difference`, which its two rules use; `difference` itself by default.
+    grinding : int
+        g, see the module's text.
 
     Examples
     --------
@@ -198,11 +263,13 @@ def calibrate(
         raise InputError(f"the number of rows must be positive, got {rows}")
     if not 0 <= difference <= 1:
         raise InputError(f"the chance of different buckets must be from 0 to 1; got {difference!r}")
-    apart = _ROWS_TOLD_APART[rule](rows, difference, difference if line is None else line, eta)
-    # A whole number of rows divides epsilon exactly; the others are rounded up in their last digits.
-    inverse = Fraction(int(apart)) if apart == int(apart) else Fraction(apart * (1 + 1e-12))
-    gamma = epsilon / min(max(inverse, Fraction(1, 10**9)), Fraction(rows))
-    return Calibration(_simple(gamma), rows, eta, rule)
+    apart = Fraction(max(1, different_rows(rows, difference, eta, grinding)))
+    if rule != "exact":
+        # A bound of the tail cannot be less than the tail itself, but for the rounding of its last digits.
+        bound = _BOUNDS[rule](rows, difference, difference if line is None else line, math.ldexp(eta, -grinding))
+        apart = max(apart, Fraction(bound * (1 + 1e-12)))
+    gamma = epsilon / min(apart, Fraction(rows))
+    return Calibration(_simple(gamma), rows, eta, rule, grinding)
 
 
 def _simple(gamma: Fraction) -> Fraction:

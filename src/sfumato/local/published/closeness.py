@@ -10,6 +10,9 @@ k(x, x') over the draw of one hash function, so the chance that it separates two
 - ``jaccard``: t itself, the Jaccard distance;
 - `Steps`: any (r1, r2, p1, p2)-sensitive family, of which no more is known than these four numbers.
 
+Devices draw hash functions from tables, which separate a little more often, the more columns the more: `excess`, an
+upper bound of that (`tables` has the proofs).
+
 The paper bounds 1 - k by 0.8 t / bandwidth (l2) and 1.2 t / bandwidth + 0.1 (l1) instead; `published` is that line,
 for the calibrations as published.
 
@@ -25,6 +28,7 @@ from typing import Any
 
 from sfumato.canonical_json import plain
 from sfumato.errors import InputError
+from sfumato.local.published import tables
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,14 @@ class Closeness:
         From a distance to the largest probability with which a hash function separates points within it.
     published : callable
         The bound that the paper puts in its place.
+    excess : callable
+        From a distance and a number of columns to what the tables of hash functions add to `separation` at most.
     """
 
     metric: str
     separation: Callable[[float], float]
     published: Callable[[float], float]
+    excess: Callable[[float, int], float]
 
 
 def l2_separation(t: float) -> float:
@@ -80,13 +87,18 @@ def _line(slope: float, start: float, width: float) -> Callable[[float], float]:
     return lambda t: min(1.0, slope * t / width + start)
 
 
-# Of each kernel: its metric, 1 - k at a distance in bandwidths, and the slope and start of the line above it.
-_FALLING: dict[str, tuple[str, Callable[[float], float], float, float]] = {
-    "l2-lsh": ("euclidean", l2_separation, 0.8, 0.0),
-    "exponential": ("euclidean", _decay, 1.0, 0.0),
-    "l1-lsh": ("manhattan", l1_separation, 1.2, 0.1),
-    "laplacian": ("manhattan", _decay, 1.0, 0.0),
-    "hat": ("manhattan", lambda t: min(t, 1.0), 1.0, 0.0),
+def _nothing(t: float, d: int) -> float:
+    return 0.0
+
+
+# Of each kernel: its metric, 1 - k at a distance in bandwidths, the slope and start of the line above it, and what
+# tables add to it (devices have none for the exponential kernel).
+_FALLING: dict[str, tuple[str, Callable[[float], float], float, float, Callable[[float, int], float]]] = {
+    "l2-lsh": ("euclidean", l2_separation, 0.8, 0.0, tables.normal_projections),
+    "exponential": ("euclidean", _decay, 1.0, 0.0, _nothing),
+    "l1-lsh": ("manhattan", l1_separation, 1.2, 0.1, tables.cauchy_projections),
+    "laplacian": ("manhattan", _decay, 1.0, 0.0, tables.random_cells),
+    "hat": ("manhattan", lambda t: min(t, 1.0), 1.0, 0.0, tables.fixed_cells),
 }
 
 
@@ -110,9 +122,9 @@ def closeness_of(kernel: Mapping[str, Any]) -> Closeness:
     if name == "angular":
         power = document["power"]
         angle = lambda t: 1.0 if t >= math.pi else -math.expm1(power * math.log1p(-t / math.pi))  # noqa: E731
-        return Closeness("angle", angle, angle)
+        return Closeness("angle", angle, angle, lambda t, d: tables.signs(power, d))
     if name == "jaccard":
-        return Closeness("jaccard", lambda t: min(1.0, t), lambda t: min(1.0, t))
+        return Closeness("jaccard", lambda t: min(1.0, t), lambda t: min(1.0, t), tables.fixed_cells)
     if name not in _FALLING or document.get("p", 2.0) != 2.0:
         raise InputError(
             f"no distance is known within which the hashes of the kernel {name!r} separate seldom; use l2-lsh, l1-lsh "
@@ -121,8 +133,10 @@ def closeness_of(kernel: Mapping[str, Any]) -> Closeness:
     width = document["bandwidth"]
     if not isinstance(width, float):
         raise InputError("a radius needs one bandwidth for all columns, not one each; scale the columns instead")
-    metric, separation, slope, start = _FALLING[name]
-    return Closeness(metric, lambda t: separation(t / width), _line(slope, start, width))
+    metric, separation, slope, start, excess = _FALLING[name]
+    return Closeness(
+        metric, lambda t: separation(t / width), _line(slope, start, width), lambda t, d: excess(t / width, d)
+    )
 
 
 @dataclass(frozen=True)
@@ -154,5 +168,5 @@ class Steps:
         return 1.0 - self.p2 if distance <= self.r2 else 1.0
 
     def closeness(self) -> Closeness:
-        """Return the same as a `Closeness`."""
-        return Closeness("its own distance", self.separation, self.separation)
+        """Return the same as a `Closeness`; what is claimed of hash functions includes their tables."""
+        return Closeness("its own distance", self.separation, self.separation, _nothing)

@@ -17,7 +17,9 @@ makes answers biased. A column is first put on 65,536 steps between its bounds (
   step h = radius / (m sqrt(d)), m = 32, plus `SphereNoise` of rate mu = epsilon / (m + 1). Rounding moves either point
   by at most h sqrt(d) / 2, so points a distance t apart are at most t / h + sqrt(d) lattice steps apart and their loss
   is at most mu ceil(t / (h sqrt(d)) + 1) = epsilon (ceil(m t / radius) + 1) / (m + 1): epsilon within the radius, and
-  in proportion beyond. It holds for every pair (eta = 0). Reports beyond 32 bits are cut, a function of the report.
+  in proportion beyond. It holds for every pair (eta = 0). Coordinates, below 2^32, are computed in binary64 with an
+  error of 2^-19 at most, for which the step is wider by 2^-16 of itself: that takes off m 2^-16. Reports beyond 32 bits
+  are cut, a function of the report.
 
 The standard library only.
 """
@@ -33,7 +35,7 @@ from sfumato.errors import InputError
 from sfumato.local.coins import Coins
 from sfumato.local.mechanism import Device
 from sfumato.local.published.odds import Odds, Window
-from sfumato.local.published.promises import check_magnitude, check_radius, planar_condition, widest
+from sfumato.local.published.promises import check_magnitude, check_radius, near, planar_condition, widest
 from sfumato.local.published.sphere import SphereNoise
 from sfumato.protocol import plain
 
@@ -42,6 +44,7 @@ PM_POSITIONS = 1 << 12
 PM_BUDGET = Fraction(5, 2)
 SW_STEPS = 1 << 10
 GI_FINENESS = 32
+GI_STEP_MARGIN = 1 + 2.0**-16
 LARGEST_REPORT = 2**31 - 1
 INDEX_BYTES, POSITION_BYTES, LATTICE_BYTES = 4, 2, 4
 MOST_COLUMNS = 1 << 14
@@ -218,7 +221,7 @@ def planar_law(epsilon: Fraction, dimension: int) -> SphereNoise:
 
 def planar_step(radius: float, dimension: int) -> float:
     """Lattice step h of `gi`."""
-    return radius / (GI_FINENESS * math.sqrt(dimension))
+    return radius / (GI_FINENESS * math.sqrt(dimension)) * GI_STEP_MARGIN
 
 
 def checked_radius(parameters: Mapping[str, Any]) -> float:
@@ -233,14 +236,23 @@ class PlanarDevice(PointDevice):
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         super().__init__(document)
-        # A millionth of the width at least, so that lattice coordinates stay below 2^32 for every point.
-        self.radius = check_radius(checked_radius(self.parameters), widest(self.domain))
+        self.radius = checked_radius(self.parameters)
         self.step = planar_step(self.radius, self.domain.dimension)
         self.law = planar_law(self.epsilon, self.domain.dimension)
+
+    def certify(self) -> None:
+        """Check the radius: a millionth of the width at least, so that lattice coordinates stay below 2^32."""
+        super().certify()
+        check_radius(self.radius, widest(self.domain))
 
     def conditions(self) -> tuple[str, ...]:
         """Return the radius."""
         return (planar_condition(self.radius),)
+
+    @property
+    def within(self) -> str:
+        """The radius."""
+        return near(self.radius)
 
     @property
     def payload_bytes(self) -> int:

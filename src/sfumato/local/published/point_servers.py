@@ -35,7 +35,6 @@ from sfumato.local.published.point import (
     planar_law,
     planar_step,
 )
-from sfumato.local.published.promises import planar_condition
 from sfumato.local.published.reported_points import ReportedPoints
 from sfumato.local.published.vectorised import draw_spheres, draw_windows, rounded_at_random
 from sfumato.local.server import Design, Payloads, Request, Server
@@ -69,11 +68,6 @@ class PointServer(Server):
         return {}
 
     @classmethod
-    def conditions(cls, request: Request) -> tuple[str, ...]:
-        """Say what the guarantee is subject to."""
-        return ()
-
-    @classmethod
     def design(cls, request: Request) -> Design:
         """Nothing to choose; the blur tells the error."""
         if request.bounds is None:
@@ -86,15 +80,14 @@ class PointServer(Server):
             "seed": "0" * 64,
         }
         server = cls(cls.device_class(document), request.kernel)
-        conditions, blur = cls.conditions(request), server.measured_blur()
+        blur = server.measured_blur()
         return Design(
             parameters={**cls.parameters_of(request), "blur": blur},
             domain=domain,
             variance=(blur * request.density) ** 2 + request.density * (1 - request.density) / request.participants,
             payload_bytes=server.device.payload_bytes,
             size=request.participants * domain.dimension,
-            conditions=conditions,
-            pure=not conditions,
+            pure=not server.device.within,
         )
 
     def measured_blur(self) -> float:
@@ -303,11 +296,6 @@ class PlanarServer(PointServer):
     def parameters_of(cls, request: Request) -> Mapping[str, Any]:  # type: ignore[override]
         """Return the radius."""
         return {"radius": float(request.radius or math.nan)}
-
-    @classmethod
-    def conditions(cls, request: Request) -> tuple[str, ...]:
-        """Return the radius, and what holds beyond it."""
-        return (planar_condition(float(request.radius or 0.0)),)
 
     @property
     def units(self) -> tuple[float, ...]:

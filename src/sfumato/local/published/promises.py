@@ -2,7 +2,8 @@
 
 A device calibrates with the kernel that the protocol names and hashes with the family and the grid that stand beside
 it. `check_hashing` ties them: family, law, power, origin and scales must be those that the kernel implies. The
-sentences are functions of the parameters, so that a protocol cannot promise another radius than its device keeps.
+sentences are functions of the parameters, numbers in all their digits, so that a protocol cannot promise another radius
+than its device keeps.
 
 The standard library only.
 """
@@ -15,12 +16,15 @@ from itertools import accumulate
 from typing import Any
 
 from sfumato.canonical_json import plain
-from sfumato.domain import Domain
+from sfumato.domain import LARGEST, SMALLEST, Domain
 from sfumato.errors import InputError
+from sfumato.local.published.calibration import Calibration
+from sfumato.privacy.guarantee import amount_text
 
-SMALLEST, LARGEST = 1e-100, 1e100
 LEAST_RADIUS = 1e-6  # of the domain's width: closer points are told apart by rounding and by anybody
+DEFAULT_SPAN = 2.0**18  # lengths of a kernel in a default domain, at most
 LARGEST_ETA = 0.5
+LEAST_GRINDING, MOST_GRINDING = 64, 256
 METRICS = {"angle": "angle, between the rounded directions"}
 DIRECTIONS = (
     "points count by their direction: they are scaled to length 1 before they are clipped and rounded, and what has no "
@@ -100,13 +104,13 @@ def check_radius(radius: float, width: float) -> float:
     0.1
     """
     if not radius >= LEAST_RADIUS * width:
-        raise InputError(f"the protocol's radius {radius:g} is less than a millionth of {width:g}: it hides nothing")
+        raise InputError(f"the protocol's radius {radius!r} is less than a millionth of {width:g}: it hides nothing")
     return radius
 
 
-def check_sketch_radius(radius: float, domain: Domain, point_bits: int, scales: Sequence[float]) -> float:
-    """Refuse an absurd radius of a sketch; a default domain is far wider than the points, so bandwidths count too."""
-    return check_radius(radius, min(widest(domain), *(2.0**point_bits / scale for scale in scales)))
+def check_radius_in(radius: float, domain: Domain) -> float:
+    """Refuse an absurd radius; a default domain is so many lengths wide, a length takes the width's place there."""
+    return check_radius(radius, widest(domain) / (1.0 if domain.declared else DEFAULT_SPAN))
 
 
 def widest(domain: Domain) -> float:
@@ -127,22 +131,50 @@ def check_eta(eta: object) -> float:
     return eta
 
 
-def sketch_conditions(radius: float, metric: str, eta: float, worst: float, rows: int) -> tuple[str, ...]:
+def check_grinding(grinding: object) -> int:
+    """Read how many tries of the seed eta pays for, as a power of two.
+
+    Examples
+    --------
+    >>> check_grinding(64)
+    64
+    """
+    if type(grinding) is not int or not 0 <= grinding <= MOST_GRINDING:
+        raise InputError(f"the protocol's grinding must be an integer from 0 to {MOST_GRINDING}, got {grinding!r:.40}")
+    return grinding
+
+
+def near(radius: float, eta: float | None = None) -> str:
+    """Say which changes of a point epsilon is for."""
+    return f"points within {radius!r} of each other" + (
+        "" if eta is None else f", except with probability {eta!r} a pair,"
+    )
+
+
+def sketch_conditions(radius: float, metric: str, made: Calibration) -> tuple[str, ...]:
     """Say what `mldp-kde` and `fkm-lr` promise within a radius, and in the worst case."""
+    tries = f", whichever of 2^{made.grinding} protocols the organiser picks" if made.grinding else ""
     return (
         *((DIRECTIONS,) if metric == "angle" else ()),
-        f"epsilon is for points within {radius:g} of each other ({METRICS.get(metric, metric)}), except with "
-        f"probability {eta:g} for each pair over the public hash functions; farther apart the loss grows with the "
-        "distance",
-        f"the worst case, for any two points and any hash functions, is {worst:.6g} (gamma {rows} times)",
+        f"epsilon is for points within {radius!r} of each other ({METRICS.get(metric, metric)}), except with "
+        f"probability {made.eta!r} for each pair over the public hash functions{tries}; farther apart the loss grows "
+        "with the distance",
+        f"the worst case, for any two points and any hash functions, is {amount_text(made.worst_case)} "
+        f"(gamma {made.rows} times)",
     )
+
+
+def seed_condition(grinding: int) -> str:
+    """Say what nobody can check where eta pays for few tries of the seed."""
+    tries = f"tried more than 2^{grinding} seeds" if grinding else "chose the seed"
+    return f"nobody {tries}: among many there is one whose hash functions tell a given pair of points apart"
 
 
 def claimed_condition(claimed: Sequence[float]) -> str:
     """Say that a hash family is as the organiser claims."""
     r1, r2, p1, p2 = claimed
     return (
-        f"the organiser claims, and no device can check, that the hash functions are ({r1:g}, {r2:g}, {p1:g}, {p2:g})-"
+        f"the organiser claims, and no device can check, that the hash functions are ({r1!r}, {r2!r}, {p1!r}, {p2!r})-"
         "sensitive in a distance of the organiser's"
     )
 
@@ -150,7 +182,7 @@ def claimed_condition(claimed: Sequence[float]) -> str:
 def planar_condition(radius: float) -> str:
     """Say what `gi` promises."""
     return (
-        f"epsilon is for points within a Euclidean distance of {radius:g}; at t times that distance the "
+        f"epsilon is for points within a Euclidean distance of {radius!r}; at t times that distance the "
         "loss is at most (32 t + 2) / 33 times epsilon"
     )
 
@@ -159,7 +191,7 @@ def angle_conditions(radius: float) -> tuple[str, str]:
     """Say what `fkm-ll` promises."""
     return (
         DIRECTIONS,
-        f"epsilon is for points within an angle of {radius:g}; at t times that angle the loss is at most "
+        f"epsilon is for points within an angle of {radius!r}; at t times that angle the loss is at most "
         "(32 t + 2) / 33 times epsilon",
     )
 
@@ -167,7 +199,7 @@ def angle_conditions(radius: float) -> tuple[str, str]:
 def phases_condition(radius: float) -> str:
     """Say what `metric-phases` promises."""
     return (
-        f"epsilon is for points within a Euclidean distance of {radius:g}; at t times that distance the loss is at "
+        f"epsilon is for points within a Euclidean distance of {radius!r}; at t times that distance the loss is at "
         "most t times epsilon; for points closer than that it may still be epsilon"
     )
 

@@ -5,8 +5,8 @@ Source: 001_deca9758d0d1a22e.txt (Algorithm 1) and, for the angular kernel, N. F
 
 - **`mldp-kde`** (LSH + GRR): every row's bucket through generalised randomised response of parameter gamma. Two points
   whose buckets differ in X of the L rows are told apart by at most gamma X, for every output. `calibration` has gamma
-  and what it promises within the radius; gamma L holds for all pairs and all hash functions. A device repeats the
-  calibration and refuses a gamma that is too large.
+  and what it promises within the radius, whichever of 2^g seeds was picked; gamma L holds for all pairs and all hash
+  functions. A device repeats the calibration and refuses a gamma that is too large.
 - **`fkm-lr`** (LSH + randomised response on the signs of the angular kernel): the same mechanism for two buckets,
   calibrated by Hoeffding's bound as published.
 - **`fkm-ll`** (Laplace + LSH): the point as a unit vector on a lattice plus `SphereNoise`, then its true signs. The
@@ -14,10 +14,10 @@ Source: 001_deca9758d0d1a22e.txt (Algorithm 1) and, for the angular kernel, N. F
   same distance, without exceptions; hashing is post-processing.
 - **`race`**: the true buckets. NOT PRIVATE: a line to compare with.
 
-Distances. Points are rounded to the protocol's grid before hashing, which moves either by half a step: the radius is
-widened by that (for angles it is between rounded directions: points are scaled to length 1 before anything is clipped
-or rounded), and by 10^-4 in the chance of different buckets for the
-tables from which hash functions are drawn (`public_rows`).
+Distances. Points are rounded to the protocol's grid before hashing, which moves either by half a step and the rounding
+of binary64: the radius is widened by that (for angles it is between rounded directions: points are scaled to length 1
+before anything is clipped or rounded). The chance of different buckets grows by what `tables` proves of the tables
+from which hash functions are drawn, and by 10^-12 of itself for the floating-point functions in it.
 
 A payload is the buckets as one little-endian integer, as many bits each as the number of buckets needs, the first row
 lowest. The standard library only.
@@ -41,13 +41,17 @@ from sfumato.local.published.closeness import Closeness, Steps, closeness_of
 from sfumato.local.published.odds import Odds, Window
 from sfumato.local.published.point import checked_radius, planar_law, planar_step
 from sfumato.local.published.promises import (
+    LEAST_GRINDING,
     angle_conditions,
     check_eta,
+    check_grinding,
     check_hashing,
     check_radius,
-    check_sketch_radius,
+    check_radius_in,
     claimed_condition,
     direction,
+    near,
+    seed_condition,
     sketch_conditions,
 )
 from sfumato.local.weights import check_weights
@@ -55,7 +59,11 @@ from sfumato.privacy.guarantee import fraction_from_text
 from sfumato.protocol import plain
 
 MOST_ROWS = 1 << 12
-TABLE_ERROR = 1e-4
+FUNCTION_ERROR = 1e-12
+# Coordinates of metric sketches; each is computed with an error of at most 2^-52 of itself before it is rounded, so
+# that two points come closer or drift apart by STEP steps at most.
+MOST_STEPS = 2**40
+STEP = 1 + 2.0**-10
 FARTHEST = 2**30  # lattice coordinates of noisy unit vectors are cut here, a function of the report
 
 
@@ -77,13 +85,14 @@ def difference(closeness: Closeness, distance: float, scales: Sequence[float], c
     --------
     >>> close = closeness_of({"kernel": "l2-lsh", "bandwidth": 1.0})
     >>> round(difference(close, 0.1, [2.0**20], 0.25), 5)
-    0.05992
+    0.06001
     """
     if closeness.metric == "euclidean":
-        distance += math.sqrt(math.fsum(1 / scale**2 for scale in scales))
+        distance += STEP * math.sqrt(math.fsum(1 / scale**2 for scale in scales))
     elif closeness.metric == "manhattan":
-        distance += math.fsum(1 / scale for scale in scales)
-    return min(1.0, (1 - collision) * (closeness.separation(distance) + TABLE_ERROR))
+        distance += STEP * math.fsum(1 / scale for scale in scales)
+    chance = closeness.separation(distance) + closeness.excess(distance, len(scales))
+    return min(1.0, (1 - collision) * chance * (1 + FUNCTION_ERROR))
 
 
 def calibrated(
@@ -95,11 +104,12 @@ def calibrated(
     collision: float,
     eta: float,
     rule: str,
+    grinding: int,
 ) -> Calibration:
     """Calibrate gamma at a radius; the paper's rules take its line in the distance where that is larger."""
     chance = difference(closeness, radius, scales, collision)
     line = max(chance, (1 - collision) * closeness.published(radius))
-    return calibrate(epsilon, rows, chance, eta, rule, line)
+    return calibrate(epsilon, rows, chance, eta, rule, line, grinding)
 
 
 class SketchDevice(Device):
@@ -118,8 +128,12 @@ class SketchDevice(Device):
         self.hash = row_hash(self.parameters, self.seed, self.domain.dimension)
         self.scales = _scales(self.parameters, self.domain.dimension)
         self.origin = self.domain.middle if self.parameters.get("origin") == "middle" else (0.0,) * len(self.scales)
+        self.check_coordinates(LARGEST_COORDINATE)
+
+    def check_coordinates(self, largest: int) -> None:
+        """Refuse scales that send some point of the domain beyond `largest`."""
         corners = zip((*self.domain.lower, *self.domain.upper), self.origin * 2, self.scales * 2, strict=True)
-        if not all(abs((x - o) * s) <= LARGEST_COORDINATE for x, o, s in corners):
+        if not all(abs((x - o) * s) <= largest for x, o, s in corners):
             raise InputError("the protocol's bounds are too wide for its scales")
 
     def prepared(self, point: Sequence[float]) -> list[float]:
@@ -139,6 +153,10 @@ class SketchDevice(Device):
     def lattice(self, point: Sequence[float], coins: Coins) -> list[int]:
         """Integers of a clipped point: ``(x - origin) * scale`` in binary64, rounded half to even."""
         return [round((x - o) * s) for x, o, s in zip(point, self.origin, self.scales, strict=True)]
+
+    def conditions(self) -> tuple[str, ...]:
+        """Say that nothing is kept."""
+        return ("NOT PRIVATE: devices report their true buckets, and no epsilon is kept",)
 
     def respond(self, bucket: int, coins: Coins) -> int:
         """Bucket to report."""
@@ -174,18 +192,31 @@ class MetricSketchDevice(SketchDevice):
         rule, eta = self.parameters.get("calibration"), check_eta(plain(self.parameters.get("eta")))
         if rule not in self.rules:
             raise InputError("the protocol's calibration is damaged or of a newer version; update sfumato")
-        check_hashing(document["kernel"], self.parameters, self.domain)
-        radius, q = checked_radius(self.parameters), float(self.hash.collision)
-        self.radius = check_sketch_radius(radius, self.domain, self.hash.point_bits, self.scales)
-        found = calibrated(self.epsilon, self.rows, self.closeness, self.radius, self.scales, q, eta, rule)
-        if gamma > found.gamma:
-            raise InputError(
-                f"the protocol spends gamma = {float(gamma):g} on every row, and what it promises allows "
-                f"{float(found.gamma):g}: do not report under it, and tell the organiser"
-            )
-        self.calibration = Calibration(gamma, self.rows, eta, rule)
+        self.radius = checked_radius(self.parameters)
+        # Version 1 knew no tries of the seed.
+        grinding = 0 if document["version"] == 1 else check_grinding(self.parameters.get("grinding"))
+        self.calibration = Calibration(gamma, self.rows, eta, rule, grinding)
         same, other = check_weights(self.parameters.get("same"), self.parameters.get("other"), gamma)
         self.law = Window(self.hash.buckets, 1, Odds(same, other))
+
+    def certify(self) -> None:
+        """Check the radius, that points are hashed as the kernel says, and gamma."""
+        super().certify()
+        check_hashing(self.document["kernel"], self.parameters, self.domain)
+        self.check_coordinates(MOST_STEPS)
+        if self.closeness.metric in ("angle", "jaccard"):
+            check_radius(self.radius, 1.0)
+        else:
+            check_radius_in(self.radius, self.domain)
+        made, q = self.calibration, float(self.hash.collision)
+        found = calibrated(
+            self.epsilon, self.rows, self.closeness, self.radius, self.scales, q, made.eta, made.rule, made.grinding
+        )
+        if made.gamma > found.gamma:
+            raise InputError(
+                f"the protocol spends gamma = {float(made.gamma):g} on every row, and what it promises allows "
+                f"{float(found.gamma):g}: do not report under it, and tell the organiser"
+            )
 
     @cached_property
     def closeness(self) -> Closeness:
@@ -198,10 +229,26 @@ class MetricSketchDevice(SketchDevice):
         return Steps(*claimed).closeness()
 
     def conditions(self) -> tuple[str, ...]:
-        """Return radius, eta and worst case, and what the organiser claims."""
-        made, claimed = self.calibration, plain(self.parameters.get("sensitive"))
-        stated = sketch_conditions(self.radius, self.closeness.metric, made.eta, float(made.worst_case), self.rows)
-        return stated if claimed is None else (*stated, claimed_condition(claimed))
+        """Return radius, eta and worst case, and what rests on the organiser's word."""
+        return (*sketch_conditions(self.radius, self.closeness.metric, self.calibration), *self.unchecked())
+
+    def unchecked(self) -> tuple[str, ...]:
+        """Return that nobody chose the seed, where eta does not pay for it, and what the organiser claims."""
+        grinding, claimed = self.calibration.grinding, plain(self.parameters.get("sensitive"))
+        return (
+            *(() if grinding >= LEAST_GRINDING else (seed_condition(grinding),)),
+            *(() if claimed is None else (claimed_condition(claimed),)),
+        )
+
+    @property
+    def within(self) -> str:
+        """The radius, and eta."""
+        return near(self.radius, self.calibration.eta)
+
+    @property
+    def failure(self) -> float:
+        """Return eta."""
+        return self.calibration.eta
 
     def loss(self, distance: float) -> float:
         """Loss that points within a distance exceed with probability eta at most, over the hash functions."""
@@ -228,14 +275,24 @@ class NoisySignsDevice(SketchDevice):
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         super().__init__(document)
-        check_hashing(document["kernel"], self.parameters, self.domain)
-        self.radius = check_radius(checked_radius(self.parameters), 1.0)
+        self.radius = checked_radius(self.parameters)
         self.step = planar_step(self.radius, self.domain.dimension)
         self.law = planar_law(self.epsilon, self.domain.dimension)
+
+    def certify(self) -> None:
+        """Check the radius, and that points are hashed as the kernel says."""
+        super().certify()
+        check_hashing(self.document["kernel"], self.parameters, self.domain)
+        check_radius(self.radius, 1.0)
 
     def conditions(self) -> tuple[str, ...]:
         """Return the radius."""
         return angle_conditions(self.radius)
+
+    @property
+    def within(self) -> str:
+        """The radius."""
+        return near(self.radius)
 
     def lattice(self, point: Sequence[float], coins: Coins) -> list[int]:
         """Direction of the point on the lattice, plus noise."""

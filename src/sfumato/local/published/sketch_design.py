@@ -14,6 +14,7 @@ from sfumato.kernels import Angular
 from sfumato.local.hashing import row_hash
 from sfumato.local.published.calibration import Calibration
 from sfumato.local.published.closeness import Closeness, Steps, closeness_of
+from sfumato.local.published.promises import LEAST_GRINDING, MOST_GRINDING
 from sfumato.local.published.sketch import MOST_ROWS, calibrated, difference
 from sfumato.local.published.sketch_size import WIDTHS, Size, best_size
 from sfumato.local.rows_server import RowsServer
@@ -96,10 +97,17 @@ class Sketch:
         """Return q for R buckets."""
         return float(row_hash(self._hashing(buckets), bytes(32), self.request.dimension).collision)
 
+    @property
+    def grinding(self) -> int:
+        """How many tries of the seed eta pays for, as a power of two."""
+        return self.chosen("grinding", LEAST_GRINDING, 0, MOST_GRINDING)
+
     def calibration(self, rows: int, buckets: int, eta: float, rule: str) -> Calibration:
         """Return gamma at the request's radius for one size."""
         q, radius = self.collision(buckets), self.request.radius or 0.0
-        return calibrated(self.request.epsilon, rows, self.closeness, radius, self.family["scales"], q, eta, rule)
+        return calibrated(
+            self.request.epsilon, rows, self.closeness, radius, self.family["scales"], q, eta, rule, self.grinding
+        )
 
     def best(self, eta: float, rule: str) -> Size:
         """Find the size of least predicted error among those that the options allow."""
@@ -121,15 +129,14 @@ class Sketch:
             rows=None if request.options.get("rows") is None else self.chosen("rows", 1, self.groups, MOST_ROWS),
             widths=self.widths if buckets is None else (self.chosen("buckets", 2, 2, self.widths[-1]),),
             groups=self.groups,
+            grinding=self.grinding,
         )
 
-    def design(
-        self, rows: int, buckets: int, parameters: Mapping[str, Any], variance: float, conditions: tuple[str, ...]
-    ) -> Design:
+    def design(self, rows: int, buckets: int, parameters: Mapping[str, Any], variance: float) -> Design:
         """Put a design together."""
         whole = {**self._hashing(buckets), "rows": rows, "groups": self.groups, **parameters}
         payload = -(-rows * (buckets - 1).bit_length() // 8)
-        return Design(whole, self.domain, variance, payload, rows * buckets, conditions, pure=False)
+        return Design(whole, self.domain, variance, payload, rows * buckets, pure=False)
 
 
 def _claimed(options: Mapping[str, Any]) -> Steps | None:

@@ -112,8 +112,8 @@ class SketchReader(LinearQuantizer):
         cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], kernel: Any, size: int
     ) -> SketchReader:
         """Rebuild from a release."""
-        check_document(document["protocol"], "local")
-        device = device_for(document["protocol"])
+        check_document(document["protocol"], "local", released=True)
+        device = device_for(document["protocol"], released=True)
         if not isinstance(device, SketchDevice) or device.rows * device.hash.buckets != size:
             raise ReleaseFileError("the release's protocol does not describe its values")
         server = server_class(device.name)(device, kernel)

@@ -27,14 +27,7 @@ from sfumato.local.pool import HashPool
 from sfumato.local.published.calibration import RULES
 from sfumato.local.published.odds import Window
 from sfumato.local.published.point import planar_law, planar_step
-from sfumato.local.published.promises import (
-    angle_conditions,
-    check_eta,
-    check_radius,
-    check_sketch_radius,
-    claimed_condition,
-    sketch_conditions,
-)
+from sfumato.local.published.promises import check_eta
 from sfumato.local.published.sketch import FARTHEST, MOST_ROWS, MetricSketchDevice, NoisySignsDevice, SketchDevice
 from sfumato.local.published.sketch_design import Sketch
 from sfumato.local.published.sketch_reader import SketchReader
@@ -77,8 +70,7 @@ class SketchServer(Server):
         rows = sketch.chosen("rows", EXACT_ROWS, 1, MOST_ROWS)
         law = Window.of(Fraction(1000), buckets)
         variance = sketch_variance(law, rows, request.participants, sketch.collision(buckets), sketch.groups)
-        conditions = ("NOT PRIVATE: devices report their true buckets, and no epsilon is kept",)
-        return replace(sketch.design(rows, buckets, {}, variance, conditions), private=False)
+        return replace(sketch.design(rows, buckets, {}, variance), private=False)
 
     @property
     def response(self) -> Response:
@@ -148,7 +140,10 @@ class MetricSketchServer(SketchServer):
     """`mldp-kde`."""
 
     name = "mldp-kde"
-    options: ClassVar[tuple[str, ...]] = ("rows", "buckets", "groups", "calibration", "r1", "r2", "p1", "p2")
+    options: ClassVar[tuple[str, ...]] = (
+        *("rows", "buckets", "groups", "calibration", "grinding"),
+        *("r1", "r2", "p1", "p2"),
+    )
     device: MetricSketchDevice
     rules: ClassVar[tuple[str, ...]] = RULES
 
@@ -169,7 +164,6 @@ class MetricSketchServer(SketchServer):
         if rule not in cls.rules:
             raise InputError(f"calibration must be one of {', '.join(cls.rules)}; got {rule!r}")
         check_eta(float(eta))
-        check_sketch_radius(request.radius or 0.0, sketch.domain, sketch.family["point_bits"], sketch.family["scales"])
         size = sketch.best(eta, rule)
         same = same_weight(size.calibration.gamma)
         if same <= OTHER:
@@ -178,17 +172,14 @@ class MetricSketchServer(SketchServer):
             "gamma": str(size.calibration.gamma),
             "calibration": rule,
             "eta": eta,
+            "grinding": sketch.grinding,
             "radius": float(request.radius or 0.0),
             "same": same,
             "other": OTHER,
         }
         if sketch.claimed is not None:
             parameters["sensitive"] = [getattr(sketch.claimed, name) for name in ("r1", "r2", "p1", "p2")]
-        metric, worst = sketch.closeness.metric, float(size.calibration.worst_case)
-        conditions = sketch_conditions(parameters["radius"], metric, eta, worst, size.rows)
-        if sketch.claimed is not None:
-            conditions = (*conditions, claimed_condition(parameters["sensitive"]))
-        return sketch.design(size.rows, size.buckets, parameters, size.variance, conditions)
+        return sketch.design(size.rows, size.buckets, parameters, size.variance)
 
     @property
     def response(self) -> Response:
@@ -205,7 +196,7 @@ class SignsServer(MetricSketchServer):
     """`fkm-lr`."""
 
     name = "fkm-lr"
-    options = ("rows", "groups")
+    options = ("rows", "groups", "grinding")
     rules = ("theorem-1",)
     corrected = False
 
@@ -267,9 +258,8 @@ class NoisySignsServer(SketchServer):
         along = (1 + noise[:, 0]) / np.sqrt((1 + noise[:, 0]) ** 2 + np.square(noise[:, 1:]).sum(axis=1))
         flips = round(float(np.mean(np.arccos(np.clip(along, -1, 1)))) / np.pi, 6)
         bias = flips * (1 - 2 * request.density)
-        radius = check_radius(float(request.radius or 0.0), 1.0)
-        parameters = {"radius": radius, "flips": flips}
-        return sketch.design(rows, 2, parameters, bias**2 + TYPICAL_SPREAD / rows, angle_conditions(radius))
+        parameters = {"radius": float(request.radius or 0.0), "flips": flips}
+        return sketch.design(rows, 2, parameters, bias**2 + TYPICAL_SPREAD / rows)
 
     @property
     def flips(self) -> float:

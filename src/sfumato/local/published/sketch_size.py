@@ -87,12 +87,13 @@ def best_size(
     rows: int | None = None,
     widths: Iterable[int] = WIDTHS,
     groups: int = 1,
+    grinding: int = 0,
 ) -> Size:
     """Find the rows and buckets of least predicted error.
 
     Parameters
     ----------
-    epsilon, participants, eta, rule
+    epsilon, participants, eta, rule, grinding
         See `calibrate`.
     difference : callable
         From R to the chance that a row tells points at the radius apart, and the paper's bound of it.
@@ -108,14 +109,15 @@ def best_size(
 
     def size(count: int, buckets: int) -> Size:
         chance, line = difference(buckets)
-        found = calibrate(epsilon, count, chance, eta, rule, line)
+        found = calibrate(epsilon, count, chance, eta, rule, line, grinding)
         law = Window.of(found.gamma, buckets)
         return Size(count, buckets, found, sketch_variance(law, count, participants, collision(buckets), groups))
 
+    about = math.ldexp(eta, -grinding)
     sizes = (
         size(count, buckets)
         for buckets in widths
-        for count in ([rows] if rows is not None else _candidates(difference(buckets)[0], eta, groups))
+        for count in ([rows] if rows is not None else _candidates(difference(buckets)[0], about, groups))
     )
     return min(sizes, key=lambda found: found.variance)
 

@@ -79,4 +79,3 @@ class Views:
         for _ in range(self.times - 1):
             law = np.maximum(fftconvolve(law, one), 0.0)
         return law, self.times * low + step * np.arange(len(law))
-
