@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato import InputError
@@ -49,6 +49,7 @@ LABELS = CELLS | st.sampled_from([LONG, LONG + 1, float(LONG), 0.5, "a", " a", "
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", CLASSES)
+@settings(deadline=None, max_examples=60)
 @given(labels=st.lists(LABELS, min_size=1, max_size=8))
 def test_each_label_is_read_as_if_it_were_alone(way: str, kind: str, labels: list[Any]) -> None:
     make, classes = WAYS[way], CLASSES[kind]

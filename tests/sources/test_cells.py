@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.sources.cells import number, numbers_of
@@ -32,6 +32,7 @@ PLAIN = st.floats() | st.integers(-(2**70), 2**70) | st.booleans() | st.just(10*
 WRAPPED = st.sampled_from([np.float64(0.1), np.float32(0.1), np.int64(2**60 + 1), np.int32(-1), np.False_])
 
 
+@settings(deadline=None)
 @given(cells=st.lists(PLAIN | WRAPPED, max_size=9) | st.lists(CELLS, max_size=9))
 def test_many_cells_are_read_as_each_alone(cells: list[Any]) -> None:
     expected = np.array([number(cell) for cell in cells])
@@ -52,6 +53,7 @@ def test_arrays_of_other_types_are_read_as_their_cells(kind: str) -> None:
     np.testing.assert_array_equal(numbers_of(cells), [number(cell) for cell in cells])
 
 
+@settings(deadline=None)
 @given(text=st.text("+-.019eEinfaNTY \tx_", max_size=8))
 def test_text_is_read_as_in_a_file(text: str) -> None:
     [[found, _]] = LineParser(",", 2, (0, 1)).parse(f"{text},7".encode())

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import InputError
@@ -111,6 +111,7 @@ CELLS = st.sampled_from(
 LINES = st.lists(st.lists(CELLS, min_size=1, max_size=4).map(b",".join).filter(bool), max_size=8)
 
 
+@settings(deadline=None)
 @given(lines=LINES, width=st.integers(1, 3))
 def test_each_line_alone_decides_its_row(lines: list[bytes], width: int) -> None:
     parser = LineParser(",", width, tuple(reversed(range(width))))

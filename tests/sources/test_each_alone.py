@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato import PrivateKDE
@@ -53,6 +53,7 @@ def read(source: Source) -> np.ndarray:
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("way", WAYS)
+@settings(deadline=None, max_examples=60)
 @given(rows=rows_of_cells(2))
 def test_each_row_is_read_as_if_it_were_alone(way: str, rows: list[Cells]) -> None:
     together = read(open_source(WAYS[way](rows)))
@@ -76,6 +77,7 @@ def beside(points: int, **values: Any) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("way", COLUMNS)
+@settings(deadline=None, max_examples=60)
 @given(cells=st.lists(CELLS, min_size=1, max_size=8))
 def test_each_user_and_each_weight_is_read_as_if_it_were_alone(way: str, cells: Cells) -> None:
     make = COLUMNS[way]
@@ -87,6 +89,7 @@ def test_each_user_and_each_weight_is_read_as_if_it_were_alone(way: str, cells: 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("way", ["list", "array", "data frame", "iterator of lists", "iterator of frames"])
+@settings(deadline=None, max_examples=60)
 @given(rows=rows_of_cells(2))
 def test_users_in_a_column_are_read_as_if_they_were_alone(way: str, rows: list[Cells]) -> None:
     def keys(some: list[Cells]) -> np.ndarray:
@@ -190,9 +193,9 @@ def test_simulated_people_are_read_alone() -> None:
     """An odd point counts as the middle of its bounds, in every container, and stops nobody else."""
     points, odd = RANDOM.tolist(), [["x", 0.5], [DAY, 0.5], [None, 0.5]]
     middle = [[0.0, 0.5]] * 3
-    settings: dict[str, Any] = {"dimension": 2, "epsilon": 4, "delta": 1e-5, "participants": 200, "bounds": (-5, 5)}
+    public: dict[str, Any] = {"dimension": 2, "epsilon": 4, "delta": 1e-5, "participants": 200, "bounds": (-5, 5)}
     for kind in (Protocol, SecureAggregation):
-        protocol = kind(Gaussian(2.0), **settings)
+        protocol = kind(Gaussian(2.0), **public)
         found, expected = (protocol.simulate(points + more, random_state=1).values for more in (odd, middle))
         assert np.array_equal(found, expected)
 

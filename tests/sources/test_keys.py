@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import InputError
@@ -294,6 +294,7 @@ CELLS = st.sampled_from([b"1", b"a", b"", b"n/a", b'"', b'"3"', b'"a,b"', b'a"b'
 LINES = st.lists(st.lists(CELLS, min_size=1, max_size=4).map(b",".join).filter(bool), max_size=8)
 
 
+@settings(deadline=None)
 @given(lines=LINES, key=st.integers(0, 2))
 def test_each_line_alone_decides_its_user_and_weight(lines: list[bytes], key: int) -> None:
     first, second = [position for position in range(3) if position != key]

@@ -199,13 +199,12 @@ def class_codes(labels: Labels, classes: NDArray[Any]) -> Codes:
     kinds = ["text" if array.dtype.kind in "US" else "numbers" for array in (labels, classes)]
     if classes.dtype.kind != "O" and kinds[0] != kinds[1] and len(labels):
         raise InputError(f"the labels are {kinds[0]} and the classes are {kinds[1]}: pass both in the same form")
-    distinct, inverse = np.unique(np.ma.getdata(labels), return_inverse=True)
-    codes = np.array([_place(label, places) for label in distinct.tolist()], dtype=np.int64)
-    return np.where(np.ma.getmaskarray(labels), -1, codes[inverse])
+    codes = np.array([places.get(label, -1) for label in np.ma.getdata(labels).tolist()], dtype=np.int64)
+    return np.where(np.ma.getmaskarray(labels), -1, codes)
 
 
 def _place(label: object, places: Mapping[Any, int]) -> int:
-    scalar = _plain(label)
+    scalar = label if type(label) in (str, int) else _plain(label)
     return -1 if scalar is None else places.get(scalar, -1)
 
 

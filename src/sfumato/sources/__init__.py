@@ -3,7 +3,7 @@
 Two kinds of trouble are kept apart. A wrong *schema* (a missing file, an unknown column, text where numbers are
 declared) raises `sfumato.errors.InputError` at opening. A wrong *value* (a null, an unparsable cell, a broken line)
 never raises: it becomes NaN, and the curator's declared policy drops that row later. Whether one person's row is odd
-must not decide whether a release happens.
+must not decide whether a release happens, nor how other rows are read: see `sfumato.sources.cells`.
 """
 
 from __future__ import annotations

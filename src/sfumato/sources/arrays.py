@@ -146,7 +146,7 @@ def array_of_rows(rows: Sequence[Any]) -> npt.NDArray[np.float64]:
                 "Make every row equally long; a missing value is None."
             )
     if any(isinstance(row, np.ndarray) for row in rows):
-        return np.array([numbers_of(row) for row in rows])
+        return np.stack([numbers_of(row) for row in rows])
     return numbers_of(chain.from_iterable(rows)).reshape(len(rows), len(rows[0]))
 
 

@@ -86,4 +86,4 @@ def numbers_of(cells: Iterable[Any]) -> npt.NDArray[np.float64]:
             return np.array(listed, dtype=np.float64)
         except OverflowError:
             pass  # a whole number beyond binary64, which is odd
-    return np.array([number(cell) for cell in listed], dtype=np.float64)
+    return np.array([cell if type(cell) is float else number(cell) for cell in listed], dtype=np.float64)
