@@ -27,7 +27,7 @@ from sfumato.privacy.ledger import Account
 from sfumato.privacy.rational import exact_epsilon
 from sfumato.privacy.seeding import noise_bits
 from sfumato.quantizers.base import Floats
-from sfumato.ranges import MOST_RECORDS, check_whole
+from sfumato.ranges import MOST_RECORDS
 from sfumato.release import Release
 from sfumato.sources import Source, attach, open_source
 
@@ -105,7 +105,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 "n_hint is missing: pass n_hint=, a public guess of the number of records (a rough one will do), "
                 "or n_hint='paid' to buy a noisy count from the budget first"
             )
-        return check_whole("n_hint, unless it is 'paid',", hint, MOST_RECORDS)
+        if isinstance(hint, bool) or not isinstance(hint, (int, np.integer)) or not 1 <= hint <= MOST_RECORDS:
+            raise InputError(f"n_hint must be a whole number from 1 to {MOST_RECORDS}, or 'paid'; got {hint!r}")
+        return int(hint)
 
     def _queries(self, Y: ArrayLike) -> Floats:
         check_is_fitted(self)

@@ -124,7 +124,9 @@ class Request:
         """Public guess of P, the mean kernel value between two records, for which sizes are chosen."""
         value = self.options.get("density", TYPICAL_DENSITY)
         if isinstance(value, bool) or not isinstance(value, int | float) or not SMALLEST_DENSITY <= value <= 1:
-            raise InputError(f"density must be a number from {SMALLEST_DENSITY:g} to 1, got {value!r}")
+            raise InputError(
+                f"density must be a number above 0 ({SMALLEST_DENSITY:g} at least) and at most 1, got {value!r}"
+            )
         return float(value)
 
     @property
