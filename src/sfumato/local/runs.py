@@ -25,6 +25,7 @@ EntryType = np.dtype[np.void]
 
 PAGE_BYTES = 1 << 14
 CHUNK_BYTES = 1 << 24  # that are read at once
+PAGES_APART = 16  # that are read along with those before and after, rather than these one by one
 
 
 def entry_type(payload_bytes: int) -> EntryType:
@@ -102,13 +103,13 @@ class Run:
         pages = np.flatnonzero(first < last)  # an identity that a page begins with may also end the one before
         if not len(pages):
             return np.empty(0, dtype=self.dtype)
-        apart = np.diff(pages) > 1
-        enough = np.arange(1, len(pages)) % _pages_at_once(self.dtype) == 0
-        stretches = np.split(pages, np.flatnonzero(apart | enough) + 1)
+        far = np.diff(pages) > PAGES_APART
+        full = np.diff(pages // _pages_at_once(self.dtype)) > 0
+        stretches = np.split(pages, np.flatnonzero(far | full) + 1)
         return np.concatenate([self._found(stretch, identities) for stretch in stretches])
 
     def _found(self, pages: NDArray[np.intp], identities: Identities) -> Entries:
-        """Search pages that follow one another."""
+        """Search from the first to the last of some pages."""
         page = _page(self.dtype)
         part = self.read(int(pages[0]) * page, min(int(pages[-1] + 1) * page, self.count))
         held = np.ascontiguousarray(part["identity"])
