@@ -126,7 +126,7 @@ def make_document(
     ...     model="local", kernel={"kernel": "angular", "power": 1}, domain=Domain((-1.0,), (1.0,)), epsilon="1",
     ...     delta=0.0, participants=10, guarantee={}, mechanism={"name": "rows"}, seed="0" * 64)
     >>> fingerprint(document)[:8]
-    'e177cb17'
+    '6fb81e00'
     """
     if model not in MODELS:
         raise InputError(f"a protocol's model must be one of {', '.join(MODELS)}, got {model!r}")

@@ -15,6 +15,9 @@ from sfumato.quantizers.base import Floats
 
 MOST_POINT_BITS, FEWEST_POINT_BITS, DEFAULT_POINT_BITS = 20, 8, 10
 WIDEST_DEFAULT_REACH, NARROWEST_DEFAULT_REACH = 17, 8
+# The table of Cauchy numbers is cut at its 2^-18 quantile. Sums over more columns are too often without the large ones
+# that they should have: beyond, kernel values would be off by more than 0.015.
+MOST_CAUCHY_COLUMNS = 1 << 10
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,13 @@ def fit_grid(request: Request, lengths: Floats, largest: int, *, sum_bits: int, 
             "bounds or a larger bandwidth"
         )
     return PointGrid(domain, point_bits, tuple((2.0**point_bits / lengths).tolist()), "middle")
+
+
+def refuse_columns(request: Request) -> str | None:
+    """Say why the Cauchy numbers of devices do not serve so many columns, or return None."""
+    if request.dimension <= MOST_CAUCHY_COLUMNS:
+        return None
+    return f"Cauchy numbers on devices are for {MOST_CAUCHY_COLUMNS} columns at most; project the points to fewer"
 
 
 def unit_grid(request: Request, largest: int, *, sum_bits: int) -> PointGrid:

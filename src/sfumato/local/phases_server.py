@@ -26,7 +26,7 @@ from numba import njit
 from sfumato import portable
 from sfumato.errors import InputError
 from sfumato.kernels import Cauchy, Gaussian, Kernel, Laplacian
-from sfumato.local.lattices import fit_grid
+from sfumato.local.lattices import fit_grid, refuse_columns
 from sfumato.local.mechanism import Device
 from sfumato.local.phases import LABEL, LAWS, MOST_ROWS_EACH, POSITION_BITS, POSITIONS, Phases
 from sfumato.local.pool import numbers, row_table, shifted
@@ -138,7 +138,7 @@ class PhasesServer(PoolServer):
             return f"{kernel!r} has no frequencies on devices; phases takes {names}"
         if len(kernel.scale.shape) == 2:
             return "devices take one bandwidth, or one for each column, not a matrix"
-        return None
+        return refuse_columns(request) if isinstance(kernel, Laplacian) else None
 
     @classmethod
     def design(cls, request: Request) -> Design:

@@ -31,7 +31,7 @@ import numpy as np
 from sfumato.errors import InputError
 from sfumato.kernels import L1LSH, L2LSH, Angular, Hat, Jaccard, Kernel, Laplacian
 from sfumato.local.hashing import MOST_BUCKETS, row_hash
-from sfumato.local.lattices import PointGrid, fit_grid, member_grid, unit_grid
+from sfumato.local.lattices import PointGrid, fit_grid, member_grid, refuse_columns, unit_grid
 from sfumato.local.mechanism import Device
 from sfumato.local.pool import SUM_BITS, HashPool
 from sfumato.local.pool_device import CODE_BYTES, GROUP_BYTES, LARGEST_POOL
@@ -118,7 +118,7 @@ class RowsServer(PoolServer):
             return f"{kernel!r} is not hashed on devices; rows takes {names}"
         if isinstance(kernel, L1LSH | L2LSH | Laplacian | Hat) and len(kernel.scale.shape) == 2:
             return "devices take one bandwidth, or one for each column, not a matrix"
-        return None
+        return refuse_columns(request) if isinstance(kernel, L1LSH) else None
 
     @classmethod
     def design(cls, request: Request) -> Design:

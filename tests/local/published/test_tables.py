@@ -9,6 +9,10 @@ import numpy as np
 import pytest
 from scipy.stats import cauchy, norm
 
+from sfumato.errors import InputError
+from sfumato.kernels import L1LSH, Laplacian
+from sfumato.local import Protocol
+from sfumato.local.lattices import MOST_CAUCHY_COLUMNS
 from sfumato.local.pool import numbers
 from sfumato.local.published import tables
 from sfumato.local.published.closeness import closeness_of
@@ -82,6 +86,24 @@ def test_random_cells() -> None:
         for columns in (1, 10, 1000):
             column = np.minimum(1.0, spread * t / columns).mean()
             assert 1 - (1 - column) ** columns <= -math.expm1(-t) + tables.random_cells(t, columns)
+
+
+@pytest.mark.parametrize(("mechanism", "kernel"), [("rows", L1LSH(90.0)), ("phases", Laplacian(90.0))])
+def test_more_columns_than_cauchy_numbers_serve_are_refused(mechanism: str, kernel: Any) -> None:
+    given = {"epsilon": 1, "participants": 10, "mechanism": mechanism, "bounds": (0, 1)}
+    assert Protocol(kernel, 1024, **given).mechanism == mechanism
+    with pytest.raises(InputError, match="1024 columns at most"):
+        Protocol(kernel, 1025, **given)
+
+
+def test_many_columns_of_cauchy_numbers_keep_the_kernel() -> None:
+    """The mean cosine of the table's law, all words at once, in the most columns that are allowed."""
+    gaps, columns = np.diff(nodes(CAUCHY)), MOST_CAUCHY_COLUMNS
+    middles = nodes(CAUCHY)[:-1] + gaps / 2
+    for t in (0.001, 0.003, 0.01, 0.03, 0.1, 1.0, 10.0):
+        step = t / columns
+        mean = float((np.cos(step * middles) * np.sinc(step * gaps / 2 / math.pi)).mean())
+        assert abs(mean**columns - math.exp(-t)) < 0.016
 
 
 # What the proofs take from the tables.

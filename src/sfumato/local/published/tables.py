@@ -90,7 +90,7 @@ def cauchy_projections(t: float, d: int) -> float:
     Examples
     --------
     >>> [f"{cauchy_projections(0.05, d):.1e}" for d in (2, 3000, 10**6)]
-    ['3.4e-04', '9.9e-03', '9.9e-03']
+    ['4.1e-04', '9.9e-03', '9.9e-03']
     """
     cells = math.fsum(min(1.0, t / d * mean) for mean in _CAUCHY_CELLS)
     return 2.0**-15 * (d * cells + t * _CAUCHY_REST) + CAUCHY_ROUNDING * t + OFFSET
