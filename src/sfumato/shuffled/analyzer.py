@@ -1,10 +1,11 @@
 """The analyzer: opens a shuffled batch, counts its messages, and publishes a release.
 
-It refuses a batch whose participants are fewer than the guarantee needs. A message that does not open (of another
-collection, altered on its way, or made up) is left out, and the batch is refused unless enough participants are left
-without it: in `rr`, where everyone sends one message for each instance, every instance must have enough messages; in
-other protocols each message that does not open counts as a participant. Copies do not leave the shuffler, so a batch
-with copies was changed after it and is refused.
+It refuses a batch whose participants are fewer than the guarantee needs. Cover is dropped. A message that does not open
+(of another collection, or made up), or that no client sends, is left out. Submissions reach the shuffler whole, so that
+such messages come from participants who do not follow the protocol, no more of each than everybody sends: the batch is
+refused if they are more than those beyond the needed number can have sent. In `rr`, where everyone sends one message
+for each instance, every instance must moreover have enough messages. Copies do not leave the shuffler, so a batch with
+copies was changed after it and is refused.
 
 Everything here is post-processing of what the shuffler let out: it costs no privacy.
 """
@@ -29,7 +30,7 @@ from sfumato.release import Count, Release
 from sfumato.shuffled.batch import BLOCK_MESSAGES, read_batch, read_header
 from sfumato.shuffled.bitsum import Counts
 from sfumato.shuffled.groups import Group
-from sfumato.shuffled.sealing import MESSAGE_BYTES, AnalyzerKey, Context
+from sfumato.shuffled.sealing import COVER, MESSAGE_BYTES, AnalyzerKey, Context
 
 if TYPE_CHECKING:
     from sfumato.shuffled.protocol import Protocol
@@ -62,22 +63,18 @@ class Analyzer:
                 "it stays closed"
             )
         _refuse_copies(path, header.messages)
-        totals = np.zeros((2, protocol.features.instances), dtype=np.int64)
+        totals = np.zeros(2 * protocol.features.instances + 1, dtype=np.int64)
         with _mapping(workers) as mapping:
             task = partial(_count_block, self._key.private, header.context, protocol.features.instances)
             for done, block in enumerate(mapping(task, read_batch(path)), start=1):
                 totals += block
                 if progress is not None:
                     progress(min(done * BLOCK_MESSAGES, header.messages), header.messages)
-        counts, lost = Counts(totals[1], totals[0]), header.messages - int(totals.sum())
-        left = header.participants - lost  # all that is lost may be honest participants' of one instance
-        if group.every_instance:
-            left = int((counts.ones + counts.zeros).min())
-        if left < group.participants:
-            raise InputError(
-                f"{lost} messages do not open (altered, or of another collection); without them {left} participants "
-                f"may be left in an instance, and the guarantee needs {group.participants}: nothing is released"
-            )
+        zeros, ones = totals[:-1].reshape(2, -1)
+        if not group.bitsum.message_bits:
+            zeros = np.zeros_like(zeros)  # where all messages say one, no client sends these
+        counts = Counts(ones, zeros)
+        _check_lost(group, header.participants, counts, int(totals[-1]))
         return counts, header.participants
 
     def analyze(
@@ -130,6 +127,29 @@ def release_from(protocol: Protocol, group: Group, counts: Counts, participants:
     )
 
 
+def _check_lost(group: Group, participants: int, counts: Counts, cover: int) -> None:
+    """Refuse a batch that lacks more messages than participants beyond the needed number can have spoiled."""
+    received = counts.ones + counts.zeros
+    lost = participants * group.messages - int(received.sum()) - cover
+    spare = participants - group.participants
+    if lost < 0:
+        raise InputError(
+            f"the batch holds more messages than {participants} participants send, {group.messages} each: it was "
+            "changed after the shuffler and nothing is released"
+        )
+    if lost > spare * group.messages:
+        raise InputError(
+            f"{lost} messages do not open or are missing, and {spare} participants beyond the {group.participants} that "
+            f"the guarantee needs account for {spare * group.messages} at most: nothing is released; ask the shuffler "
+            "for the batch again, or start a collection for fewer participants"
+        )
+    if group.every_instance and (least := int(received.min())) < group.participants:
+        raise InputError(
+            f"{lost} messages do not open or are missing; without them {least} participants may be left in an "
+            f"instance, and the guarantee needs {group.participants}: nothing is released"
+        )
+
+
 def _refuse_copies(path: str | Path, messages: int) -> None:
     digests = np.empty(messages, dtype="V16")
     at = 0
@@ -165,10 +185,12 @@ def _mapping(workers: int) -> Iterator[Callable[..., Iterator[Integers]]]:
 
 
 def _count_block(private: bytes, context: Context, instances: int, block: bytes) -> Integers:
-    """Open a block of messages and count zeros and ones of every instance; what does not open counts nowhere."""
-    key, totals = AnalyzerKey(private), np.zeros((2, instances), dtype=np.int64)
+    """Open a block of messages and count zeros, then ones, of every instance, then cover; nothing else counts."""
+    key, totals = AnalyzerKey(private), np.zeros(2 * instances + 1, dtype=np.int64)
     for start in range(0, len(block), MESSAGE_BYTES):
         opened = key.open(block[start : start + MESSAGE_BYTES], context)
-        if opened is not None and opened[0] < instances and opened[1] < 2:
-            totals[opened[1], opened[0]] += 1
+        if opened == COVER:
+            totals[-1] += 1
+        elif opened is not None and opened[0] < instances and opened[1] < 2:
+            totals[opened[1] * instances + opened[0]] += 1
     return totals

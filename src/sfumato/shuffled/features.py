@@ -70,6 +70,11 @@ class BitFeatures:
             return 2 * self.quantizer.terms * self.quantizer.sparsity
         return self.instances
 
+    @property
+    def ones(self) -> int:
+        """Bits of a point that may be 1."""
+        return self.changed // 2 if self.binary else self.instances
+
     def points(self, X: Any) -> NDArray[np.float64]:
         """Return points inside the public box: finite values are clipped to it, others count as its middle."""
         try:

@@ -7,6 +7,7 @@ Variance of the sum: the total mean of the noise, so that a user sends variance 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -74,6 +75,10 @@ class PoissonNoise(ComposableBitSum):
     def messages(self, mean_bit: float) -> float:
         """Return the bit and a share of the noise."""
         return mean_bit + float(self.mean) / self.n
+
+    def message_exponent(self, tilt: float, bit: int) -> float:
+        """Return that of the bit and a share of the noise."""
+        return tilt * bit + float(self.mean) / self.n * math.expm1(tilt)
 
     @property
     def parameters(self) -> dict[str, Fraction | int]:

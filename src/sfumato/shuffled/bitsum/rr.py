@@ -55,6 +55,7 @@ class RandomisedResponse(ComposableBitSum):
     n: int
     flip: Fraction
     name: ClassVar[str] = "rr"
+    most_messages: ClassVar[int | None] = 1
 
     def __post_init__(self) -> None:
         checked_participants(self.n)
@@ -86,6 +87,10 @@ class RandomisedResponse(ComposableBitSum):
     def messages(self, mean_bit: float) -> float:
         """One."""
         return 1.0
+
+    def message_exponent(self, tilt: float, bit: int) -> float:
+        """Return that of one message."""
+        return tilt
 
     @property
     def parameters(self) -> dict[str, Fraction | int]:

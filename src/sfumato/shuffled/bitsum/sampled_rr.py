@@ -64,6 +64,7 @@ class SampledResponse(ComposableBitSum):
     flip: Fraction
     send: Fraction
     name: ClassVar[str] = "rr"
+    most_messages: ClassVar[int | None] = 1
 
     def __post_init__(self) -> None:
         checked_participants(self.n)
@@ -98,6 +99,10 @@ class SampledResponse(ComposableBitSum):
     def messages(self, mean_bit: float) -> float:
         """Return the probability of sending."""
         return float(self.send)
+
+    def message_exponent(self, tilt: float, bit: int) -> float:
+        """Return that of one message or none."""
+        return math.log1p(float(self.send) * math.expm1(tilt))
 
     @property
     def parameters(self) -> dict[str, Fraction | int]:
