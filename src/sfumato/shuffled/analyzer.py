@@ -137,16 +137,16 @@ def _check_lost(group: Group, participants: int, counts: Counts, cover: int) -> 
             f"the batch holds more messages than {participants} participants send, {group.messages} each: it was "
             "changed after the shuffler and nothing is released"
         )
-    if lost > spare * group.messages:
-        raise InputError(
-            f"{lost} messages do not open or are missing, and {spare} participants beyond the {group.participants} that "
-            f"the guarantee needs account for {spare * group.messages} at most: nothing is released; ask the shuffler "
-            "for the batch again, or start a collection for fewer participants"
-        )
     if group.every_instance and (least := int(received.min())) < group.participants:
         raise InputError(
             f"{lost} messages do not open or are missing; without them {least} participants may be left in an "
             f"instance, and the guarantee needs {group.participants}: nothing is released"
+        )
+    if lost > spare * group.messages:
+        raise InputError(
+            f"{lost} messages do not open or are missing; {spare} participants beyond the {group.participants} that "
+            f"the guarantee needs account for {spare * group.messages} at most: nothing is released; ask the shuffler "
+            "for the batch again, or start a collection for fewer participants"
         )
 
 

@@ -135,7 +135,8 @@ class Group:
         if not kept:
             raise InputError(
                 f"the protocol's noise does not keep epsilon {float(epsilon):g} and delta {budget.delta:g} with "
-                f"{protocol.n} participants who send {self.messages} messages each; do not take part, and ask the organiser for a document made with sfumato"
+                f"{protocol.n} participants who send {self.messages} messages each; do not take part, and ask the "
+                "organiser for a document made with sfumato"
             )
 
 
@@ -161,9 +162,7 @@ def check_summary(groups: tuple[Group, ...], participants: Any, bitsum: Any) -> 
         raise InputError(f"the protocol names the bit sum {bitsum!r}, and its groups use {', '.join(sorted(kinds))}")
 
 
-def calibrated(
-    name: str, n: int, budget: Budget, features: BitFeatures, messages: float | None
-) -> tuple[BitSum, int]:
+def calibrated(name: str, n: int, budget: Budget, features: BitFeatures, messages: float | None) -> tuple[BitSum, int]:
     """Calibrate the bit sum of a group for the instances that compose, and say how many messages everybody sends.
 
     A message budget is for all instances.

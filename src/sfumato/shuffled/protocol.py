@@ -37,7 +37,14 @@ from sfumato.shuffled.features import BitFeatures
 from sfumato.shuffled.groups import Budget, Group, calibrated, check_summary, groups_from_documents
 from sfumato.shuffled.guarantees import THREATS, Promise
 from sfumato.shuffled.labels import Label, LabelResponse, plain_label
-from sfumato.shuffled.making import account_of, checked_dimension, classes_for, labels_of, participants_of, quantizer_for
+from sfumato.shuffled.making import (
+    account_of,
+    checked_dimension,
+    classes_for,
+    labels_of,
+    participants_of,
+    quantizer_for,
+)
 from sfumato.shuffled.planning import Plan
 from sfumato.shuffled.sealing import AnalyzerKey, Context, check_key, key_document
 from sfumato.shuffled.simulation import simulate

@@ -193,6 +193,6 @@ def check_key(entry: Any) -> None:
         X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:  # a point of low order: every exchange with it gives zero
         raise InputError(
-            "the analyzer's key in the protocol is no key: what is sealed to it anybody can open; do not take part, and "
-            "ask the organiser for a document with a key from AnalyzerKey.generate()"
+            "the analyzer's key in the protocol is no key: anybody can open what is sealed to it; do not take part, "
+            "and ask the organiser for a document with a key from AnalyzerKey.generate()"
         ) from None

@@ -81,7 +81,7 @@ class BitSum(ABC):
 
     @abstractmethod
     def message_exponent(self, tilt: float, bit: int) -> float:
-        """Return ln E[exp(tilt * messages)] of a user with this bit in one instance, for a tilt below `largest_tilt`."""
+        """Return ln E[exp(tilt * messages)] of a user with this bit in one instance; the tilt is below the largest."""
 
     @property
     def largest_tilt(self) -> float:
