@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.cli.arguments import one_column, parse_columns
+from sfumato.cli.console import warn
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from sfumato.shuffled import Protocol, Submission
+    from sfumato.local.account import DeviceAccount
+    from sfumato.shuffled import Protocol, Shuffler, Submission
+    from sfumato.storage import AtomicFile
 
 
 def class_named(made: Protocol, text: str | None) -> Any:
@@ -28,11 +33,11 @@ def class_named(made: Protocol, text: str | None) -> Any:
     return names[0]
 
 
-def reported_class(made: Protocol, label: Any) -> Any:
-    """Report a true class: by randomised response where classes are private."""
+def reported_class(made: Protocol, label: Any, account: DeviceAccount | None = None) -> Any:
+    """Report a true class: by randomised response where classes are private, once if there is an account."""
     if made.classes is None or label is None or made.labels is None:
         return label
-    return made.labels.report([label])[0]
+    return made.labels.report([label])[0] if account is None else made.labels.answer(label, account)
 
 
 def people(
@@ -69,17 +74,42 @@ def write_all(made: Protocol, data: str, columns: str | None, label_column: str 
     for point, place in zip(points, places.tolist(), strict=True):
         reported = None if made.classes is None else reported_class(made, made.classes[place])
         inner = folder if reported is None else folder / f"class-{made.group(reported)[0]}"
-        inner.mkdir(parents=True, exist_ok=True)
-        write_new(inner / f"{secrets.token_hex(8)}.msg", made.client(reported).messages(point))
+        inner.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with new_private_file(inner / f"{secrets.token_hex(8)}.msg") as file:
+            file.write(made.client(reported).messages(point).to_bytes())
     return len(points)
 
 
-def write_new(path: Path, sent: Submission) -> None:
-    """Write one person's identity and messages to a new file."""
-    from sfumato.storage import AtomicFile
+@contextmanager
+def new_private_file(path: Path) -> Iterator[AtomicFile]:
+    """Give a new file that its owner alone can read; there is none if something goes wrong."""
+    from sfumato.storage import AtomicFile, storage_errors
 
-    with AtomicFile(path) as file:
-        file.write(sent.to_bytes())
+    with storage_errors("write", path):
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            raise InputError(f"{str(path)!r} exists already; pass another path") from None
+    try:
+        with AtomicFile(path, overwrite=True) as file:  # which keeps the permissions
+            yield file
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def refuse_inputs(output: Path, *inputs: Path | str | None) -> None:
+    """Refuse to write over what is read, whatever else may be overwritten."""
+    for given in inputs:
+        if given is not None and (output.resolve() == Path(given).resolve() or _same_file(output, given)):
+            raise InputError(f"{str(output)!r} is read by this command and stays as it is; pass another path to -o")
+
+
+def _same_file(one: Path, other: Path | str) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):  # one of them does not exist
+        return False
 
 
 def message_files(paths: list[Path]) -> Iterator[Path]:
@@ -87,8 +117,28 @@ def message_files(paths: list[Path]) -> Iterator[Path]:
     for path in paths:
         if path.is_dir():
             yield from sorted(path.glob("*.msg"))
-        else:
+        elif path.exists():
             yield path
+        else:
+            raise InputError(f"there is no such file: {str(path)!r}")
+
+
+def take_all(mixer: Shuffler, files: list[Path]) -> int:
+    """Let a shuffler take submissions; return how many it refused, which are told one by one.
+
+    Nobody's file may keep out those of others.
+    """
+    problems = []
+    for path in files:
+        try:
+            mixer.receive(read_messages(path))
+        except InputError as problem:
+            problems.append(f"{str(path)!r}: {problem}")
+    if problems and len(problems) == len(files):
+        raise InputError(problems[0])
+    for text in problems:
+        warn(f"refused {text}")
+    return len(problems)
 
 
 def read_messages(path: Path) -> Submission:
@@ -96,11 +146,5 @@ def read_messages(path: Path) -> Submission:
     from sfumato.shuffled import Submission
     from sfumato.storage import storage_errors
 
-    if not path.exists():
-        raise InputError(f"there is no such file: {str(path)!r}")
     with storage_errors("read", path):
-        content = path.read_bytes()
-    try:
-        return Submission.from_bytes(content)
-    except InputError as problem:
-        raise InputError(f"{str(path)!r}: {problem}") from None
+        return Submission.from_bytes(path.read_bytes())

@@ -29,7 +29,7 @@ def checked_dimension(dimension: Any) -> int:
 def account_of(ledger: str | Path | None, budget: float | str | Fraction | None) -> DeviceAccount | None:
     """Return the device's account; its budget is its owner's choice, so that a document cannot set it."""
     if (ledger is None) != (budget is None):
-        raise InputError("an account is a file and a budget, the largest sum of epsilons: pass ledger= and budget=")
+        raise InputError("an account is a file and its budget, the largest sum of epsilons: pass both, or none of them")
     return None if ledger is None or budget is None else DeviceAccount(ledger, budget)
 
 

@@ -134,8 +134,8 @@ class Shuffler:
         if found[0] < written[0] or (self._state["stage"] == _CLOSED and found != written):
             inbox.close()
             raise StorageError(
-                f"{written[1] - found[1]} of {written[1]} acknowledged submissions in {str(path)!r} were lost; restore "
-                "the file from a backup, or collect again in a new folder"
+                f"{str(path)!r} holds {found[1]} whole submissions, and {written[1]} were acknowledged; restore the "
+                "file from a backup, or collect again in a new folder"
             )
         inbox.cut()
         return inbox
