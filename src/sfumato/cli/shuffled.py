@@ -187,7 +187,8 @@ def messages(
     made = Protocol.load(protocol_file)
     if data is None:
         account = account_of(ledger, budget)
-        with new_private_file(output) as file:  # before anything is charged
+        made.features.points([values])  # what is refused, or cannot be written, costs nothing
+        with new_private_file(output) as file:
             reported = reported_class(made, class_named(made, label), account)
             file.write(Client(made, reported, account).messages(values).to_bytes())
         told: dict[str, Any] = {"messages": str(output), "reported": reported}

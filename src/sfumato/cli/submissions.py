@@ -82,19 +82,19 @@ def write_all(made: Protocol, data: str, columns: str | None, label_column: str 
 
 @contextmanager
 def new_private_file(path: Path) -> Iterator[AtomicFile]:
-    """Give a new file that its owner alone can read; there is none if something goes wrong."""
+    """Give a new file that its owner alone can read, or a stream; there is no file if something goes wrong."""
     from sfumato.storage import AtomicFile, storage_errors
 
     with storage_errors("write", path):
-        try:
+        made = not path.exists()
+        if made:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        except FileExistsError:
-            raise InputError(f"{str(path)!r} exists already; pass another path") from None
     try:
-        with AtomicFile(path, overwrite=True) as file:  # which keeps the permissions
+        with AtomicFile(path, overwrite=made) as file:  # which keeps the permissions
             yield file
     except BaseException:
-        path.unlink(missing_ok=True)
+        if made:
+            path.unlink(missing_ok=True)
         raise
 
 
