@@ -283,6 +283,16 @@ class TestOneClient:
             protocol.analyzer(KEY).analyze(batch)
         assert (tmp_path / "two" / "inbox" / "inbox").exists()
 
+    def test_garbage_does_not_move_answers(self, protocol: Protocol, tmp_path: Path) -> None:
+        """Answers of 8 people are the same with five garbling clients, and wider error bars say that they are fewer."""
+        honest = submissions(protocol, 8)
+        alone = protocol.analyzer(KEY).analyze(batch_of(protocol, honest, tmp_path / "alone"))
+        spoiled = [*honest, *(self.garbage(protocol, seed) for seed in range(5))]
+        beside = protocol.analyzer(KEY).analyze(batch_of(protocol, spoiled, tmp_path / "beside"))
+        assert beside.count.value == 13
+        assert beside.query([[0.3]]) == pytest.approx(alone.query([[0.3]]), abs=1e-6)
+        assert beside.noise.variance == pytest.approx(alone.noise.variance * (13 / 8) ** 2)
+
     def test_an_instance_moves_by_no_more_than_one_submission(self, tmp_path: Path) -> None:
         protocol = small_protocol(8, 4, "poisson")
         size, honest = protocol.groups[0].messages, submissions(protocol, 8)

@@ -53,6 +53,12 @@ class Analyzer:
         self, path: str | Path, label: Any = None, *, workers: int = 1, progress: Progress | None = None
     ) -> tuple[Counts, int]:
         """Open a batch and count what its messages say; returns the counts and the number of participants."""
+        return self._opened(path, label, workers, progress)[:2]
+
+    def _opened(
+        self, path: str | Path, label: Any, workers: int, progress: Progress | None
+    ) -> tuple[Counts, int, float]:
+        """Return counts, participants, and how many are left if what was lost makes up whole submissions."""
         protocol, header = self._protocol, read_header(path)
         place, group = protocol.group(label)
         if header.context != Context(protocol.fingerprint, place):
@@ -74,8 +80,8 @@ class Analyzer:
         if not group.bitsum.message_bits:
             zeros = np.zeros_like(zeros)  # where all messages say one, no client sends these
         counts = Counts(ones, zeros)
-        _check_lost(group, header.participants, counts, int(totals[-1]))
-        return counts, header.participants
+        lost = _checked_lost(group, header.participants, counts, int(totals[-1]))
+        return counts, header.participants, header.participants - lost / group.messages
 
     def analyze(
         self, path: str | Path, label: Any = None, *, workers: int = 1, progress: Progress | None = None
@@ -93,21 +99,31 @@ class Analyzer:
         progress : callable, optional
             Called with the messages opened and all messages.
         """
-        counts, participants = self.counts(path, label, workers=workers, progress=progress)
-        return release_from(self._protocol, self._protocol.group(label)[1], counts, participants)
+        counts, participants, present = self._opened(path, label, workers, progress)
+        return release_from(self._protocol, self._protocol.group(label)[1], counts, participants, present=present)
 
     def analyze_classes(self, paths: Mapping[Any, str | Path], *, workers: int = 1) -> dict[Any, Release]:
         """Return the release of every class."""
         return {label: self.analyze(path, label, workers=workers) for label, path in paths.items()}
 
 
-def release_from(protocol: Protocol, group: Group, counts: Counts, participants: int, private: bool = True) -> Release:
-    """Turn the counts of all messages of a group into a release."""
+def release_from(
+    protocol: Protocol,
+    group: Group,
+    counts: Counts,
+    participants: int,
+    private: bool = True,
+    present: float | None = None,
+) -> Release:
+    """Turn the counts of all messages of a group into a release.
+
+    Where messages were lost, those of `present` participants are left; the others count as if they were like these.
+    """
     bitsum, features = group.bitsum, protocol.features
-    sums = bitsum.estimate(counts, participants)
-    if group.every_instance:
-        sums *= participants / (counts.ones + counts.zeros)  # 1, unless messages were lost on the way
-    variance = bitsum.variance * participants / bitsum.n
+    there = participants if present is None else present
+    sums = bitsum.estimate(counts, there)
+    sums *= participants / ((counts.ones + counts.zeros) if group.every_instance else there)
+    variance = features.variance(bitsum.variance * there / bitsum.n, there) * (participants / there) ** 2
     return Release(
         method=METHOD,
         guarantee=protocol.promise.guarantee(protocol.threat, private),
@@ -115,7 +131,7 @@ def release_from(protocol: Protocol, group: Group, counts: Counts, participants:
         kernel_document=protocol.kernel.to_document(),
         quantizer=protocol.quantizer,
         values=features.sums(sums, participants),
-        noise=ReportNoise(features.variance(variance, participants)),
+        noise=ReportNoise(variance),
         count=Count(participants, 0.0, True),
         parameters={
             "protocol": protocol.fingerprint,
@@ -127,8 +143,8 @@ def release_from(protocol: Protocol, group: Group, counts: Counts, participants:
     )
 
 
-def _check_lost(group: Group, participants: int, counts: Counts, cover: int) -> None:
-    """Refuse a batch that lacks more messages than participants beyond the needed number can have spoiled."""
+def _checked_lost(group: Group, participants: int, counts: Counts, cover: int) -> int:
+    """Count the messages that are lost, no more than participants beyond the needed number can have spoiled."""
     received = counts.ones + counts.zeros
     lost = participants * group.messages - int(received.sum()) - cover
     spare = participants - group.participants
@@ -148,6 +164,7 @@ def _check_lost(group: Group, participants: int, counts: Counts, cover: int) -> 
             f"the guarantee needs account for {spare * group.messages} at most: nothing is released; ask the shuffler "
             "for the batch again, or start a collection for fewer participants"
         )
+    return lost
 
 
 def _refuse_copies(path: str | Path, messages: int) -> None:

@@ -74,7 +74,7 @@ class NegativeBinomialNoise(ComposableBitSum):
         noise = negative_binomial(secure, sums.size, Fraction(self.shape), self.rate)
         return Counts(sums + noise, np.zeros_like(noise))
 
-    def estimate(self, counts: Counts, participants: int | None = None) -> Floats:
+    def estimate(self, counts: Counts, participants: float | None = None) -> Floats:
         """Subtract the mean of the noise."""
         return np.asarray(counts.ones - self.mean * ((participants or self.n) / self.n), dtype=np.float64)
 

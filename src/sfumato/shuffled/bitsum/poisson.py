@@ -63,7 +63,7 @@ class PoissonNoise(ComposableBitSum):
         noise = poisson(secure, sums.size, self.mean)
         return Counts(sums + noise, np.zeros_like(noise))
 
-    def estimate(self, counts: Counts, participants: int | None = None) -> Floats:
+    def estimate(self, counts: Counts, participants: float | None = None) -> Floats:
         """Subtract the mean of the noise."""
         return np.asarray(counts.ones - float(self.mean) * ((participants or self.n) / self.n), dtype=np.float64)
 

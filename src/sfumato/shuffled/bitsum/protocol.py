@@ -59,7 +59,7 @@ class BitSum(ABC):
         """Sample what `n` users whose bits have these sums send together, one entry an instance: the same law."""
 
     @abstractmethod
-    def estimate(self, counts: Counts, participants: int | None = None) -> Floats:
+    def estimate(self, counts: Counts, participants: float | None = None) -> Floats:
         """Return the unbiased estimate of the sum of the bits from the counts of all messages.
 
         `participants` is how many took part, `n` if not given.

@@ -102,7 +102,7 @@ class Pure(BitSum):
         flood = negative_binomial(secure, count, share * self.flood_shape, self.flood_rate)
         return Counts(up + flood, down + flood)
 
-    def estimate(self, counts: Counts, participants: int | None = None) -> Floats:
+    def estimate(self, counts: Counts, participants: float | None = None) -> Floats:
         """Return (A - B) / (1 - q)."""
         return np.asarray((counts.ones - counts.zeros) / (1 - float(self.drop)), dtype=np.float64)
 

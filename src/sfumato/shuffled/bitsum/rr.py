@@ -73,7 +73,7 @@ class RandomisedResponse(ComposableBitSum):
         ones = sums - lost + won
         return Counts(ones, self.n - ones)
 
-    def estimate(self, counts: Counts, participants: int | None = None) -> Floats:
+    def estimate(self, counts: Counts, participants: float | None = None) -> Floats:
         """Return ((1 - p) ones - p zeros) / (1 - 2 p); the counts tell how many took part."""
         flip = float(self.flip)
         return ((1 - flip) * counts.ones - flip * counts.zeros) / (1 - 2 * flip)

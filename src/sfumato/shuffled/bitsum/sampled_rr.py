@@ -85,7 +85,7 @@ class SampledResponse(ComposableBitSum):
         ones = from_ones - binomial(secure, from_ones, self.flip) + binomial(secure, from_zeros, self.flip)
         return Counts(ones, from_ones + from_zeros - ones)
 
-    def estimate(self, counts: Counts, participants: int | None = None) -> Floats:
+    def estimate(self, counts: Counts, participants: float | None = None) -> Floats:
         """Return n/2 + (ones - zeros) / (2 g (1 - 2 p))."""
         scale = 2 * float(self.send) * (1 - 2 * float(self.flip))
         return np.asarray((participants or self.n) / 2 + (counts.ones - counts.zeros) / scale, dtype=np.float64)

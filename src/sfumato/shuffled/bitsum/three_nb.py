@@ -85,7 +85,7 @@ class ThreeNegativeBinomials(ComposableBitSum):
         flood = negative_binomial(secure, count, share * self.flood_shape, self.flood_rate)
         return Counts(up + flood, down + flood)
 
-    def estimate(self, counts: Counts, participants: int | None = None) -> Floats:
+    def estimate(self, counts: Counts, participants: float | None = None) -> Floats:
         """Return the number of +1 less the number of -1."""
         return np.asarray(counts.ones - counts.zeros, dtype=np.float64)
 
