@@ -133,6 +133,12 @@ class TestFiles:
         with pytest.raises(ReleaseFileError, match="header cannot be read"):
             read_header(batch)
 
+    def test_a_deep_header(self, batch: Path) -> None:
+        text = b"[" * 4096
+        batch.write_bytes(b"sfumato-batch-1\n" + len(text).to_bytes(4, "little") + text)
+        with pytest.raises(ReleaseFileError, match="header cannot be read"):
+            read_header(batch)
+
     def test_blocks(self, tmp_path: Path) -> None:
         content = np.random.default_rng(0).bytes(40_000 * MESSAGE_BYTES)
         write_batch(tmp_path / "long", Header("00" * 32, 0, 5, 40_000), [content])
