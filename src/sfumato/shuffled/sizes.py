@@ -69,9 +69,9 @@ def fewest_messages(bitsum: BitSum, instances: int, ones: int, epsilon: float, d
     >>> fewest_messages(RandomisedResponse(1000, Fraction(1, 4)), 64, 64, 1.0, 1e-5)
     64
     >>> fewest_messages(PoissonNoise(1000, Fraction(500)), 64, 64, 1.0, 1e-5)
-    144
+    145
     """
-    allowed = SHARE * delta * (1 - SHARE) if delta else PURE_OVERFLOW
+    allowed = (1 - SHARE) * (SHARE * delta if delta else PURE_OVERFLOW)  # a little less: others compute it again
     high = instances
     while overflow(bitsum, instances, ones, high, epsilon) > allowed:
         high *= 2
