@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import sfumato
-from sfumato.shuffled import AnalyzerKey, Protocol, Shuffler
+from sfumato.local.account import DeviceAccount
+from sfumato.shuffled import AnalyzerKey, Protocol, Shuffler, Submission
 from sfumato.shuffled.batch import read_header
 from tests.cli.conftest import Run, plain
 
@@ -40,11 +41,11 @@ def test_all_roles(run: Run, collection: Path) -> None:
     protocol, sent = collection / "p.json", collection / "sent"
     assert run("shuffled", "messages", protocol, "--data", collection / "points.csv", "-o", sent).exit_code == 0
     files = sorted(sent.glob("*.msg"))
-    assert len(files) == 12 and {path.stat().st_size for path in files} == {16 + 8 * 53}
+    assert len(files) == 12 and {path.stat().st_size for path in files} == {32 + 8 * 53}
     early = run("shuffled", "shuffle", protocol, *files[:11], "--state", collection / "inbox", "-o", collection / "b")
     assert early.exit_code == 2 and "11 participants sent messages and the guarantee needs 12" in plain(early.output)
     told = run("shuffled", "shuffle", protocol, sent, "--state", collection / "inbox", "--json")
-    assert json.loads(told.output) == {"people": 12, "needed": 12}
+    assert json.loads(told.output) == {"people": 12, "needed": 12, "refused": 0}
     done = run("shuffled", "shuffle", protocol, "--state", collection / "inbox", "-o", collection / "b", "--json")
     assert json.loads(done.output)["messages"] == 96
     analyzed = run(
@@ -74,6 +75,102 @@ def test_the_same_command_again(run: Run, collection: Path) -> None:
     assert old.exit_code == 2 and "is damaged" in plain(old.output)
 
 
+def test_made_again_and_forgotten(run: Run, collection: Path) -> None:
+    protocol, sent, inbox = collection / "p.json", collection / "sent", collection / "inbox"
+    run("shuffled", "messages", protocol, "--data", collection / "points.csv", "-o", sent)
+    forget = ("shuffled", "forget", protocol, "--state", inbox)
+    shuffle = ("shuffled", "shuffle", protocol, "--state", inbox, "-o")
+    assert "--state FOLDER is missing" in plain(run("shuffled", "forget", protocol).output)
+    assert run(*shuffle, collection / "b", sent).exit_code == 0
+    assert run(*shuffle, collection / "again").exit_code == 0
+    assert read_header(collection / "again") == read_header(collection / "b")
+    assert "the messages in" in plain(run(*forget).output) and not (inbox / "inbox").exists()
+    gone = run(*shuffle, collection / "third")
+    assert gone.exit_code == 2 and "messages forgotten" in plain(gone.output)
+
+
+def test_nobodys_file_keeps_out_those_of_others(run: Run, collection: Path) -> None:
+    protocol, sent = collection / "p.json", collection / "sent"
+    run("shuffled", "messages", protocol, "--data", collection / "points.csv", "-o", sent)
+    (sent / "0.msg").write_bytes(b"no submission")
+    run("shuffled", "messages", protocol, "-o", collection / "more.msg", "--", 0.2, -0.7)
+    honest = (collection / "more.msg").read_bytes()
+    short = Submission(Submission.from_bytes(honest)[:3])
+    (sent / "1.msg").write_bytes(short.to_bytes())
+    result = run("shuffled", "shuffle", protocol, sent, "--state", collection / "inbox", "--json")
+    assert result.exit_code == 0 and json.loads(result.stdout) == {"people": 12, "needed": 12, "refused": 2}
+    assert "0.msg" in result.stderr and "got 3: send all of them" in plain(result.stderr)
+
+
+def test_inputs_are_never_overwritten(run: Run, collection: Path) -> None:
+    protocol, sent, points = collection / "p.json", collection / "sent", collection / "points.csv"
+    run("shuffled", "messages", protocol, "--data", points, "-o", sent)
+    one = next(sent.glob("*.msg"))
+    link = collection / "link.msg"
+    link.symlink_to(one)
+    shuffle = ("shuffled", "shuffle", protocol, sent, "--state", collection / "inbox", "--force", "-o")
+    batch, key, output = collection / "b", collection / "key", collection / "out.sfm"
+    assert run(*shuffle, batch).exit_code == 0
+    analyze = ("shuffled", "analyze", protocol, batch, "--key", key, "--force", "-o")
+    make = ("shuffled", "protocol", "--bandwidth", 1, "--dimension", 2, "--epsilon", 4, "--delta", "1e-2")
+    for command, target in [
+        *((shuffle, path) for path in (one, link, protocol)),
+        *((analyze, path) for path in (batch, key, protocol)),
+        (("shuffled", "simulate", protocol, points, "--force", "-o"), points),
+        ((*make, "--participants", 12, "--new-key", output, "--force", "-o"), output),
+    ]:
+        before = target.read_bytes() if target.exists() else None
+        result = run(*command, target)
+        assert result.exit_code == 2 and "is read by this command" in plain(result.output), (command, target)
+        assert (target.read_bytes() if target.exists() else None) == before
+    own = run(*shuffle, collection / "inbox" / "inbox")
+    assert own.exit_code == 2 and "own folder" in plain(own.output)
+
+
+def test_a_folder_of_other_files_is_left_alone(run: Run, collection: Path) -> None:
+    folder = collection / "work"
+    folder.mkdir()
+    (folder / "inbox").write_text("years of work")
+    result = run("shuffled", "shuffle", collection / "p.json", "--state", folder)
+    assert result.exit_code == 2 and "none of them was touched" in plain(result.output)
+    assert [path.name for path in folder.iterdir()] == ["inbox"]
+    assert (folder / "inbox").read_text() == "years of work"
+
+
+class TestAccount:
+    def test_once(self, run: Run, collection: Path) -> None:
+        account = ("--ledger", collection / "account.json", "--budget", 9)
+        messages = ("shuffled", "messages", collection / "p.json", *account, "-o")
+        odd = run(*messages, collection / "0.msg", "--", 0.2)
+        assert odd.exit_code == 2 and not (collection / "0.msg").exists()
+        first = run(*messages, collection / "1.msg", "--", 0.2, -0.7)
+        assert first.exit_code == 0 and (collection / "1.msg").stat().st_mode & 0o777 == 0o600
+        taken = run(*messages, collection / "1.msg", "--", 0.2, -0.7)
+        assert taken.exit_code == 2 and "exists already" in plain(taken.output)
+        second = run(*messages, collection / "2.msg", "--", 0.2, -0.7)
+        assert second.exit_code == 2 and "this device answered before" in plain(second.output)
+        assert not (collection / "2.msg").exists()
+
+    def test_many_people_have_no_account(self, run: Run, collection: Path) -> None:
+        account = ("--ledger", collection / "account.json", "--budget", 9)
+        points = ("--data", collection / "points.csv", "-o", collection / "sent")
+        result = run("shuffled", "messages", collection / "p.json", *account, *points)
+        assert result.exit_code == 2 and "the account of one device" in plain(result.output)
+        alone = run("shuffled", "messages", collection / "p.json", "--budget", 9, "-o", collection / "m", "--", 1, 2)
+        assert alone.exit_code == 2 and "pass both" in plain(alone.output)
+
+    def test_a_class_is_said_once(self, run: Run, tmp_path: Path) -> None:
+        keys = ("--new-key", tmp_path / "key", "--kernel", "inner-product", "--dimension", 2, "--epsilon", 4)
+        classes = ("--participants", 5, "--classes", "a,b", "--label-epsilon", 3, "--delta", "1e-2")
+        assert run("shuffled", "protocol", "-o", tmp_path / "p.json", *keys, *classes).exit_code == 0
+        account = ("--ledger", tmp_path / "account.json", "--budget", 20)
+        messages = ("shuffled", "messages", tmp_path / "p.json", *account, "--label", "a", "-o")
+        assert run(*messages, tmp_path / "1.msg", "--", 0.2, 0.7).exit_code == 0
+        assert DeviceAccount(tmp_path / "account.json", 20).spent == 7
+        again = run(*messages, tmp_path / "2.msg", "--", 0.2, 0.7)
+        assert again.exit_code == 2 and "this device answered before" in plain(again.output)
+
+
 def test_unmix_is_for_classes(run: Run, collection: Path) -> None:
     points, output = collection / "points.csv", collection / "s.sfm"
     result = run("shuffled", "simulate", collection / "p.json", points, "-o", output, "--unmix")
@@ -83,7 +180,7 @@ def test_unmix_is_for_classes(run: Run, collection: Path) -> None:
 def test_one_person(run: Run, collection: Path) -> None:
     mine = collection / "mine.msg"
     result = run("shuffled", "messages", collection / "p.json", "-o", mine, "--", 0.2, -0.7)
-    assert result.exit_code == 0 and mine.stat().st_size == 16 + 8 * 53
+    assert result.exit_code == 0 and mine.stat().st_size == 32 + 8 * 53
     again = run("shuffled", "messages", collection / "p.json", "-o", mine, "--", 0.2, -0.7)
     assert again.exit_code == 2 and "exists already" in plain(again.output)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from sfumato.privacy.bits import SecureBits
 from sfumato.shuffled import AnalyzerKey, Protocol, Shuffler, Submission
+from sfumato.shuffled.sealing import COVER
 
 KEY = AnalyzerKey(bytes(range(32)))
 
@@ -35,6 +36,12 @@ def small_protocol(participants: int = 8, instances: int = 4, bitsum: str = "rr"
 def submissions(protocol: Protocol, count: int, label: Any = None) -> list[Submission]:
     """Messages of so many participants, at points 0, 0.1, ..."""
     return [protocol.client(label).messages([number / 10], secure=SecureBits.seeded(number)) for number in range(count)]
+
+
+def opened(protocol: Protocol, submission: Submission, label: Any = None) -> list[tuple[int, int]]:
+    """What the messages of a submission say, without cover."""
+    found = (KEY.open(message, protocol.context(label)) for message in submission)
+    return [content for content in found if content is not None and content != COVER]
 
 
 def batch_of(protocol: Protocol, sent: list[Submission], folder: Path, label: Any = None) -> Path:

@@ -17,7 +17,7 @@ from sfumato.shuffled.bitsum import Counts
 from sfumato.shuffled.bitsum.rr import RandomisedResponse
 from sfumato.shuffled.sealing import MESSAGE_BYTES
 from sfumato.shuffled.simulation import sampled_counts
-from tests.shuffled.collections_for_tests import KEY, batch_of, points, small_protocol, submissions
+from tests.shuffled.collections_for_tests import KEY, batch_of, opened, points, small_protocol, submissions
 
 FALSE_ALARM = 1e-6
 
@@ -113,7 +113,7 @@ def test_every_bit_sum_goes_through_messages(bitsum: str, tmp_path: Path) -> Non
 def test_message_budget(tmp_path: Path) -> None:
     protocol = small_protocol(40, 16, "rr", messages=8)
     sent = submissions(protocol, 40)
-    total = sum(map(len, sent))
+    total = sum(len(opened(protocol, messages)) for messages in sent)
     assert stats.binomtest(total, 640, 0.5).pvalue > FALSE_ALARM
     counts, _ = protocol.analyzer(KEY).counts(batch_of(protocol, sent, tmp_path))
     assert counts.ones.sum() + counts.zeros.sum() == total
@@ -122,10 +122,11 @@ def test_message_budget(tmp_path: Path) -> None:
 def test_pure_sends_what_it_says(tmp_path: Path) -> None:
     protocol = small_protocol(4, 2, "pure")
     sent = submissions(protocol, 4)
-    predicted = protocol.plan().messages
-    assert abs(np.mean(list(map(len, sent))) - predicted) < 0.5 * predicted
+    predicted, said = protocol.plan().real_messages, [len(opened(protocol, messages)) for messages in sent]
+    assert abs(np.mean(said) - predicted) < 0.5 * predicted
+    assert {len(messages) for messages in sent} == {protocol.plan().messages}
     counts, _ = protocol.analyzer(KEY).counts(batch_of(protocol, sent, tmp_path))
-    assert counts.ones.sum() + counts.zeros.sum() == sum(map(len, sent))
+    assert counts.ones.sum() + counts.zeros.sum() == sum(said)
 
 
 class TestClient:

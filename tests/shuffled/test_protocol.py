@@ -233,8 +233,8 @@ class TestChoices:
         assert sparse.groups[0].bitsum == dense.groups[0].bitsum
 
     def test_message_budget_is_for_all_instances(self) -> None:
-        assert made(messages=4).plan().messages == pytest.approx(4)
-        assert made(L2LSH(1.0), instances=128, messages=32).plan().messages == pytest.approx(32)
+        assert made(messages=4).plan().real_messages == pytest.approx(4)
+        assert made(L2LSH(1.0), instances=128, messages=32).plan().real_messages == pytest.approx(32)
 
     @pytest.mark.parametrize(("n", "expected"), [(100, 64), (10**6, 2048)])
     def test_instances_grow_with_the_participants(self, n: int, expected: int) -> None:

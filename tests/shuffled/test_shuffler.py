@@ -23,7 +23,7 @@ from sfumato.shuffled.batch import read_batch, read_header
 from sfumato.shuffled.inbox import Inbox
 from sfumato.shuffled.permuting import permutation
 from sfumato.shuffled.sealing import MESSAGE_BYTES
-from tests.shuffled.collections_for_tests import KEY, batch_of, small_protocol, submissions
+from tests.shuffled.collections_for_tests import KEY, batch_of, opened, small_protocol, submissions
 
 FALSE_ALARM = 1e-6
 
@@ -149,31 +149,31 @@ class TestNumbers:
             mixer.shuffle(tmp_path / "batch")
         assert sorted(messages_in(tmp_path / "batch")) == sorted(message for messages in sent for message in messages)
 
-    def test_people_with_nothing_to_send_count(self, tmp_path: Path) -> None:
-        """Of 50 people 20 send nothing: all 50 are counted, across a restart and a retry."""
+    def test_people_with_nothing_to_say_count(self, tmp_path: Path) -> None:
+        """Of 50 people 20 send nothing but cover: all 50 are counted, across a restart and a retry."""
         options: dict[str, Any] = {"epsilon": 4, "delta": 1e-2, "participants": 50, "key": KEY}
         protocol = Protocol("inner-product", dimension=1, bitsum="poisson", seed=1, **options)
         sent: dict[bool, list[Submission]] = {True: [], False: []}
         secure = SecureBits.seeded(1)
         for number in range(200):
             made = protocol.client().messages([1.0 if number % 2 else -1.0], secure=secure)
-            sent[len(made) > 0].append(made)
+            sent[len(opened(protocol, made)) > 0].append(made)
         people = [*sent[True][:30], *sent[False][:20]]
         assert len(people) == 50
         with Shuffler(tmp_path / "inbox", protocol) as mixer:
             mixer.receive(*people)
-            mixer.receive(*people[-3:])  # a retry of nothing is one person still
+            mixer.receive(*people[-3:])  # a retry is one person still
             assert mixer.participants == 50
         with Shuffler(tmp_path / "inbox", protocol) as mixer:
             mixer.shuffle(tmp_path / "batch")
         assert read_header(tmp_path / "batch").participants == 50
         assert protocol.analyzer(KEY).analyze(tmp_path / "batch").count.value == 50
 
-    def test_answers_are_unbiased_where_many_send_nothing(self, tmp_path: Path) -> None:
-        """A budget of one message in 16 instances: a third of the people sends nothing. Alarm at 6 deviations."""
+    def test_answers_are_unbiased_where_many_say_nothing(self, tmp_path: Path) -> None:
+        """A budget of one message in 16 instances: a third of the people has nothing to say. Alarm at 6 deviations."""
         protocol = small_protocol(100, 16, messages=1.0)
         sent = submissions(protocol, 400)
-        assert sum(not messages for messages in sent) > 50
+        assert sum(not opened(protocol, messages) for messages in sent) > 50
         release = protocol.analyzer(KEY).analyze(batch_of(protocol, sent, tmp_path))
         assert release.count.value == 400
         X = np.arange(400)[:, None] / 10
@@ -185,6 +185,8 @@ class TestNumbers:
         protocol = small_protocol(8, 4)
         sent = submissions(protocol, 8)
         batch = batch_of(protocol, sent, tmp_path).read_bytes()
+        with Shuffler(tmp_path / "inbox", protocol) as mixer:
+            mixer.forget()
         left = b"".join(path.read_bytes() for path in (tmp_path / "inbox").iterdir())
         assert all(made.identity not in batch and made.identity not in left for made in sent)
 
@@ -196,9 +198,12 @@ class TestNumbers:
             mixer.shuffle(tmp_path / "batch")
             with pytest.raises(InputError, match="the collection is closed"):
                 mixer.receive(sent[8])
-            with pytest.raises(InputError, match="shuffled already"):
+            mixer.forget()
+            with pytest.raises(InputError, match="the collection is closed"):
+                mixer.receive(sent[8])
+            with pytest.raises(InputError, match="messages forgotten"):
                 mixer.shuffle(tmp_path / "second")
-        with Shuffler(tmp_path / "inbox", protocol) as again, pytest.raises(InputError, match="shuffled already"):
+        with Shuffler(tmp_path / "inbox", protocol) as again, pytest.raises(InputError, match="messages forgotten"):
             again.shuffle(tmp_path / "second")
 
     def test_a_folder_of_another_protocol(self, tmp_path: Path) -> None:
@@ -219,9 +224,11 @@ class TestCrashes:
     def test_a_record_that_was_cut_off_is_forgotten(self, lost: int, tmp_path: Path) -> None:
         protocol = small_protocol(8, 4)
         sent = submissions(protocol, 8)
+        path, state = tmp_path / "inbox" / "inbox", tmp_path / "inbox" / "state.json"
         with Shuffler(tmp_path / "inbox", protocol) as mixer:
             mixer.receive(*sent)
-        path = tmp_path / "inbox" / "inbox"
+            before = state.read_bytes()
+        state.write_bytes(before)  # as if it had been killed
         os.truncate(path, os.path.getsize(path) - lost)
         with Shuffler(tmp_path / "inbox", protocol) as mixer:
             assert mixer.participants == 7
@@ -274,7 +281,7 @@ class TestCrashes:
                 mixer.shuffle(tmp_path / "batch")
         path = tmp_path / "inbox" / "inbox"
         os.truncate(path, os.path.getsize(path) - 1)
-        with pytest.raises(StorageError, match="were lost after the collection was closed"):
+        with pytest.raises(StorageError, match="holds 8 whole submissions, and 9 were acknowledged"):
             Shuffler(tmp_path / "inbox", protocol)
 
     @pytest.mark.parametrize("content", [b"", b"[]", b'{"stage": "open"}'])
@@ -361,36 +368,43 @@ class TestCrashes:
             mixer.shuffle(tmp_path / "batch", overwrite=True)
         assert read_header(tmp_path / "batch").participants == 9
 
-    @pytest.mark.parametrize("when", ["closed", "written", "done"])
+    @pytest.mark.parametrize("when", ["closed", "written", "forgotten"])
     def test_interrupted_and_run_again(self, when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The same calls again finish, mix the same messages, and leave no inbox behind."""
+        """The same calls again finish, mix the same messages, and leave no inbox behind once it is forgotten."""
         protocol = small_protocol(8, 4)
         sent = submissions(protocol, 9)
         batch, write = tmp_path / "batch", Shuffler._write_state
 
         def interrupted(mixer: Shuffler, state: dict[str, object]) -> None:
-            if when == "written" and state["stage"] == "done":
-                raise KeyboardInterrupt
             write(mixer, state)
+            if when == "forgotten" and state["stage"] == "forgotten":
+                raise KeyboardInterrupt
 
         def stop(*_: object) -> None:
             raise KeyboardInterrupt
 
+        def run(mixer: Shuffler) -> None:
+            mixer.shuffle(batch)
+            if when == "written":
+                stop()
+            mixer.forget()
+
         with monkeypatch.context() as patch, Shuffler(tmp_path / "inbox", protocol) as mixer:
             mixer.receive(*sent[:8])
             patch.setattr(Shuffler, "_write_state", interrupted)
-            if when != "written":
-                patch.setattr(Shuffler, "_scatter" if when == "closed" else "_forget", stop)
+            if when == "closed":
+                patch.setattr(Shuffler, "_scatter", stop)
             with pytest.raises(KeyboardInterrupt):
-                mixer.shuffle(batch)
+                run(mixer)
         written = batch.read_bytes() if batch.exists() else None
         with Shuffler(tmp_path / "inbox", protocol) as mixer:
             assert mixer.participants == 8
             with pytest.raises(InputError, match="closed"):
                 mixer.receive(sent[8])
-            if when != "done":
+            if when != "forgotten":
                 mixer.receive(*sent[:8])
                 mixer.shuffle(batch)
+                mixer.forget()
         assert written is None or batch.read_bytes() == written
         assert sorted(messages_in(batch)) == sorted(message for messages in sent[:8] for message in messages)
         assert not (tmp_path / "inbox" / "inbox").exists()
@@ -414,5 +428,6 @@ def test_nothing_but_messages_leaves(tmp_path: Path) -> None:
     with Shuffler(tmp_path / "inbox", protocol) as mixer:
         mixer.receive(*submissions(protocol, 8))
         mixer.shuffle(tmp_path / "batch")
+        mixer.forget()
     assert set(vars(read_header(tmp_path / "batch"))) == {"fingerprint", "group", "participants", "messages"}
     assert sorted(path.name for path in (tmp_path / "inbox").iterdir()) == ["lock", "state.json"]

@@ -20,12 +20,13 @@ from sfumato.cli.submissions import (
     class_named,
     message_files,
     people,
-    read_messages,
+    refuse_inputs,
     reported_class,
+    take_all,
     write_all,
-    write_new,
 )
 from sfumato.errors import InputError
+from sfumato.storage import AtomicFile
 
 if TYPE_CHECKING:
     from sfumato.release import Release
@@ -36,7 +37,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Collect densities from anonymous one-bit messages, with nearly the accuracy of a trusted curator.\n\n"
     "[bold]protocol[/] writes the public parameters and the analyzer's key, [bold]messages[/] runs on each device, "
-    "[bold]shuffle[/] mixes what the devices sent, [bold]analyze[/] counts it; [bold]simulate[/] does all at once.",
+    "[bold]shuffle[/] mixes what the devices sent, [bold]analyze[/] counts it, [bold]forget[/] deletes what the "
+    "shuffler holds; [bold]simulate[/] does all at once.",
 )
 
 ProtocolArgument = Annotated[
@@ -47,6 +49,10 @@ LabelOption = Annotated[
 ]
 LabelColumnOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="The column of the true classes, where there are classes.")
+]
+StateOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Where messages wait: new, empty or a shuffler's; survives a kill."),
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 
@@ -94,6 +100,7 @@ def protocol(
 
     if new_key is not None and public_key is not None:
         raise InputError("pass --new-key or --public-key, not both")
+    refuse_inputs(output, new_key, landmarks)
     key: Any = AnalyzerKey.generate() if new_key is not None else _public_key(public_key)
     made = Protocol(
         kernel,
@@ -156,6 +163,12 @@ def messages(
         str | None, typer.Option(metavar="CLASS", help="Your true class; reported by randomised response if private.")
     ] = None,
     data: Annotated[str | None, typer.Option(metavar="DATA", help="Instead: a file with a point a person.")] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="The device's account, which refuses to take part twice.")
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(metavar="E", help="Of the account, over all collections; goes with --ledger.")
+    ] = None,
     columns: ColumnsOption = None,
     label_column: LabelColumnOption = None,
     as_json: JsonOption = False,
@@ -164,14 +177,20 @@ def messages(
 
     Send a person's messages over a connection that hides who they are from everybody but the shuffler.
     """
-    from sfumato.shuffled import Protocol
+    from sfumato.shuffled import Client, Protocol
+    from sfumato.shuffled.making import account_of
 
     if (data is None) == (not values):
         raise InputError("pass either a point, one VALUE for each column, or --data")
+    if data is not None and ledger is not None:
+        raise InputError("--ledger is the account of one device, and --data holds the points of many")
     made = Protocol.load(protocol_file)
     if data is None:
-        reported = reported_class(made, class_named(made, label))
-        write_new(output, made.client(reported).messages(values))
+        account = account_of(ledger, budget)
+        made.features.points([values])  # what is refused, or cannot be written, costs nothing
+        with AtomicFile(output, private=True) as file:
+            reported = reported_class(made, class_named(made, label), account)
+            file.write(Client(made, reported, account).messages(values).to_bytes())
         told: dict[str, Any] = {"messages": str(output), "reported": reported}
     else:
         told = {"folder": str(output), "people": write_all(made, data, columns, label_column, output)}
@@ -187,9 +206,7 @@ def shuffle(
     submissions: Annotated[
         list[Path] | None, typer.Argument(metavar="MESSAGES...", help="Files of people's messages, or folders of them.")
     ] = None,
-    state: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where messages wait; survives a kill, taken up again.")
-    ] = None,
+    state: StateOption = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="BATCH", help="Close, and write the shuffled batch.")
     ] = None,
@@ -200,22 +217,23 @@ def shuffle(
 ) -> None:
     """Take in messages, and, with -o, mix them once enough people have sent theirs.
 
-    Without -o more messages can come later. With -o nobody else is let in: an interrupted shuffle is simply run again.
+    Without -o more messages can come later. With -o nobody else is let in: an interrupted shuffle is simply run again,
+    and so is one whose batch was lost or refused. What is no submission of this protocol is refused, the rest taken.
     """
     from sfumato.shuffled import Protocol, Shuffler
     from sfumato.shuffled.batch import read_header
 
-    if state is None:
-        raise InputError("--state FOLDER is missing: where messages wait until there are enough")
+    files = list(message_files(submissions or []))
+    if output is not None:
+        refuse_inputs(output, protocol_file, *files)
     made = Protocol.load(protocol_file)
     name = class_named(made, label)
-    with Shuffler(state, made, name, memory=memory * 2**20) as mixer:
-        for path in message_files(submissions or []):
-            mixer.receive(read_messages(path))
+    with Shuffler(_given(state), made, name, memory=memory * 2**20) as mixer:
+        refused = take_all(mixer, files)
         count = mixer.participants
         if output is not None:
             mixer.shuffle(output, overwrite=force)
-    told: dict[str, Any] = {"people": count, "needed": made.group(name)[1].participants}
+    told: dict[str, Any] = {"people": count, "needed": made.group(name)[1].participants, "refused": refused}
     if output is not None:
         told |= {"batch": str(output), "messages": read_header(output).messages}
     if as_json:
@@ -240,6 +258,7 @@ def analyze(
 
     from sfumato.shuffled import AnalyzerKey, Protocol
 
+    refuse_inputs(output, protocol_file, batch, key)
     made = Protocol.load(protocol_file)
     analyzer, name = made.analyzer(AnalyzerKey.load(key)), class_named(made, label)
     with Progress(console=err, transient=True, disable=as_json or not err.is_terminal) as bar:
@@ -249,6 +268,20 @@ def analyze(
         )
     release.save(output, overwrite=force)
     _told({output: release}, as_json)
+
+
+@app.command(epilog="[bold]Example[/]: sfumato shuffled forget p.json --state inbox")
+def forget(protocol_file: ProtocolArgument, state: StateOption = None, label: LabelOption = None) -> None:
+    """Delete the messages that the shuffler holds, once the analyzer has its release.
+
+    Until then the batch can be made again; afterwards it cannot.
+    """
+    from sfumato.shuffled import Protocol, Shuffler
+
+    made = Protocol.load(protocol_file)
+    with Shuffler(_given(state), made, class_named(made, label)) as mixer:
+        mixer.forget()
+    facts([("forgotten", f"the messages in {state}")])
 
 
 @app.command(epilog="[bold]Example[/]: sfumato shuffled simulate p.json points.csv -o out.sfm")
@@ -270,6 +303,7 @@ def simulate(
     """Release what a collection from the people in DATA would have given; whoever runs it sees their points."""
     from sfumato.shuffled import Protocol
 
+    refuse_inputs(output, protocol_file, data)
     made = Protocol.load(protocol_file)
     if unmix and made.labels is None:
         raise InputError("--unmix undoes randomised classes, and this protocol has none: leave it out")
@@ -285,6 +319,12 @@ def simulate(
     for path, release in paths.items():
         release.save(path, overwrite=force)
     _told(paths, as_json)
+
+
+def _given(state: Path | None) -> Path:
+    if state is None:
+        raise InputError("--state FOLDER is missing: where messages wait until there are enough")
+    return state
 
 
 def _public_key(text: str | None) -> bytes | None:

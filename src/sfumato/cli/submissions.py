@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.cli.arguments import one_column, parse_columns
+from sfumato.cli.console import warn
 from sfumato.errors import InputError
 from sfumato.storage import AtomicFile, private_folder, storage_errors
 
@@ -15,7 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from sfumato.shuffled import Protocol, Submission
+    from sfumato.local.account import DeviceAccount
+    from sfumato.shuffled import Protocol, Shuffler, Submission
 
 
 def class_named(made: Protocol, text: str | None) -> Any:
@@ -29,11 +32,11 @@ def class_named(made: Protocol, text: str | None) -> Any:
     return names[0]
 
 
-def reported_class(made: Protocol, label: Any) -> Any:
-    """Report a true class: by randomised response where classes are private."""
+def reported_class(made: Protocol, label: Any, account: DeviceAccount | None = None) -> Any:
+    """Report a true class: by randomised response where classes are private, once if there is an account."""
     if made.classes is None or label is None or made.labels is None:
         return label
-    return made.labels.report([label])[0]
+    return made.labels.report([label])[0] if account is None else made.labels.answer(label, account)
 
 
 def people(
@@ -70,14 +73,23 @@ def write_all(made: Protocol, data: str, columns: str | None, label_column: str 
         reported = None if made.classes is None else reported_class(made, made.classes[place])
         inner = folder if reported is None else folder / f"class-{made.group(reported)[0]}"
         private_folder(inner)
-        write_new(inner / f"{secrets.token_hex(8)}.msg", made.client(reported).messages(point))
+        with AtomicFile(inner / f"{secrets.token_hex(8)}.msg", private=True) as file:
+            file.write(made.client(reported).messages(point).to_bytes())
     return len(points)
 
 
-def write_new(path: Path, sent: Submission) -> None:
-    """Write one person's identity and messages to a new file."""
-    with AtomicFile(path, private=True) as file:
-        file.write(sent.to_bytes())
+def refuse_inputs(output: Path, *inputs: Path | str | None) -> None:
+    """Refuse to write over what is read, whatever else may be overwritten."""
+    for given in inputs:
+        if given is not None and (output.resolve() == Path(given).resolve() or _same_file(output, given)):
+            raise InputError(f"{str(output)!r} is read by this command and stays as it is; pass another path to -o")
+
+
+def _same_file(one: Path, other: Path | str) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):  # one of them does not exist
+        return False
 
 
 def message_files(paths: list[Path]) -> Iterator[Path]:
@@ -85,19 +97,33 @@ def message_files(paths: list[Path]) -> Iterator[Path]:
     for path in paths:
         if path.is_dir():
             yield from sorted(path.glob("*.msg"))
-        else:
+        elif path.exists():
             yield path
+        else:
+            raise InputError(f"there is no such file: {str(path)!r}")
+
+
+def take_all(mixer: Shuffler, files: list[Path]) -> int:
+    """Let a shuffler take submissions; return how many it refused, which are told one by one.
+
+    Nobody's file may keep out those of others.
+    """
+    problems = []
+    for path in files:
+        try:
+            mixer.receive(read_messages(path))
+        except InputError as problem:
+            problems.append(f"{str(path)!r}: {problem}")
+    if problems and len(problems) == len(files):
+        raise InputError(problems[0])
+    for text in problems:
+        warn(f"refused {text}")
+    return len(problems)
 
 
 def read_messages(path: Path) -> Submission:
     """Read one person's identity and messages."""
     from sfumato.shuffled import Submission
 
-    if not path.exists():
-        raise InputError(f"there is no such file: {str(path)!r}")
     with storage_errors("read", path):
-        content = path.read_bytes()
-    try:
-        return Submission.from_bytes(content)
-    except InputError as problem:
-        raise InputError(f"{str(path)!r}: {problem}") from None
+        return Submission.from_bytes(path.read_bytes())

@@ -1,10 +1,11 @@
 """The analyzer: opens a shuffled batch, counts its messages, and publishes a release.
 
-It refuses a batch whose participants are fewer than the guarantee needs. A message that does not open (of another
-collection, altered on its way, or made up) is left out, and the batch is refused unless enough participants are left
-without it: in `rr`, where everyone sends one message for each instance, every instance must have enough messages; in
-other protocols each message that does not open counts as a participant. Copies do not leave the shuffler, so a batch
-with copies was changed after it and is refused.
+It refuses a batch whose participants are fewer than the guarantee needs. Cover is dropped. A message that does not open
+(of another collection, or made up), or that no client sends, is left out. Submissions reach the shuffler whole, so that
+such messages come from participants who do not follow the protocol, no more of each than everybody sends: the batch is
+refused if they are more than those beyond the needed number can have sent. In `rr`, where everyone sends one message
+for each instance, every instance must moreover have enough messages. Copies do not leave the shuffler, so a batch with
+copies was changed after it and is refused.
 
 Everything here is post-processing of what the shuffler let out: it costs no privacy.
 """
@@ -29,7 +30,7 @@ from sfumato.release import Count, Release
 from sfumato.shuffled.batch import BLOCK_MESSAGES, read_batch, read_header
 from sfumato.shuffled.bitsum import Counts
 from sfumato.shuffled.groups import Group
-from sfumato.shuffled.sealing import MESSAGE_BYTES, AnalyzerKey, Context
+from sfumato.shuffled.sealing import COVER, MESSAGE_BYTES, AnalyzerKey, Context
 
 if TYPE_CHECKING:
     from sfumato.shuffled.protocol import Protocol
@@ -52,6 +53,12 @@ class Analyzer:
         self, path: str | Path, label: Any = None, *, workers: int = 1, progress: Progress | None = None
     ) -> tuple[Counts, int]:
         """Open a batch and count what its messages say; returns the counts and the number of participants."""
+        return self._opened(path, label, workers, progress)[:2]
+
+    def _opened(
+        self, path: str | Path, label: Any, workers: int, progress: Progress | None
+    ) -> tuple[Counts, int, float]:
+        """Return counts, participants, and how many are left if what was lost makes up whole submissions."""
         protocol, header = self._protocol, read_header(path)
         place, group = protocol.group(label)
         if header.context != Context(protocol.fingerprint, place):
@@ -62,23 +69,19 @@ class Analyzer:
                 "it stays closed"
             )
         _refuse_copies(path, header.messages)
-        totals = np.zeros((2, protocol.features.instances), dtype=np.int64)
+        totals = np.zeros(2 * protocol.features.instances + 1, dtype=np.int64)
         with _mapping(workers) as mapping:
             task = partial(_count_block, self._key.private, header.context, protocol.features.instances)
             for done, block in enumerate(mapping(task, read_batch(path)), start=1):
                 totals += block
                 if progress is not None:
                     progress(min(done * BLOCK_MESSAGES, header.messages), header.messages)
-        counts, lost = Counts(totals[1], totals[0]), header.messages - int(totals.sum())
-        left = header.participants - lost  # all that is lost may be honest participants' of one instance
-        if group.every_instance:
-            left = int((counts.ones + counts.zeros).min())
-        if left < group.participants:
-            raise InputError(
-                f"{lost} messages do not open (altered, or of another collection); without them {left} participants "
-                f"may be left in an instance, and the guarantee needs {group.participants}: nothing is released"
-            )
-        return counts, header.participants
+        zeros, ones = totals[:-1].reshape(2, -1)
+        if not group.bitsum.message_bits:
+            zeros = np.zeros_like(zeros)  # where all messages say one, no client sends these
+        counts = Counts(ones, zeros)
+        lost = _checked_lost(group, header.participants, counts, int(totals[-1]))
+        return counts, header.participants, header.participants - lost / group.messages
 
     def analyze(
         self, path: str | Path, label: Any = None, *, workers: int = 1, progress: Progress | None = None
@@ -96,21 +99,31 @@ class Analyzer:
         progress : callable, optional
             Called with the messages opened and all messages.
         """
-        counts, participants = self.counts(path, label, workers=workers, progress=progress)
-        return release_from(self._protocol, self._protocol.group(label)[1], counts, participants)
+        counts, participants, present = self._opened(path, label, workers, progress)
+        return release_from(self._protocol, self._protocol.group(label)[1], counts, participants, present=present)
 
     def analyze_classes(self, paths: Mapping[Any, str | Path], *, workers: int = 1) -> dict[Any, Release]:
         """Return the release of every class."""
         return {label: self.analyze(path, label, workers=workers) for label, path in paths.items()}
 
 
-def release_from(protocol: Protocol, group: Group, counts: Counts, participants: int, private: bool = True) -> Release:
-    """Turn the counts of all messages of a group into a release."""
+def release_from(
+    protocol: Protocol,
+    group: Group,
+    counts: Counts,
+    participants: int,
+    private: bool = True,
+    present: float | None = None,
+) -> Release:
+    """Turn the counts of all messages of a group into a release.
+
+    Where messages were lost, those of `present` participants are left; the others count as if they were like these.
+    """
     bitsum, features = group.bitsum, protocol.features
-    sums = bitsum.estimate(counts, participants)
-    if group.every_instance:
-        sums *= participants / (counts.ones + counts.zeros)  # 1, unless messages were lost on the way
-    variance = bitsum.variance * participants / bitsum.n
+    there = participants if present is None else present
+    sums = bitsum.estimate(counts, there)
+    sums *= participants / ((counts.ones + counts.zeros) if group.every_instance else there)
+    variance = features.variance(bitsum.variance * there / bitsum.n, there) * (participants / there) ** 2
     return Release(
         method=METHOD,
         guarantee=protocol.promise.guarantee(protocol.threat, private),
@@ -118,7 +131,7 @@ def release_from(protocol: Protocol, group: Group, counts: Counts, participants:
         kernel_document=protocol.kernel.to_document(),
         quantizer=protocol.quantizer,
         values=features.sums(sums, participants),
-        noise=ReportNoise(features.variance(variance, participants)),
+        noise=ReportNoise(variance),
         count=Count(participants, 0.0, True),
         parameters={
             "protocol": protocol.fingerprint,
@@ -128,6 +141,30 @@ def release_from(protocol: Protocol, group: Group, counts: Counts, participants:
             **({} if group.label is None else {"class": group.label}),
         },
     )
+
+
+def _checked_lost(group: Group, participants: int, counts: Counts, cover: int) -> int:
+    """Count the messages that are lost, no more than participants beyond the needed number can have spoiled."""
+    received = counts.ones + counts.zeros
+    lost = participants * group.messages - int(received.sum()) - cover
+    spare = participants - group.participants
+    if lost < 0:
+        raise InputError(
+            f"the batch holds more messages than {participants} participants send, {group.messages} each: it was "
+            "changed after the shuffler and nothing is released"
+        )
+    if group.every_instance and (least := int(received.min())) < group.participants:
+        raise InputError(
+            f"{lost} messages do not open or are missing; without them {least} participants may be left in an "
+            f"instance, and the guarantee needs {group.participants}: nothing is released"
+        )
+    if lost > spare * group.messages:
+        raise InputError(
+            f"{lost} messages do not open or are missing; {spare} participants beyond the {group.participants} that "
+            f"the guarantee needs account for {spare * group.messages} at most: nothing is released; ask the shuffler "
+            "for the batch again, or start a collection for fewer participants"
+        )
+    return lost
 
 
 def _refuse_copies(path: str | Path, messages: int) -> None:
@@ -165,10 +202,12 @@ def _mapping(workers: int) -> Iterator[Callable[..., Iterator[Integers]]]:
 
 
 def _count_block(private: bytes, context: Context, instances: int, block: bytes) -> Integers:
-    """Open a block of messages and count zeros and ones of every instance; what does not open counts nowhere."""
-    key, totals = AnalyzerKey(private), np.zeros((2, instances), dtype=np.int64)
+    """Open a block of messages and count zeros, then ones, of every instance, then cover; nothing else counts."""
+    key, totals = AnalyzerKey(private), np.zeros(2 * instances + 1, dtype=np.int64)
     for start in range(0, len(block), MESSAGE_BYTES):
         opened = key.open(block[start : start + MESSAGE_BYTES], context)
-        if opened is not None and opened[0] < instances and opened[1] < 2:
-            totals[opened[1], opened[0]] += 1
+        if opened == COVER:
+            totals[-1] += 1
+        elif opened is not None and opened[0] < instances and opened[1] < 2:
+            totals[opened[1] * instances + opened[0]] += 1
     return totals

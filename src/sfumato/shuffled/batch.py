@@ -140,7 +140,7 @@ def _header(file: BinaryIO, path: str | Path) -> tuple[Header, bytes]:
         header = Header(**json.loads(text))
         sound = all(type(value) is int and value >= 0 for value in (header.group, header.participants, header.messages))
         bytes.fromhex(header.fingerprint)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         sound = False
     if not sound:
         raise _damaged(path, "its header cannot be read")

@@ -1,8 +1,11 @@
 """A participant's side: a point in, sealed messages out.
 
 Each bit of each instance becomes messages of its own, and the messages leave in random order, so that their places say
-nothing. To whoever carries them, the shuffler included, they are all alike; how many there are is the same for everyone
-in `rr` and depends on the bits and on coins in the other protocols, which is why the shuffler is trusted with it.
+nothing. To whoever carries them, the shuffler included, they are all alike, and how many there are is the same for all
+members of a group: whoever has fewer to send adds cover (`sizes`).
+
+Once. A second set of messages is a second participation. The process remembers that one was made; a device account on
+disk (`sfumato.local.account`) does so for good, adds up what all collections cost, and is written before a coin falls.
 """
 
 from __future__ import annotations
@@ -13,13 +16,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import InputError
-from sfumato.privacy.bits import SecureBits
+from sfumato.local.account import DeviceAccount
+from sfumato.privacy.bits import Integers, SecureBits
+from sfumato.shuffled.once import charge_once
 from sfumato.shuffled.permuting import permutation
-from sfumato.shuffled.sealing import seal
+from sfumato.shuffled.sealing import COVER, seal
 from sfumato.shuffled.submission import Submission
 
 if TYPE_CHECKING:
+    from sfumato.shuffled.bitsum import Counts
     from sfumato.shuffled.protocol import Protocol
+
+MOST_MESSAGES = 1 << 24  # of one participant, nearly a gigabyte
 
 
 class Client:
@@ -31,6 +39,8 @@ class Client:
         The public document.
     label : int or str, optional
         The class that was reported, where there are classes.
+    account : DeviceAccount, optional
+        Where participations are remembered; without one, whoever calls sees to it that each person takes part once.
 
     Examples
     --------
@@ -42,13 +52,19 @@ class Client:
     (64, {53})
     """
 
-    def __init__(self, protocol: Protocol, label: Any = None) -> None:
+    def __init__(self, protocol: Protocol, label: Any = None, account: DeviceAccount | None = None) -> None:
         if protocol.classes is not None and label is None:
             raise InputError("the protocol has classes: pass label=, the class that was reported")
         self._context = protocol.context(label)
         self._group = protocol.group(label)[1]
         self._protocol = protocol
+        self._account = account
         self._sent = False
+        if self._group.messages > MOST_MESSAGES:
+            raise InputError(
+                f"everybody would have to send {self._group.messages} messages, more than {MOST_MESSAGES}; ask for a "
+                "protocol with the bit sum 'rr', fewer instances or a larger epsilon"
+            )
 
     def messages(self, x: Any, *, secure: SecureBits | None = None, now: datetime | None = None) -> Submission:
         """Return the sealed messages for a point, once: a second set would be a second participation.
@@ -63,6 +79,13 @@ class Client:
             The coins; secret by default.
         now : datetime, optional
             The time, with its zone; the clock's by default.
+
+        Raises
+        ------
+        InputError
+            If messages were made before, the collection is over, or the point has another number of columns.
+        BudgetError
+            If the device's account is used up.
         """
         protocol = self._protocol
         if protocol.expired(now):
@@ -70,13 +93,25 @@ class Client:
         if self._sent:
             raise InputError("this participant's messages were made already; send those again, a second set costs more")
         public, secure = protocol.key, SecureBits() if secure is None else secure
-        point = np.asarray(x, dtype=object).reshape(1, -1)
-        features = protocol.features
-        bits = features.bits(features.points(point), secure)[0]
-        counts = self._group.bitsum.randomise(bits, secure)
-        numbers = np.arange(features.instances)
-        instances = np.concatenate([np.repeat(numbers, counts.ones), np.repeat(numbers, counts.zeros)])
-        contents = np.repeat([1, 0], [counts.ones.sum(), counts.zeros.sum()])
-        order = permutation(secure, instances.size)
+        point = protocol.features.points(np.asarray(x, dtype=object).reshape(1, -1))
+        if self._account is not None:
+            charge_once(self._account, protocol.fingerprint, protocol.promise.budget.epsilon)
         self._sent = True
+        counts = self._fitting(protocol.features.bits(point, secure)[0], secure)
+        numbers, cover = np.arange(protocol.features.instances), self._group.messages - _size(counts)
+        named = np.concatenate([numbers, numbers, [COVER[0]]])
+        instances = np.repeat(named, np.concatenate([counts.ones, counts.zeros, [cover]]))
+        contents = np.repeat([1, 0, COVER[1]], [counts.ones.sum(), counts.zeros.sum(), cover])
+        order = permutation(secure, self._group.messages)
         return Submission(seal(instances[order], contents[order], public, self._context))
+
+    def _fitting(self, bits: Integers, secure: SecureBits) -> Counts:
+        """Draw the messages of every instance, again if they are more than everybody sends."""
+        while True:
+            counts = self._group.bitsum.randomise(bits, secure)
+            if _size(counts) <= self._group.messages:
+                return counts
+
+
+def _size(counts: Counts) -> int:
+    return int(counts.ones.sum() + counts.zeros.sum())

@@ -70,6 +70,11 @@ class BitFeatures:
             return 2 * self.quantizer.terms * self.quantizer.sparsity
         return self.instances
 
+    @property
+    def ones(self) -> int:
+        """Bits of a point that may be 1."""
+        return self.changed // 2 if self.binary else self.instances
+
     def points(self, X: Any) -> NDArray[np.float64]:
         """Return points inside the public box: finite values are clipped to it, others count as its middle."""
         try:
@@ -101,7 +106,7 @@ class BitFeatures:
             return np.rint(self.largest * bit_sums).astype(np.int64)
         return np.rint(self.largest * (2 * bit_sums - participants)).astype(np.int64)
 
-    def variance(self, bit_sum_variance: float, participants: int, rounded: float = 1.0) -> float:
+    def variance(self, bit_sum_variance: float, participants: float, rounded: float = 1.0) -> float:
         """Variance of a published sum; `rounded` is the mean of 1 - (v / L)^2 over points and coordinates."""
         if self.binary:
             return self.largest**2 * bit_sum_variance

@@ -20,7 +20,9 @@ from sfumato.shuffled.bitsum.rr import RandomisedResponse
 from sfumato.shuffled.bitsum.sampled_rr import SampledResponse
 from sfumato.shuffled.bitsum.search import Search
 from sfumato.shuffled.bitsum.three_nb import ThreeNegativeBinomials, geometric_difference_variance
+from sfumato.shuffled.features import BitFeatures
 from sfumato.shuffled.labels import Label, plain_label
+from sfumato.shuffled.sizes import PURE_OVERFLOW, SHARE, fewest_messages, overflow
 
 _KINDS: dict[str, type[BitSum]] = {
     "rr": RandomisedResponse,
@@ -31,6 +33,7 @@ _KINDS: dict[str, type[BitSum]] = {
     "pure": Pure,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
+_FIELDS = {"label", "participants", "bitsum", "parameters", "messages"}
 
 
 @dataclass(frozen=True)
@@ -60,16 +63,19 @@ class Group:
         Their (reported) class; None where there are no classes.
     bitsum : BitSum
         The protocol of one instance, for at least `bitsum.n` honest participants.
+    messages : int
+        How many everybody sends, cover included, see `sizes`.
 
     Examples
     --------
-    >>> group = Group("World", RandomisedResponse(1000, Fraction(1, 4)))
+    >>> group = Group("World", RandomisedResponse(1000, Fraction(1, 4)), 64)
     >>> Group.from_document(group.to_document()) == group
     True
     """
 
     label: Label | None
     bitsum: BitSum
+    messages: int
 
     @property
     def participants(self) -> int:
@@ -89,13 +95,17 @@ class Group:
             "participants": self.bitsum.n,
             "bitsum": _NAMES[type(self.bitsum)],
             "parameters": parameters,
+            "messages": self.messages,
         }
 
     @classmethod
     def from_document(cls, document: Any) -> Group:
         """Read back what `to_document` wrote."""
-        if not isinstance(document, Mapping) or set(document) != {"label", "participants", "bitsum", "parameters"}:
-            raise InputError("a group of participants must have a label, participants, a bit sum and its parameters")
+        if not isinstance(document, Mapping) or set(document) != _FIELDS or type(document["messages"]) is not int:
+            raise InputError(
+                "a group of participants must have a label, participants, a bit sum, its parameters and a number of "
+                "messages"
+            )
         kind = _KINDS.get(str(document["bitsum"]))
         if kind is None or not isinstance(document["parameters"], Mapping):
             raise InputError(f"the bit-sum protocol {document['bitsum']!r} is not known; update sfumato")
@@ -104,26 +114,29 @@ class Group:
         parameters = {name: int(value) if name in integers else value for name, value in given.items()}
         label = None if document["label"] is None else plain_label(document["label"])
         try:
-            group = cls(label, kind(n=document["participants"], **parameters))  # type: ignore[call-arg]
+            bitsum = kind(n=document["participants"], **parameters)  # type: ignore[call-arg]
         except TypeError:
             raise InputError(f"the parameters of the bit-sum protocol {document['bitsum']!r} are not its own") from None
+        group = cls(label, bitsum, document["messages"])
         if group.to_document() != document:
             raise InputError("a group of participants says something that this version of sfumato does not know")
         return group
 
-    def certify(self, budget: Budget) -> None:
+    def certify(self, budget: Budget, features: BitFeatures) -> None:
         """Refuse parameters that do not keep what is promised: a document is no proof."""
         protocol, epsilon = self.bitsum, budget.epsilon
+        unfit = overflow(protocol, features.instances, features.ones, self.messages, float(epsilon))
         if isinstance(protocol, Pure):
-            kept = protocol.is_private(epsilon / budget.changed)
+            kept = protocol.is_private(epsilon / budget.changed) and unfit <= PURE_OVERFLOW
         else:
             assert isinstance(protocol, ComposableBitSum)
             search = Search(protocol.n, budget.changed, float(epsilon), budget.delta)
-            kept = budget.delta > 0 and search.certify(protocol) <= budget.delta
+            kept = 0 < budget.delta >= unfit / SHARE and search.certify(protocol) + unfit <= budget.delta
         if not kept:
             raise InputError(
                 f"the protocol's noise does not keep epsilon {float(epsilon):g} and delta {budget.delta:g} with "
-                f"{protocol.n} participants; do not take part, and ask the organiser for a document made with sfumato"
+                f"{protocol.n} participants who send {self.messages} messages each; do not take part, and ask the "
+                "organiser for a document made with sfumato"
             )
 
 
@@ -149,12 +162,17 @@ def check_summary(groups: tuple[Group, ...], participants: Any, bitsum: Any) -> 
         raise InputError(f"the protocol names the bit sum {bitsum!r}, and its groups use {', '.join(sorted(kinds))}")
 
 
-def calibrated(name: str, n: int, budget: Budget, instances: int, messages: float | None) -> BitSum:
-    """Calibrate the bit sum of a group for the instances that compose; a message budget is for all instances."""
-    each = None if messages is None else messages * budget.changed / instances
-    return calibrate(
-        name, n=n, instances=budget.changed, epsilon=budget.epsilon, delta=budget.delta, messages=each
-    ).protocol
+def calibrated(name: str, n: int, budget: Budget, features: BitFeatures, messages: float | None) -> tuple[BitSum, int]:
+    """Calibrate the bit sum of a group for the instances that compose, and say how many messages everybody sends.
+
+    A message budget is for all instances.
+    """
+    epsilon, delta = budget.epsilon, budget.delta
+    each = None if messages is None else messages * budget.changed / features.instances
+    fixed = name in ("rr", "rr-published") and messages is None  # one message an instance: every draw fits
+    left = delta if fixed else (1 - SHARE) * delta
+    bitsum = calibrate(name, n=n, instances=budget.changed, epsilon=epsilon, delta=left, messages=each).protocol
+    return bitsum, fewest_messages(bitsum, features.instances, features.ones, float(epsilon), delta)
 
 
 def rough_variance(name: str, n: int, budget: Budget) -> float:

@@ -55,7 +55,7 @@ class Promise:
             epsilon=epsilon,
             delta=self.budget.delta,
             n_public=True,
-            conditions=(*self._people(), *self._labels(threat), *self._points()),
+            conditions=(*self._people(), *self._sizes(), *self._labels(threat), *self._points()),
             private=private,
         )
 
@@ -67,6 +67,16 @@ class Promise:
             f"at least {least} participants{each} follow the protocol, each once, with coins of their own",
             "every message is shuffled on its own, and nothing (time, address, order) links the messages of a person",
         )
+
+    def _sizes(self) -> tuple[str, ...]:
+        if all(group.every_instance for group in self.groups):
+            return ()
+        sizes = sorted({group.messages for group in self.groups})
+        number = str(sizes[0]) if len(sizes) == 1 else f"from {sizes[0]} to {sizes[-1]}, by class,"
+        paid = "for which a thousandth of delta pays"
+        if not self.budget.delta:
+            paid = "with a probability below 2^-128 for all together, which is not counted"
+        return (f"everybody sends {number} messages, cover included; a draw that does not fit is made again, {paid}",)
 
     def _labels(self, threat: str) -> tuple[str, ...]:
         if self.groups[0].label is None:

@@ -2,7 +2,8 @@
 
 A record is the number of messages (8 bytes, little-endian), the submission's identity (16), a digest of these (8) and
 of these and the messages (16), and the messages. A crash can cut off or spoil the last record, which was not
-acknowledged; the digest of the start tells that from damage elsewhere, which is not passed over in silence.
+acknowledged; the digest of the start tells that from damage elsewhere, which is not passed over in silence. The file is
+for its owner alone: it holds the messages of each participant together.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sfumato.errors import StorageError
+from sfumato.errors import InputError, StorageError
 from sfumato.shuffled.sealing import MESSAGE_BYTES
 from sfumato.shuffled.submission import Submission
 from sfumato.storage import private_opener, storage_errors
@@ -34,6 +35,13 @@ class Inbox:
     piece : int
         Bytes to read at once, whole messages.
 
+    Attributes
+    ----------
+    known : dict
+        Digests of the submissions, by identity.
+    size : int
+        Bytes of all whole records.
+
     Examples
     --------
     >>> import tempfile
@@ -46,8 +54,7 @@ class Inbox:
 
     def __init__(self, path: Path, piece: int) -> None:
         self._path, self._piece = path, piece
-        descriptor = private_opener(path, os.O_RDWR | os.O_CREAT)
-        self._file = open(descriptor, "r+b", buffering=0)  # noqa: SIM115 - kept until `close`
+        self._file = open(path, "r+b", buffering=0, opener=_creating)  # noqa: SIM115 - kept until `close`
         try:
             self.known, self.size = self._walk()
         except BaseException:
@@ -64,9 +71,9 @@ class Inbox:
         if self._walk() != (self.known, self.size) or os.fstat(self._file.fileno()).st_size != self.size:
             raise self._damaged()
 
-    def _walk(self) -> tuple[set[bytes], int]:
-        """Identities of whole records, and where the last one ends."""
-        size, at, known = os.fstat(self._file.fileno()).st_size, 0, set()
+    def _walk(self) -> tuple[dict[bytes, bytes], int]:
+        """Identities and digests of whole records, and where the last one ends."""
+        size, at, known = os.fstat(self._file.fileno()).st_size, 0, dict[bytes, bytes]()
         while at + _RECORD <= size:
             record = self._read(at, _RECORD)
             start, content = record[: _START.size], at + _RECORD
@@ -80,25 +87,38 @@ class Inbox:
                 if end < size:
                     raise self._damaged()
                 break
-            known.add(identity)
+            known[identity] = record[-_DIGEST:]
             at = end
         return known, at
 
     def add(self, submissions: Sequence[Submission]) -> None:
         """Write those that are not known yet; on disk when this returns, and none of them if it raises."""
-        fresh: set[bytes] = set()
+        fresh = self.unknown(submissions)
         with storage_errors("write", self._path):
             try:
-                for submission in submissions:
-                    if submission.identity not in self.known and submission.identity not in fresh:
-                        self._write(_record(submission))
-                        fresh.add(submission.identity)
+                for submission in fresh.values():
+                    self._write(_record(submission))
                 os.fsync(self._file.fileno())
             except BaseException:
                 self.cut()
                 raise
-        self.known |= fresh
+        self.known |= {identity: _record_digest(submission) for identity, submission in fresh.items()}
         self.size = self._file.tell()
+
+    def unknown(self, submissions: Sequence[Submission]) -> dict[bytes, Submission]:
+        """Return those that did not come before, by identity; refuse an identity that came with other messages."""
+        fresh: dict[bytes, Submission] = {}
+        for submission in submissions:
+            identity = submission.identity
+            other = identity in fresh and fresh[identity] != submission
+            if other or (identity in self.known and self.known[identity] != _record_digest(submission)):
+                raise InputError(
+                    "a submission under this identity came before with other messages; a participant sends one, and "
+                    "the very same again if it was not acknowledged: nothing was taken"
+                )
+            if identity not in self.known:
+                fresh[identity] = submission
+        return fresh
 
     def _write(self, content: bytes) -> None:
         """Write all of it: a disk that fills up takes a part and reports no error."""
@@ -133,15 +153,22 @@ class Inbox:
 
     def _damaged(self) -> StorageError:
         return StorageError(
-            f"the shuffler's messages in {str(self._path)!r} are damaged; restore the file, or collect again in a new "
-            "folder"
+            f"the shuffler's messages in {str(self._path)!r} are damaged, and none of them can be used; restore the "
+            "file from a backup, or collect again in a new folder"
         )
 
 
+def _creating(path: str, flags: int) -> int:
+    return private_opener(path, flags | os.O_CREAT)
+
+
 def _record(submission: Submission) -> bytes:
-    content = b"".join(submission)
     start = _START.pack(len(submission), submission.identity)
-    return start + _digest(start, [], _START_DIGEST) + _digest(start, [content], _DIGEST) + content
+    return start + _digest(start, [], _START_DIGEST) + _record_digest(submission) + b"".join(submission)
+
+
+def _record_digest(submission: Submission) -> bytes:
+    return _digest(_START.pack(len(submission), submission.identity), submission, _DIGEST)
 
 
 def _digest(start: bytes, pieces: Iterator[bytes] | Sequence[bytes], size: int) -> bytes:

@@ -14,6 +14,8 @@ at the price of more noise; the numbers of members of the true classes come out 
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError
+from sfumato.local.account import DeviceAccount
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.privacy.rational import exact_positive
 from sfumato.privacy.reported import ReportNoise
@@ -33,6 +36,7 @@ from sfumato.quantizers.base import Floats
 from sfumato.release import Count, Release
 from sfumato.shuffled.bitsum.protocol import rate_below
 from sfumato.shuffled.bitsum.shares import coins
+from sfumato.shuffled.once import charge_once
 
 LARGEST_LABEL_EPSILON = 20
 MOST_CLASSES = 10_000
@@ -115,6 +119,24 @@ class LabelResponse:
         """
         reported = self.report_codes(self.codes(labels), SecureBits() if secure is None else secure)
         return [self.classes[code] for code in reported.tolist()]
+
+    def answer(self, label: Label, account: DeviceAccount, secure: SecureBits | None = None) -> Label:
+        """Report one's own class, once: the device's account pays, and refuses a second answer about these classes.
+
+        Parameters
+        ----------
+        label : int or str
+            The true class.
+        account : DeviceAccount
+            Where the answer is written down before it is drawn.
+        secure : SecureBits, optional
+            The coins; secret by default.
+        """
+        self.codes([label])  # an unknown class costs nothing
+        names = sorted(map(repr, self.classes))  # another order, or another epsilon, is the same question
+        question = hashlib.sha256(b"sfumato-labels\0" + json.dumps(names).encode()).hexdigest()
+        charge_once(account, question, Fraction(self.epsilon))
+        return self.report([label], secure)[0]
 
     def counts(self, reports: Sequence[Label]) -> dict[Label, int]:
         """Count the reports of every class: how many take part in each, for `Protocol(participants=...)`.

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from sfumato.errors import InputError
+from sfumato.local.account import DeviceAccount
 from sfumato.quantizers import Quantizer
 from sfumato.shuffled import quantizing
 from sfumato.shuffled.features import BitFeatures
@@ -21,6 +24,13 @@ def checked_dimension(dimension: Any) -> int:
     if isinstance(dimension, bool) or not isinstance(dimension, int) or dimension < 1:
         raise InputError(f"dimension must be a positive int, the number of columns; got {dimension!r}")
     return dimension
+
+
+def account_of(ledger: str | Path | None, budget: float | str | Fraction | None) -> DeviceAccount | None:
+    """Return the device's account; its budget is its owner's choice, so that a document cannot set it."""
+    if (ledger is None) != (budget is None):
+        raise InputError("an account is a file and its budget, the largest sum of epsilons: pass both, or none of them")
+    return None if ledger is None or budget is None else DeviceAccount(ledger, budget)
 
 
 def labels_of(classes: Sequence[Any] | None) -> tuple[Label | None, ...]:

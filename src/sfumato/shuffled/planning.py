@@ -11,6 +11,7 @@ from sfumato.errors import InputError
 from sfumato.shuffled.bitsum import central_gaussian_rmse
 from sfumato.shuffled.quantizing import Accuracy, accuracy
 from sfumato.shuffled.sealing import MESSAGE_BYTES
+from sfumato.shuffled.submission import HEAD_BYTES
 
 if TYPE_CHECKING:
     from sfumato.shuffled.protocol import Protocol
@@ -24,12 +25,14 @@ class Plan:
     ----------
     participants, instances : int
         n and I.
-    messages : float
-        Sealed messages of one participant, on average.
-    bytes : float
-        What one participant sends, on average.
+    messages : int
+        Sealed messages of every participant, cover included.
+    bytes : int
+        What every participant sends.
+    real_messages : float
+        Messages of one participant without cover, on average.
     content_bits : float
-        The same without sealing: content and number of the instance.
+        The same in bits, without sealing: content and number of the instance.
     bit_sum_rmse, central_rmse : float
         Error of one sum of bits, and of Gaussian noise that a trusted curator would add (infinite if delta = 0).
     accuracy : Accuracy
@@ -38,8 +41,9 @@ class Plan:
 
     participants: int
     instances: int
-    messages: float
-    bytes: float
+    messages: int
+    bytes: int
+    real_messages: float
     content_bits: float
     bit_sum_rmse: float
     central_rmse: float
@@ -54,7 +58,7 @@ class Plan:
         group = min(protocol.groups, key=lambda each: each.participants)
         features, bitsum = protocol.features, group.bitsum
         mean_bit = 1 / protocol.quantizer.width if features.binary else 0.5
-        messages = features.instances * bitsum.messages(mean_bit)
+        real = features.instances * bitsum.messages(mean_bit)
         guarantee = protocol.guarantee("model")
         central = math.inf
         if guarantee.delta:
@@ -62,9 +66,10 @@ class Plan:
         return cls(
             participants=bitsum.n,
             instances=features.instances,
-            messages=messages,
-            bytes=messages * MESSAGE_BYTES,
-            content_bits=messages * (bitsum.message_bits + math.ceil(math.log2(features.instances))),
+            messages=group.messages,
+            bytes=HEAD_BYTES + group.messages * MESSAGE_BYTES,
+            real_messages=real,
+            content_bits=real * (bitsum.message_bits + math.ceil(math.log2(features.instances))),
             bit_sum_rmse=bitsum.rmse,
             central_rmse=central,
             accuracy=accuracy(protocol.quantizer, bitsum.variance, bitsum.n, typical),
@@ -73,8 +78,8 @@ class Plan:
     def __str__(self) -> str:
         curator = "" if math.isinf(self.central_rmse) else f", {self.central_rmse:.4g} for a trusted curator"
         return (
-            f"{self.participants} participants, {self.instances} instances: {self.messages:.4g} messages each "
-            f"({self.bytes:.3g} bytes sealed)\n"
+            f"{self.participants} participants, {self.instances} instances: {self.messages} messages each "
+            f"({self.bytes:.3g} bytes sealed; {self.real_messages:.4g} on average are no cover)\n"
             f"error of a sum of bits {self.bit_sum_rmse:.4g}{curator}\n"
             f"error of an answer about {self.accuracy.rmse:.2g}; the published bound is {self.accuracy.published:.2g}"
         )
@@ -86,6 +91,7 @@ class Plan:
             "instances": self.instances,
             "messages": self.messages,
             "bytes": self.bytes,
+            "real_messages": self.real_messages,
             "content_bits": self.content_bits,
             "bit_sum_rmse": self.bit_sum_rmse,
             "central_rmse": self.central_rmse if math.isfinite(self.central_rmse) else None,

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,14 @@ from sfumato.shuffled.features import BitFeatures
 from sfumato.shuffled.groups import Budget, Group, calibrated, check_summary, groups_from_documents
 from sfumato.shuffled.guarantees import THREATS, Promise
 from sfumato.shuffled.labels import Label, LabelResponse, plain_label
-from sfumato.shuffled.making import checked_dimension, classes_for, labels_of, participants_of, quantizer_for
+from sfumato.shuffled.making import (
+    account_of,
+    checked_dimension,
+    classes_for,
+    labels_of,
+    participants_of,
+    quantizer_for,
+)
 from sfumato.shuffled.planning import Plan
 from sfumato.shuffled.sealing import AnalyzerKey, Context, check_key, key_document
 from sfumato.shuffled.simulation import simulate
@@ -75,7 +83,7 @@ class Protocol:
     quantizer : {"auto", "fourier", "inner-product", "inner-product-signs", "landmarks", "hashing"}
         How a point becomes numbers; "inner-product-signs" is the published family.
     messages : float, optional
-        For "rr": messages that a participant may send, on average.
+        For "rr": messages that a participant has to send, on average; a few more, cover included, are sent by all.
     threat : {"communication", "model"}, default="communication"
         Who a release's guarantee is against: whoever sees all shuffled messages and reported labels, or only releases.
     key : AnalyzerKey or bytes, optional
@@ -132,8 +140,8 @@ class Protocol:
         exact, delta = exact_epsilon(epsilon), checked_delta(delta)
         features = BitFeatures(quantizer_for(wanted, quantizer, instances, bitsum, min(counts), exact, delta))
         budget = Budget(exact, delta, features.changed)
-        made = {n: calibrated(bitsum, n, budget, features.instances, messages) for n in set(counts)}
-        groups = [Group(label, made[n]) for label, n in zip(labels, counts, strict=True)]
+        made = {n: calibrated(bitsum, n, budget, features, messages) for n in set(counts)}
+        groups = [Group(label, *made[n]) for label, n in zip(labels, counts, strict=True)]
         response = None if label_epsilon is None else LabelResponse(classes_for(classes), label_epsilon)
         promise = Promise(budget, tuple(groups), response, features)
         description, arrays = features.quantizer.to_document()
@@ -189,8 +197,8 @@ class Protocol:
             raise InputError(f"the protocol does not describe its features: {problem!s:.300}") from problem
         groups = groups_from_documents(mechanism["groups"])
         budget = Budget(exact_epsilon(document["epsilon"]), documents.plain(document["delta"]), features.changed)
-        for group in {group.bitsum: group for group in groups}.values():
-            group.certify(budget)
+        for group in {(group.bitsum, group.messages): group for group in groups}.values():
+            group.certify(budget, features)
         check_summary(groups, document["participants"], mechanism["bitsum"])
         response = None
         if mechanism["label_epsilon"] is not None:
@@ -279,9 +287,22 @@ class Protocol:
         key = self.document["mechanism"]["key"] or {"expires": None}
         return documents.expired(self.document, now) or documents.expired(key, now)
 
-    def client(self, label: Any = None) -> Client:
-        """Return a participant's side; `label` is the class that was reported, where there are classes."""
-        return Client(self, label)
+    def client(
+        self, label: Any = None, ledger: str | Path | None = None, budget: float | str | Fraction | None = None
+    ) -> Client:
+        """Return a participant's side.
+
+        Parameters
+        ----------
+        label : int or str, optional
+            The class that was reported, where there are classes.
+        ledger : str or Path, optional
+            The device's account, which refuses a second participation and whatever exceeds its budget; without one,
+            whoever calls sees to it that each person takes part once.
+        budget : float, str or Fraction, optional
+            Of the account, over all collections: the largest sum of epsilons. It goes with `ledger`.
+        """
+        return Client(self, label, account_of(ledger, budget))
 
     def analyzer(self, key: AnalyzerKey) -> Analyzer:
         """Return the analyzer's side."""

@@ -5,8 +5,9 @@ Source: hybrid public key encryption (RFC 9180), base mode, DHKEM(X25519, HKDF-S
 tells who sent it. The info binds it to one protocol (its fingerprint) and one group of participants: a message of
 another collection does not open, nor does one of which a bit was changed.
 
-A plaintext is the instance (4 bytes, little-endian) and the content (1 byte, 0 or 1). A sealed message is the ephemeral
-public key (32 bytes), the ciphertext (5) and the tag (16).
+A plaintext is the instance (4 bytes, little-endian) and the content (1 byte, 0 or 1); cover, which the analyzer drops,
+names an instance that does not exist. A sealed message is the ephemeral public key (32 bytes), the ciphertext (5) and
+the tag (16).
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from sfumato.storage import private_opener, storage_errors
 
 _PLAINTEXT = struct.Struct("<IB")
 MESSAGE_BYTES = 32 + _PLAINTEXT.size + 16
-LARGEST_INSTANCE = 2**32 - 1
+COVER = (2**32 - 1, 0)  # instance and content of a message that says nothing
 _SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
-_LABEL = b"sfumato-shuffled-1\0"
+_LABEL = b"sfumato-shuffled-2\0"
 _LARGEST_KEY_FILE = 10_000
 _KEY = {"id", "public", "expires"}
 
@@ -167,7 +168,9 @@ def key_document(key: AnalyzerKey | bytes | None, expires: str | date | None) ->
     """Describe a public key for a protocol: its name, its bytes, and when devices stop using it."""
     if key is None:
         return None
-    public = key.public if isinstance(key, AnalyzerKey) else bytes(key)
+    if not isinstance(key, AnalyzerKey | bytes):
+        raise InputError(f"key must be an AnalyzerKey or the 32 bytes of a public key, got {type(key).__name__}")
+    public = key.public if isinstance(key, AnalyzerKey) else key
     moment = None if expires is None else expiry_text(expires)
     entry = {"id": key_id(public), "public": public.hex(), "expires": moment}
     check_key(entry)
@@ -186,3 +189,10 @@ def check_key(entry: Any) -> None:
         sound = False
     if not sound:
         raise InputError("the analyzer's key in the protocol is damaged; ask the organiser for the file again")
+    try:
+        X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(public))
+    except ValueError:  # a point of low order: every exchange with it gives zero
+        raise InputError(
+            "the analyzer's key in the protocol is no key: anybody can open what is sealed to it; do not take part, "
+            "and ask the organiser for a document with a key from AnalyzerKey.generate()"
+        ) from None

@@ -12,26 +12,29 @@ off is forgotten when the shuffler starts again, and that participant sends the 
 acknowledgement was lost: a submission has an identity of its own and does not count twice). Closing the collection is
 written down before anything is shuffled; from then on nobody is let in, so that a shuffle that was interrupted and
 starts again mixes the same messages. The batch appears whole or not at all. Its checksum is written down before it
-appears, so that a start after that knows it again; the inbox is removed after it, with all identities.
+appears, so that a start after that knows it again.
+
+The inbox stays until `forget`: a batch that was lost, or that the analyzer refused, is made again from the same closed
+set, in a new order. The set and independent orders tell no more than the set. Whoever came later would stand out in a
+second batch, and whoever were left out would stand out in the first: neither is possible.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import json
 import secrets
 import shutil
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.errors import InputError, StorageError
 from sfumato.privacy.bits import SecureBits
 from sfumato.shuffled.batch import Header, write_batch_to, written_batch
+from sfumato.shuffled.folder import StateFolder
 from sfumato.shuffled.inbox import Inbox
 from sfumato.shuffled.permuting import permutation
 from sfumato.shuffled.sealing import MESSAGE_BYTES
@@ -45,7 +48,7 @@ MEMORY = 1 << 28
 SMALLEST_MEMORY = 1 << 20
 MOST_BUCKETS = 512
 _SHARE = 6  # a bucket, its copies while it is sorted and permuted, and the buffers
-_OPEN, _CLOSED, _DONE = "open", "closed", "done"
+_OPEN, _CLOSED, _FORGOTTEN = "open", "closed", "forgotten"
 _NEW = {"stage": _OPEN, "bytes": None, "participants": None, "batch": None}
 
 
@@ -55,13 +58,14 @@ class Shuffler:
     Parameters
     ----------
     folder : str or Path
-        Where messages wait; made if it does not exist, taken up again if it does.
+        Where messages wait; made if it does not exist, taken up again if it is a shuffler's, refused if it holds
+        anything else.
     protocol : Protocol
         The public document.
     label : int or str, optional
         The class of the group, where there are classes.
     memory : int
-        Bytes to use at most for messages, beside the interpreter, about two megabytes for random bits, and about 100
+        Bytes to use at most for messages, beside the interpreter, about two megabytes for random bits, and about 200
         bytes for each participant.
 
     Examples
@@ -86,109 +90,93 @@ class Shuffler:
             raise InputError("the protocol has classes: pass label=, the class whose messages are shuffled here")
         self._place, group = protocol.group(label)
         self._minimum = group.participants
-        self._each = protocol.features.instances if group.every_instance else None
+        self._each = group.messages
         self._fingerprint = protocol.fingerprint
-        self._folder, self._memory = Path(folder), memory
-        self._known: set[bytes] = set()
-        self._lock: BinaryIO | None = None
+        self._memory = memory
         self._inbox: Inbox | None = None
-        self._open()
+        self._folder = StateFolder(Path(folder))
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
 
     def _open(self) -> None:
-        with storage_errors("use", self._folder):
-            private_folder(self._folder)
-            self._lock = open(self._folder / "lock", "wb", opener=private_opener)  # noqa: SIM115 - held until `close`
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                self.close()
-                raise InputError(
-                    f"another shuffler is using {str(self._folder)!r}; stop it, or pass another folder"
-                ) from None
-            for left in self._folder.glob("buckets-*"):
-                shutil.rmtree(left)
-            try:
-                self._state = self._read_state()
-                if self._state["stage"] == _DONE:
-                    (self._folder / "inbox").unlink(missing_ok=True)  # it was killed between the two
-                else:
-                    self._inbox = self._recover()
-            except BaseException:
-                self.close()
-                raise
-
-    def _read_state(self) -> dict[str, Any]:
         mine = {"fingerprint": self._fingerprint, "group": self._place}
-        path = self._folder / "state.json"
-        if not path.exists():
+        found = self._folder.read({*mine, *_NEW})
+        if found is None:
             self._write_state({**mine, **_NEW})
-            return self._state
-        try:
-            state: dict[str, Any] = json.loads(path.read_bytes())
-            known = {name: state[name] for name in mine}
-            if set(state) != {*mine, *_NEW}:
-                raise KeyError
-        except (KeyError, TypeError, ValueError):
-            raise StorageError(
-                f"the shuffler's state in {str(path)!r} is damaged; start again in a new folder"
-            ) from None
-        if known != mine:
-            raise InputError(f"{str(self._folder)!r} holds messages of another protocol or class; pass another folder")
-        return state
+        elif mine != {name: found[name] for name in mine}:
+            raise InputError(f"{str(self._path)!r} holds messages of another protocol or class; pass another folder")
+        else:
+            self._state = found
+        with storage_errors("use", self._path):
+            if self._state["stage"] == _FORGOTTEN:
+                (self._path / "inbox").unlink(missing_ok=True)  # it was killed between the two
+            else:
+                self._inbox = self._recover()
+
+    @property
+    def _path(self) -> Path:
+        return self._folder.path
 
     def _write_state(self, state: dict[str, Any]) -> None:
-        with AtomicFile(self._folder / "state.json", overwrite=True, private=True) as file:
-            file.write(json.dumps(state).encode())
+        self._folder.write(state)
         self._state = state
 
     def _recover(self) -> Inbox:
         """Take up the inbox again: whole records stay, one that was cut off at the end is forgotten."""
-        path = self._folder / "inbox"
+        path = self._path / "inbox"
         piece = max(1, self._memory // (_SHARE * MESSAGE_BYTES)) * MESSAGE_BYTES
         inbox = Inbox(path, piece)
-        closed = self._state["bytes"], self._state["participants"]
-        if self._state["stage"] == _CLOSED and (inbox.size, len(inbox.known)) != closed:
+        written = self._state["bytes"] or 0, self._state["participants"] or 0
+        found = inbox.size, len(inbox.known)
+        if found[0] < written[0] or (self._state["stage"] == _CLOSED and found != written):
             inbox.close()
-            raise StorageError(f"messages in {str(path)!r} were lost after the collection was closed; it cannot go on")
+            raise StorageError(
+                f"{str(path)!r} holds {found[1]} whole submissions, and {written[1]} were acknowledged; restore the "
+                "file from a backup, or collect again in a new folder"
+            )
         inbox.cut()
-        self._known = inbox.known
         return inbox
 
     @property
     def participants(self) -> int:
         """How many participants have sent their messages."""
-        return len(self._known) if self._state["stage"] != _DONE else int(self._state["participants"])
+        return int(self._state["participants"] or 0) if self._inbox is None else len(self._inbox.known)
 
     def receive(self, *submissions: Submission) -> None:
         """Take what participants send, each all messages of one; on disk when this returns.
 
-        Sending the same submission again, because an acknowledgement was lost, changes nothing. Participants who have
-        no message to send are counted like all others.
+        Sending the same submission again, because an acknowledgement was lost, changes nothing.
 
         Raises
         ------
         InputError
-            If the collection is closed, or a submission is not whole.
+            If the collection is closed, a submission is not whole, or its identity came before with other messages;
+            none of the submissions is taken then.
         """
         for submission in submissions:
             self._check(submission)
-        fresh = [submission for submission in submissions if submission.identity not in self._known]
-        if not fresh:
+        if self._inbox is not None and not self._inbox.unknown(submissions):
             return
         if self._state["stage"] != _OPEN or self._inbox is None:
             raise InputError("the collection is closed: later messages would stand out; send them to a new collection")
-        self._inbox.add(fresh)
+        self._inbox.add(submissions)
 
     def _check(self, submission: Submission) -> None:
         if not isinstance(submission, Submission):
             raise InputError("pass submissions as `Client.messages` makes them: messages with their identity")
-        if self._each is not None and len(submission) != self._each:
+        if len(submission) != self._each:
             raise InputError(
                 f"a participant of this protocol sends {self._each} messages; got {len(submission)}: send all of them"
             )
 
     def shuffle(self, path: str | Path, *, overwrite: bool = False, secure: SecureBits | None = None) -> None:
         """Close the collection and write the batch of all messages in random order.
+
+        The messages stay until `forget`, and the batch can be made again, in another order. A batch that is there
+        already stays as it is.
 
         Parameters
         ----------
@@ -204,8 +192,10 @@ class Shuffler:
         InputError
             If too few participants sent their messages: nothing is closed or written then.
         """
-        if self._state["stage"] == _DONE:
-            raise InputError("this collection was shuffled already; its batch exists, and a second one is not made")
+        if self._state["stage"] == _FORGOTTEN:
+            raise InputError("this collection was shuffled and its messages forgotten; collect again in a new folder")
+        if self._folder.holds(path):
+            raise InputError(f"{str(path)!r} lies in the shuffler's own folder; pass a path outside for the batch")
         participants = self.participants
         if participants < self._minimum:
             raise InputError(
@@ -218,8 +208,23 @@ class Shuffler:
                 self._close_collection()
                 checksum = self._mix(file, SecureBits() if secure is None else secure)
                 self._write_state({**self._state, "batch": checksum})
-        self._write_state({**self._state, "stage": _DONE})
-        self._forget()
+
+    def forget(self) -> None:
+        """Delete the messages and identities, once the analyzer has its release: no batch can be made any more.
+
+        Raises
+        ------
+        InputError
+            If no batch was made.
+        """
+        if self._state["batch"] is None:
+            raise InputError("no batch was made of these messages; shuffle them first, or delete the folder")
+        self._write_state({**self._state, "stage": _FORGOTTEN})
+        if self._inbox is not None:
+            self._inbox.close()
+            self._inbox = None
+        with storage_errors("remove", self._path / "inbox"):
+            (self._path / "inbox").unlink(missing_ok=True)
 
     def _close_collection(self) -> None:
         assert self._inbox is not None
@@ -230,7 +235,7 @@ class Shuffler:
 
     def _mix(self, file: AtomicFile, secure: SecureBits) -> str:
         """Write all messages in random order, and return the batch's checksum."""
-        folder = self._folder / f"buckets-{secrets.token_hex(8)}"
+        folder = self._path / f"buckets-{secrets.token_hex(8)}"
         with storage_errors("write", folder):
             private_folder(folder)
             try:
@@ -239,13 +244,6 @@ class Shuffler:
                 return write_batch_to(file, header, (_mixed(bucket, secure) for bucket in buckets))
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
-
-    def _forget(self) -> None:
-        assert self._inbox is not None
-        self._inbox.close()
-        self._inbox = None
-        with storage_errors("remove", self._folder / "inbox"):
-            (self._folder / "inbox").unlink()
 
     def _scatter(self, folder: Path) -> tuple[int, list[Path]]:
         """Write messages to buckets by a keyed hash, drop copies, and count what is left."""
@@ -268,11 +266,14 @@ class Shuffler:
         return sum(_without_copies(name) for name in names), names
 
     def close(self) -> None:
-        """Let go of the folder; messages stay in it."""
-        for file in (self._inbox, self._lock):
-            if file is not None:
-                file.close()
-        self._inbox = self._lock = None
+        """Let go of the folder; messages stay in it, and how many there are is written down if the disk allows."""
+        if self._inbox is not None:
+            if self._state["stage"] == _OPEN:
+                with suppress(StorageError):
+                    self._write_state({**self._state, "bytes": self._inbox.size, "participants": self.participants})
+            self._inbox.close()
+            self._inbox = None
+        self._folder.close()
 
     def __enter__(self) -> Shuffler:
         return self

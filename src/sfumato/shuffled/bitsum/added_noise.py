@@ -77,6 +77,17 @@ def negative_binomial_exponent(x: float, shape: float, mean: float) -> float:
     return (x * math.log(x / mean) if x else 0.0) - (x + shape) * math.log((x + shape) / (mean + shape))
 
 
+def negative_binomial_log_moment(tilt: float, shape: float, rate: float) -> float:
+    """Return ln E[exp(tilt * count)] of a negative binomial count, for a tilt below its rate.
+
+    Examples
+    --------
+    >>> round(math.exp(negative_binomial_log_moment(math.log(1.5), 1.0, math.log(2))), 10)  # sum of (3/4)^k / 2
+    2.0
+    """
+    return shape * math.log(math.expm1(-rate) / math.expm1(tilt - rate))
+
+
 def law_from_ratios(log_ratios: Floats) -> Floats:
     """Return probabilities of consecutive counts whose neighbours have these log ratios, on a window that holds all.
 

@@ -18,7 +18,12 @@ import numpy as np
 
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits
-from sfumato.shuffled.bitsum.added_noise import chernoff_window, negative_binomial_exponent, shifted_pair
+from sfumato.shuffled.bitsum.added_noise import (
+    chernoff_window,
+    negative_binomial_exponent,
+    negative_binomial_log_moment,
+    shifted_pair,
+)
 from sfumato.shuffled.bitsum.curves import Accuracy, Curve, curve_of
 from sfumato.shuffled.bitsum.protocol import ComposableBitSum, Counts, Floats, checked_participants
 from sfumato.shuffled.bitsum.shares import checked_rates, negative_binomial
@@ -69,7 +74,7 @@ class NegativeBinomialNoise(ComposableBitSum):
         noise = negative_binomial(secure, sums.size, Fraction(self.shape), self.rate)
         return Counts(sums + noise, np.zeros_like(noise))
 
-    def estimate(self, counts: Counts, participants: int | None = None) -> Floats:
+    def estimate(self, counts: Counts, participants: float | None = None) -> Floats:
         """Subtract the mean of the noise."""
         return np.asarray(counts.ones - self.mean * ((participants or self.n) / self.n), dtype=np.float64)
 
@@ -86,6 +91,15 @@ class NegativeBinomialNoise(ComposableBitSum):
     def messages(self, mean_bit: float) -> float:
         """Return the bit and a share of the noise."""
         return mean_bit + self.mean / self.n
+
+    def message_exponent(self, tilt: float, bit: int) -> float:
+        """Return that of the bit and a share of the noise."""
+        return tilt * bit + negative_binomial_log_moment(tilt, self.shape / self.n, float(self.rate))
+
+    @property
+    def largest_tilt(self) -> float:
+        """The rate of the noise."""
+        return float(self.rate)
 
     @property
     def parameters(self) -> dict[str, Fraction | int]:

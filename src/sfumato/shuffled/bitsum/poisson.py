@@ -7,6 +7,7 @@ Variance of the sum: the total mean of the noise, so that a user sends variance 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -62,7 +63,7 @@ class PoissonNoise(ComposableBitSum):
         noise = poisson(secure, sums.size, self.mean)
         return Counts(sums + noise, np.zeros_like(noise))
 
-    def estimate(self, counts: Counts, participants: int | None = None) -> Floats:
+    def estimate(self, counts: Counts, participants: float | None = None) -> Floats:
         """Subtract the mean of the noise."""
         return np.asarray(counts.ones - float(self.mean) * ((participants or self.n) / self.n), dtype=np.float64)
 
@@ -74,6 +75,10 @@ class PoissonNoise(ComposableBitSum):
     def messages(self, mean_bit: float) -> float:
         """Return the bit and a share of the noise."""
         return mean_bit + float(self.mean) / self.n
+
+    def message_exponent(self, tilt: float, bit: int) -> float:
+        """Return that of the bit and a share of the noise."""
+        return tilt * bit + float(self.mean) / self.n * math.expm1(tilt)
 
     @property
     def parameters(self) -> dict[str, Fraction | int]:

@@ -41,6 +41,7 @@ class BitSum(ABC):
 
     name: ClassVar[str]
     message_bits: ClassVar[int] = 1  # of content; messages that all say the same have none
+    most_messages: ClassVar[int | None] = None  # of a user in one instance; None if there is no such number
     n: int
 
     def randomise(self, bits: Integers, secure: SecureBits) -> Counts:
@@ -58,7 +59,7 @@ class BitSum(ABC):
         """Sample what `n` users whose bits have these sums send together, one entry an instance: the same law."""
 
     @abstractmethod
-    def estimate(self, counts: Counts, participants: int | None = None) -> Floats:
+    def estimate(self, counts: Counts, participants: float | None = None) -> Floats:
         """Return the unbiased estimate of the sum of the bits from the counts of all messages.
 
         `participants` is how many took part, `n` if not given.
@@ -77,6 +78,15 @@ class BitSum(ABC):
     @abstractmethod
     def messages(self, mean_bit: float) -> float:
         """Return the expected number of messages of a user in one instance, if the bit is 1 with this probability."""
+
+    @abstractmethod
+    def message_exponent(self, tilt: float, bit: int) -> float:
+        """Return ln E[exp(tilt * messages)] of a user with this bit in one instance; the tilt is below the largest."""
+
+    @property
+    def largest_tilt(self) -> float:
+        """Where `message_exponent` becomes infinite."""
+        return math.inf
 
     @property
     @abstractmethod

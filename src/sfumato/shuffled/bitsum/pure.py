@@ -33,7 +33,7 @@ from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.shuffled.bitsum.protocol import BitSum, Counts, Floats, checked_participants
 from sfumato.shuffled.bitsum.shares import binomial, checked_rates, coins, negative_binomial
-from sfumato.shuffled.bitsum.three_nb import geometric_difference_variance
+from sfumato.shuffled.bitsum.three_nb import geometric_difference_variance, signed_noise_exponent
 
 _MARGIN = 1e-6  # of the condition; its sides are computed to about 1e-12
 _NODES = 4000
@@ -102,7 +102,7 @@ class Pure(BitSum):
         flood = negative_binomial(secure, count, share * self.flood_shape, self.flood_rate)
         return Counts(up + flood, down + flood)
 
-    def estimate(self, counts: Counts, participants: int | None = None) -> Floats:
+    def estimate(self, counts: Counts, participants: float | None = None) -> Floats:
         """Return (A - B) / (1 - q)."""
         return np.asarray((counts.ones - counts.zeros) / (1 - float(self.drop)), dtype=np.float64)
 
@@ -121,6 +121,17 @@ class Pure(BitSum):
         """Return copies, bit, shares of the noise and of the flood."""
         kept = (1 - float(self.drop)) * (2 * self.copies + mean_bit)
         return kept + 2 * (1 / math.expm1(float(self.rate)) + self.flood_mean) / self.n
+
+    def message_exponent(self, tilt: float, bit: int) -> float:
+        """Return that of copies and bit, which may be left out, and of shares of the noise and the flood."""
+        kept, drop = tilt * (2 * self.copies + bit), float(self.drop)
+        noise = signed_noise_exponent(tilt, self.n, self.rate, self.flood_shape, self.flood_rate)
+        return kept + math.log1p(drop * math.expm1(-kept)) + noise
+
+    @property
+    def largest_tilt(self) -> float:
+        """What the noise or the flood bears."""
+        return min(float(self.rate), float(self.flood_rate) / 2)
 
     @property
     def parameters(self) -> dict[str, Fraction | int]:

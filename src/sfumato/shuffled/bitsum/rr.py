@@ -55,6 +55,7 @@ class RandomisedResponse(ComposableBitSum):
     n: int
     flip: Fraction
     name: ClassVar[str] = "rr"
+    most_messages: ClassVar[int | None] = 1
 
     def __post_init__(self) -> None:
         checked_participants(self.n)
@@ -72,7 +73,7 @@ class RandomisedResponse(ComposableBitSum):
         ones = sums - lost + won
         return Counts(ones, self.n - ones)
 
-    def estimate(self, counts: Counts, participants: int | None = None) -> Floats:
+    def estimate(self, counts: Counts, participants: float | None = None) -> Floats:
         """Return ((1 - p) ones - p zeros) / (1 - 2 p); the counts tell how many took part."""
         flip = float(self.flip)
         return ((1 - flip) * counts.ones - flip * counts.zeros) / (1 - 2 * flip)
@@ -86,6 +87,10 @@ class RandomisedResponse(ComposableBitSum):
     def messages(self, mean_bit: float) -> float:
         """One."""
         return 1.0
+
+    def message_exponent(self, tilt: float, bit: int) -> float:
+        """Return that of one message."""
+        return tilt
 
     @property
     def parameters(self) -> dict[str, Fraction | int]:

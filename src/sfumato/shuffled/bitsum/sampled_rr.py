@@ -64,6 +64,7 @@ class SampledResponse(ComposableBitSum):
     flip: Fraction
     send: Fraction
     name: ClassVar[str] = "rr"
+    most_messages: ClassVar[int | None] = 1
 
     def __post_init__(self) -> None:
         checked_participants(self.n)
@@ -84,7 +85,7 @@ class SampledResponse(ComposableBitSum):
         ones = from_ones - binomial(secure, from_ones, self.flip) + binomial(secure, from_zeros, self.flip)
         return Counts(ones, from_ones + from_zeros - ones)
 
-    def estimate(self, counts: Counts, participants: int | None = None) -> Floats:
+    def estimate(self, counts: Counts, participants: float | None = None) -> Floats:
         """Return n/2 + (ones - zeros) / (2 g (1 - 2 p))."""
         scale = 2 * float(self.send) * (1 - 2 * float(self.flip))
         return np.asarray((participants or self.n) / 2 + (counts.ones - counts.zeros) / scale, dtype=np.float64)
@@ -98,6 +99,10 @@ class SampledResponse(ComposableBitSum):
     def messages(self, mean_bit: float) -> float:
         """Return the probability of sending."""
         return float(self.send)
+
+    def message_exponent(self, tilt: float, bit: int) -> float:
+        """Return that of one message or none."""
+        return math.log1p(float(self.send) * math.expm1(tilt))
 
     @property
     def parameters(self) -> dict[str, Fraction | int]:

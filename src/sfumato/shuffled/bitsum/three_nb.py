@@ -22,7 +22,12 @@ from scipy.signal import lfilter
 
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits
-from sfumato.shuffled.bitsum.added_noise import chernoff_window, law_from_ratios, negative_binomial_exponent
+from sfumato.shuffled.bitsum.added_noise import (
+    chernoff_window,
+    law_from_ratios,
+    negative_binomial_exponent,
+    negative_binomial_log_moment,
+)
 from sfumato.shuffled.bitsum.curves import Accuracy, Curve, Pair, curve_of
 from sfumato.shuffled.bitsum.protocol import ComposableBitSum, Counts, Floats, checked_participants
 from sfumato.shuffled.bitsum.shares import checked_rates, negative_binomial
@@ -80,7 +85,7 @@ class ThreeNegativeBinomials(ComposableBitSum):
         flood = negative_binomial(secure, count, share * self.flood_shape, self.flood_rate)
         return Counts(up + flood, down + flood)
 
-    def estimate(self, counts: Counts, participants: int | None = None) -> Floats:
+    def estimate(self, counts: Counts, participants: float | None = None) -> Floats:
         """Return the number of +1 less the number of -1."""
         return np.asarray(counts.ones - counts.zeros, dtype=np.float64)
 
@@ -97,6 +102,15 @@ class ThreeNegativeBinomials(ComposableBitSum):
     def messages(self, mean_bit: float) -> float:
         """Return the bit, shares of the noise, and two messages for every pair."""
         return mean_bit + 2 * (1 / math.expm1(float(self.rate)) + self.flood_mean) / self.n
+
+    def message_exponent(self, tilt: float, bit: int) -> float:
+        """Return that of the bit, shares of the noise, and two messages for every pair."""
+        return tilt * bit + signed_noise_exponent(tilt, self.n, self.rate, self.flood_shape, self.flood_rate)
+
+    @property
+    def largest_tilt(self) -> float:
+        """What the noise or the pairs bear."""
+        return min(float(self.rate), float(self.flood_rate) / 2)
 
     @property
     def parameters(self) -> dict[str, Fraction | int]:
@@ -130,6 +144,12 @@ class ThreeNegativeBinomials(ComposableBitSum):
     def _flood_window(self, tail: float) -> tuple[int, int]:
         exponent = negative_binomial_exponent
         return chernoff_window(self.flood_mean, lambda x: exponent(x, self.flood_shape, self.flood_mean), tail)
+
+
+def signed_noise_exponent(tilt: float, n: int, rate: Fraction, flood_shape: int, flood_rate: Fraction) -> float:
+    """Return ln E[exp(tilt * messages)] of one user's shares of both signs' noise and of the pairs of a flood."""
+    signs = negative_binomial_log_moment(tilt, 2 / n, float(rate))
+    return signs + negative_binomial_log_moment(2 * tilt, flood_shape / n, float(flood_rate))
 
 
 def geometric_difference_variance(rate: float) -> float:

@@ -1,0 +1,112 @@
+"""A device takes part once, and says its class once, also after a restart; keys that are none."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sfumato.errors import BudgetError, InputError
+from sfumato.local.account import DeviceAccount
+from sfumato.shuffled import LabelResponse, Protocol
+from sfumato.shuffled.sealing import key_document, key_id
+from tests.shuffled.collections_for_tests import KEY, small_protocol
+
+# Points of order 1, 2, 4 and 8 of the curve and its twist, as X25519 reads them, and the same beyond the prime.
+_PRIME = 2**255 - 19
+_EIGHT = (
+    325606250916557431795983626356110631294008115727848805560023387167927233504,
+    39382357235489614581723060781553021112529911719440698176882885853963445705823,
+)
+LOW_ORDER = [0, 1, _PRIME - 1, _PRIME, _PRIME + 1, *_EIGHT]
+
+
+class TestAccount:
+    def test_a_second_process_is_refused(self, tmp_path: Path) -> None:
+        small_protocol().save(tmp_path / "p.json")
+        ledger = tmp_path / "account.json"
+        Protocol.load(tmp_path / "p.json").client(ledger=ledger, budget=20).messages([0.0])
+        assert DeviceAccount(ledger, 20).spent == 4
+        again = Protocol.load(tmp_path / "p.json").client(ledger=ledger, budget=20)
+        with pytest.raises(InputError, match="this device answered before"):
+            again.messages([1.0])
+        assert DeviceAccount(ledger, 20).spent == 4
+
+    def test_collections_add_up(self, tmp_path: Path) -> None:
+        ledger = tmp_path / "account.json"
+        small_protocol(8).client(ledger=ledger, budget=9).messages([0.0])
+        small_protocol(9).client(ledger=ledger, budget=9).messages([0.0])
+        with pytest.raises(BudgetError):
+            small_protocol(10).client(ledger=ledger, budget=9).messages([0.0])
+        assert DeviceAccount(ledger, 9).spent == 8
+
+    def test_what_is_refused_costs_nothing(self, tmp_path: Path) -> None:
+        ledger = tmp_path / "account.json"
+        client = small_protocol().client(ledger=ledger, budget=9)
+        with pytest.raises(InputError, match="points must"):
+            client.messages([0.0, 1.0])
+        assert not ledger.exists()
+        client.messages([0.0])
+
+    @pytest.mark.parametrize("options", [{"ledger": "account.json"}, {"budget": 3}])
+    def test_an_account_has_a_budget_of_its_own(self, options: dict[str, Any]) -> None:
+        with pytest.raises(InputError, match="pass both"):
+            small_protocol().client(**options)
+
+
+class TestLabels:
+    def test_twice_is_refused(self, tmp_path: Path) -> None:
+        account = DeviceAccount(tmp_path / "account.json", 20)
+        assert LabelResponse(("a", "b"), 3).answer("a", account) in ("a", "b")
+        assert account.spent == 3
+        for asked in (LabelResponse(("a", "b"), 3), LabelResponse(("b", "a"), 3), LabelResponse(("a", "b"), 1)):
+            for label in ("a", "b"):
+                with pytest.raises(InputError, match="this device answered before"):
+                    asked.answer(label, DeviceAccount(tmp_path / "account.json", 20))
+        LabelResponse(("a", "c"), Fraction(1, 2)).answer("c", account)  # another question
+        assert account.spent == Fraction(7, 2)
+
+    def test_numbers_and_texts_are_different_classes(self, tmp_path: Path) -> None:
+        account = DeviceAccount(tmp_path / "account.json", 20)
+        LabelResponse((1, 2), 3).answer(1, account)
+        LabelResponse(("1", "2"), 3).answer("1", account)
+
+    def test_an_unknown_class_costs_nothing(self, tmp_path: Path) -> None:
+        account = DeviceAccount(tmp_path / "account.json", 20)
+        with pytest.raises(InputError, match="is not one of"):
+            LabelResponse(("a", "b"), 3).answer("c", account)
+        assert account.spent == 0
+
+    def test_over_the_budget(self, tmp_path: Path) -> None:
+        with pytest.raises(BudgetError):
+            LabelResponse(("a", "b"), 3).answer("a", DeviceAccount(tmp_path / "account.json", 2))
+
+
+class TestKeys:
+    @pytest.mark.parametrize("number", LOW_ORDER)
+    @pytest.mark.parametrize("top", [0, 1 << 255])
+    def test_points_of_low_order(self, number: int, top: int) -> None:
+        """Whatever is sealed to such a key anybody can open: refused where it is made and where it is read."""
+        public = (number | top).to_bytes(32, "little")
+        with pytest.raises(InputError, match="anybody can open what is sealed to it"):
+            small_protocol().with_key(public)
+        with pytest.raises(InputError, match="anybody can open what is sealed to it"):
+            key_document(public, None)
+        document = json.loads(json.dumps(small_protocol().document))
+        document["mechanism"]["key"].update(id=key_id(public), public=public.hex())
+        with pytest.raises(InputError, match="anybody can open what is sealed to it"):
+            Protocol.from_document(document)
+
+    @pytest.mark.parametrize("key", ["00" * 32, 7, None, bytearray(32)])
+    def test_what_is_no_key(self, key: Any) -> None:
+        if key is None:
+            assert key_document(None, None) is None
+            return
+        with pytest.raises(InputError, match="key must be an AnalyzerKey or the 32 bytes"):
+            key_document(key, None)
+
+    def test_a_key(self) -> None:
+        assert key_document(KEY.public, None) == {"id": KEY.id, "public": KEY.public.hex(), "expires": None}
