@@ -21,6 +21,7 @@ from sfumato.kde import PrivateKDE
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.portable_kernels import refuse_kernel
+from sfumato.ranges import LARGEST_LENGTH
 from sfumato.release import Count, Release
 from sfumato.sources import open_source
 
@@ -79,8 +80,10 @@ class OnlineQueries:
             If the query is not a point, or the session is at its end.
         """
         point = np.asarray(query, dtype=np.float64).reshape(-1)
-        if point.shape != (self.request.dimension,) or not np.isfinite(point).all():
-            raise InputError(f"a query must be {self.request.dimension} finite numbers, got {query!r}")
+        if point.shape != (self.request.dimension,) or not (np.abs(point) <= LARGEST_LENGTH).all():
+            raise InputError(
+                f"a query must be {self.request.dimension} finite numbers within {LARGEST_LENGTH:g} of 0, got {query!r}"
+            )
         if not any(np.array_equal(point, asked) for asked in self._queries):
             if len(self._queries) == self.most:
                 raise InputError(f"this session answers {self.most} queries and has done so; open another one")
