@@ -16,11 +16,13 @@ from sfumato.kernels import Kernel
 from sfumato.kernels.scale import Scale
 from sfumato.privacy.guarantee import UNITS, Guarantee, check_choice
 from sfumato.privacy.rational import exact_epsilon
+from sfumato.quantizers.box import Box
 from sfumato.quantizers.nystrom import PublicSample
 from sfumato.ranges import (
     LARGEST_OPTION,
     MOST_COLUMNS,
     MOST_RECORDS,
+    check_bounds,
     check_budget,
     check_length,
     check_whole,
@@ -94,6 +96,8 @@ class Request:
         check_whole("n_hint", self.n, MOST_RECORDS)
         check_budget(self.epsilon, self.delta)
         check_kernel(self.kernel)
+        if isinstance(self.bounds, Box):
+            check_bounds(self.bounds.lower, self.bounds.upper)
         if self.weighted and self.neighbours == "replace":
             raise InputError(
                 "weights need neighbours='add-remove': how many records their coins keep is private, and "

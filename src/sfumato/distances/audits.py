@@ -150,7 +150,7 @@ def exact_halves(halves: Halves | None = None) -> ExactCase:
     """Compare what `sqeuclidean-published` computes before its noise, for records that come, go and move."""
     mechanism = small(published_moments.NAME, 1, metric="sqeuclidean", dimension=2)
     algorithm = halves or mechanism.algorithm
-    quantizer = mechanism.published
+    quantizer = mechanism.quantizer
     assert isinstance(algorithm, Halves) and isinstance(quantizer, PublishedMoments) and mechanism.count_law is not None
     corners = np.array([[x, y] for x in (0.0, 0.5, 1.0) for y in (0.0, 1.0)])
 

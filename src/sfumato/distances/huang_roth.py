@@ -17,8 +17,8 @@ with noise of rate e_1 / (4 k G) and one noisy threshold of rate e_1 / (2 k G) a
 anchor's value with noise of rate e_1 / (k G) is e_1-DP; k is the number of records that differ. With e_1 = epsilon /
 (2 c d), c anchors in d columns are epsilon-DP.
 
-Range. f fits 64 bits for fewer than 2^54 records, which no run can read. It is compared in Python's integers; noisy
-anchors and hypotheses are clipped to 2^62, which is post-processing.
+Range. f fits 64 bits for fewer than 2^54 records, which no run can read. It is compared in Python's integers; what is
+made of the noisy anchors is post-processing.
 
 Threshold. With probability 1 - beta no noise of q comparisons exceeds a = 8 k G (log q + log(2 c / beta)) / e_1. T = 2
 a: then every anchor is a mistake of at least a, and a convex function allows about 2 / sqrt(a / (n G)) of them, which
@@ -43,7 +43,7 @@ from sfumato.distances.request import DistanceRequest
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels.distance import Distance
 from sfumato.privacy.bits import SecureBits
-from sfumato.privacy.noise import DiscreteLaplace
+from sfumato.privacy.noise import DiscreteLaplace, comparing_rate, wrapped
 from sfumato.quantizers.base import Bound, Floats, Integers
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.columns import kept_rows, whole_within
@@ -174,13 +174,20 @@ class Learner:
                 return cls(anchors, epsilon, math.ceil(slack))
             anchors += 1
 
+    def laws(self, cells: int) -> tuple[DiscreteLaplace, DiscreteLaplace, DiscreteLaplace]:
+        """Noise of comparisons, thresholds and anchors on a grid of so many cells."""
+        comparing, limiting, answering = (self.epsilon / (times * cells) for times in (4, 2, 1))
+        return (
+            DiscreteLaplace(comparing_rate(comparing)),
+            DiscreteLaplace(comparing_rate(limiting)),
+            DiscreteLaplace.at_most(answering),
+        )
+
     def learn(self, counts: Integers, bits: SecureBits) -> Integers:
         """Learn one column's function from exact counts at its grid points."""
         points = np.arange(len(counts))
         exact = (np.abs(points[:, None] - points) @ counts).astype(object)
-        comparing, limiting, answering = (
-            DiscreteLaplace(self.epsilon / (times * (len(counts) - 1))) for times in (4, 2, 1)
-        )
+        comparing, limiting, answering = self.laws(len(counts) - 1)
         anchors: dict[int, int] = {}
         hypothesis = np.zeros(len(counts))
         order = np.argsort(_steps(len(counts)), kind="stable")
@@ -191,8 +198,7 @@ class Learner:
             if not above.any():
                 break
             found = int(order[np.argmax(above)])
-            noisy = int(exact[found]) + int(answering.sample(bits, 1)[0])
-            anchors[found] = max(-LARGEST, min(LARGEST, noisy))
+            anchors[found] = wrapped(int(exact[found]) + int(answering.sample(bits, 1)[0]))
             known = sorted(anchors)
             hypothesis = np.interp(points, known, [anchors[point] for point in known])
         return _whole(hypothesis)
@@ -224,7 +230,7 @@ def build(request: DistanceRequest) -> Mechanism:
         method=NAME,
         kernel=request.metric,
         quantizer=quantizer,
-        noise=DiscreteLaplace(learner.epsilon / CELLS),
+        noise=learner.laws(CELLS)[-1],
         count_law=request.count_law,
         guarantee=request.pure().guarantee(quantizer.box.condition()),
         parameters={"anchors": learner.anchors, "n_hint": request.n},

@@ -11,9 +11,9 @@ the others and that plus D. Rounding V down keeps an integer bound. The sums mov
 records come and go one after the other. Laplace noise of rates e / (2 k D) and e / (2 k sum_j t_j), k the records of a
 user, is e-DP.
 
-Range. The sums of values fit 64 bits for fewer than 2^50 records. Squares are summed in two parts, their lowest
-`LOW_BITS` bits and the rest: both fit for fewer than 2^38 records of up to 2^20 columns, and V is computed from them in
-Python's integers. Noisy, it is published within 64 bits by clipping, which is post-processing.
+Range. The sums of values fit 64 bits for fewer than 2^50 records. The sum of squares is known modulo 2^64, and so is V,
+which is the sum of squares less an exact fraction, rounded down: its noisy value is published modulo 2^64, which is a
+function of V and the noise together.
 
 Error, to first order: the noise of V, of the sums times 2 |u - y|, and of the count times |y|^2 - |u|^2 (from the
 lower edge).
@@ -22,7 +22,6 @@ lower edge).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -36,7 +35,7 @@ from sfumato.distances.method import QUERIES, RECORDS, DistanceMethod, Forecast,
 from sfumato.distances.request import DistanceRequest
 from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
-from sfumato.privacy.noise import DiscreteLaplace
+from sfumato.privacy.noise import DiscreteLaplace, wrapped
 from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.columns import kept_rows, whole_within
@@ -44,8 +43,6 @@ from sfumato.release import Count
 
 NAME = "sqeuclidean-published"
 STEPS = 1 << 12  # of the widest column
-LOW_BITS = 22
-LARGEST = 2**62
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,13 +101,10 @@ class PublishedMoments(LinearQuantizer):
         return Bound(sum(self.tops) + square + 1, square + square**2 + 1, max(square, 1))
 
     def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
-        """Integers of the kept rows: values, squares and ones."""
-        values = self._values(rows)
-        return np.column_stack([values, np.square(values).sum(axis=1), np.ones(len(values), dtype=np.int64)])
-
-    def _values(self, rows: NDArray[Any]) -> Integers:
+        """Integers of the kept rows."""
         steps = (kept_rows(self.bounds, rows) - np.array(self.bounds.lower)) / self.unit
-        return whole_within(np.rint(steps), 0, self.tops)
+        values = whole_within(np.rint(steps), 0, self.tops)
+        return np.column_stack([values, np.square(values).sum(axis=1), np.ones(len(values), dtype=np.int64)])
 
     def weights(self, Y: Floats) -> Floats:
         """Refuse: the answer is not linear in what is published."""
@@ -139,28 +133,6 @@ class PublishedMoments(LinearQuantizer):
         return cls(Box.from_document(document["box"]), (square, number))
 
 
-@dataclass(frozen=True, eq=False)
-class ExactMoments(PublishedMoments):
-    """The same sums for the mechanism to work on, squares in two parts; see the module's text.
-
-    Examples
-    --------
-    >>> ExactMoments(Box((0.0,), (1.0,)), (1.0, 0.0)).encode(np.array([[1.0]]))
-    array([[4096,    0,    4,    1]])
-    """
-
-    @property
-    def width(self) -> int:
-        """A sum for every column, two parts of the squares, and the number."""
-        return self.bounds.dimension + 3
-
-    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
-        """Integers of the kept rows: values, low and high parts of their squares, and ones."""
-        values = self._values(rows)
-        squares, ones = np.square(values).sum(axis=1), np.ones(len(values), dtype=np.int64)
-        return np.column_stack([values, squares & ((1 << LOW_BITS) - 1), squares >> LOW_BITS, ones])
-
-
 @dataclass(frozen=True)
 class Halves:
     """The mechanism on exact sums: noise on the sums and on V, and the count that was bought.
@@ -176,10 +148,8 @@ class Halves:
 
     def __call__(self, sums: Integers, count: Count, bits: SecureBits) -> Integers:
         """Return what is published."""
-        *values, low, high, number = map(int, sums)
-        exact = squares_around_mean([*values, (high << LOW_BITS) + low, number])
-        around = max(-LARGEST, min(LARGEST, exact + int(self.square_law.sample(bits, 1)[0])))
-        noisy = sums[:-3] + self.sums_law.sample(bits, len(values))
+        around = wrapped(squares_around_mean(sums) + int(self.square_law.sample(bits, 1)[0]))
+        noisy = sums[:-2] + self.sums_law.sample(bits, len(sums) - 2)
         return np.array([*noisy, around, count.value], dtype=np.int64)
 
 
@@ -198,8 +168,7 @@ def build(request: DistanceRequest) -> Mechanism:
     return Mechanism(
         method=NAME,
         kernel=request.metric,
-        quantizer=ExactMoments(request.box, variances),
-        reader=quantizer,
+        quantizer=quantizer,
         noise=sums_law,
         count_law=request.count_law,
         guarantee=request.pure().guarantee(quantizer.box.condition()),
@@ -208,12 +177,12 @@ def build(request: DistanceRequest) -> Mechanism:
     )
 
 
-def squares_around_mean(sums: Iterable[Any]) -> int:
+def squares_around_mean(sums: Integers) -> int:
     """V, rounded down, from exact sums of values, of their squares, and the number of records.
 
     Examples
     --------
-    >>> squares_around_mean([3, 5, 2])
+    >>> squares_around_mean(np.array([3, 5, 2]))
     0
     """
     *values, squares, number = map(int, sums)
@@ -230,7 +199,7 @@ def _with_count(request: DistanceRequest) -> DistanceRequest:
 def forecast(request: DistanceRequest) -> Forecast:
     """Predict the error for evenly spread records."""
     mechanism = build(request)
-    quantizer = mechanism.published
+    quantizer = mechanism.quantizer
     assert isinstance(quantizer, PublishedMoments)
     encoded = quantizer.encode(evenly(request.box, RECORDS, "records")).sum(axis=0)
     values = np.array([*encoded[:-2], squares_around_mean(encoded), RECORDS]) * (request.n / RECORDS)

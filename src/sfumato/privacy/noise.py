@@ -19,7 +19,7 @@ Overflow: a sample is returned modulo 2**64, as int64. Added to an int64 sum it 
 which is a function of the true noisy sum alone, so the guarantee stays exact; a sum in Python's integers is brought
 back there by `wrapped`. It takes a magnitude of 2**63, which has probability at most e^-128 for the smallest rate; for
 the Gaussian, 2**33 coins of probability 1/e in a row. Only a sum with noise may wrap: a mechanism that does more with
-its exact numbers first has to show that they fit.
+its exact numbers has to show that they fit, and one that compares noise takes its rate from `comparing_rate`.
 
 The time that a sample takes depends on its value; do not publish the time that noise took.
 """
@@ -41,6 +41,7 @@ from sfumato.privacy.coins import fill_gaussian, fill_geometric, fill_laplace
 
 LARGEST_RATE_TERM = 2**56
 LARGEST_SIGMA = 2**30
+SMALLEST_COMPARING_RATE = Fraction(1, 2**50)
 
 
 def rounded_down(rate: Fraction) -> Fraction:
@@ -61,6 +62,21 @@ def rounded_down(rate: Fraction) -> Fraction:
     if rounded.denominator > LARGEST_RATE_TERM:
         raise InputError("so little budget does not fit 64-bit noise; pass a larger epsilon or fewer steps")
     return rounded
+
+
+def comparing_rate(rate: Fraction) -> Fraction:
+    """Round a rate down as `rounded_down` does, for noise that is compared and not only added.
+
+    A sample that wraps around would be compared wrongly. From this rate on that has probability below e^-8192.
+
+    Examples
+    --------
+    >>> comparing_rate(Fraction(1, 3))
+    Fraction(1, 3)
+    """
+    if rate < SMALLEST_COMPARING_RATE:
+        raise InputError("so little budget does not fit 64-bit comparisons; pass a larger epsilon or fewer steps")
+    return rounded_down(rate)
 
 
 def wrapped(value: int) -> int:

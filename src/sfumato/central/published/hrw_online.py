@@ -26,6 +26,7 @@ from sfumato.privacy.seeding import noise_bits
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.portable_kernels import refuse_kernel
+from sfumato.ranges import LARGEST_LENGTH
 from sfumato.release import Count, Release
 from sfumato.sources import open_source
 
@@ -84,8 +85,10 @@ class OnlineQueries:
             If the query is not a point, or the session is at its end.
         """
         point = np.asarray(query, dtype=np.float64).reshape(-1)
-        if point.shape != (self.request.dimension,) or not np.isfinite(point).all():
-            raise InputError(f"a query must be {self.request.dimension} finite numbers, got {query!r}")
+        if point.shape != (self.request.dimension,) or not (np.abs(point) <= LARGEST_LENGTH).all():
+            raise InputError(
+                f"a query must be {self.request.dimension} finite numbers within {LARGEST_LENGTH:g} of 0, got {query!r}"
+            )
         if os.getpid() != self._process:
             raise InputError(
                 "a fork copied this session, and only the process that opened it may ask: open another one"

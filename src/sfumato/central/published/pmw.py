@@ -43,7 +43,7 @@ from sfumato.central.request import Request
 from sfumato.engines.threads import one_blas_thread
 from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
-from sfumato.privacy.noise import LARGEST_SIGMA, DiscreteGaussian, DiscreteLaplace, rounded_down
+from sfumato.privacy.noise import LARGEST_SIGMA, DiscreteGaussian, DiscreteLaplace, comparing_rate
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.release import Count
 
@@ -68,13 +68,13 @@ def budget(request: Request, steps: int, sensitivity: int) -> Budget:
     """Share the features' budget among `steps` choices and as many measurements, see the module's text."""
     if not request.delta:
         each = request.feature_epsilon / (2 * steps)
-        return Budget(rounded_down(each / (2 * sensitivity)), DiscreteLaplace.at_most(each / sensitivity))
+        return Budget(comparing_rate(each / (2 * sensitivity)), DiscreteLaplace.at_most(each / sensitivity))
     each_rho = concentrated(request) / (2 * steps)
     rate = Fraction(math.sqrt(8 * each_rho) / 2 * (1 - 1e-9)) / sensitivity
     sigma = math.ceil(sensitivity / math.sqrt(2 * each_rho) * (1 + 1e-9))
     if sigma > LARGEST_SIGMA:
         raise InputError("so little budget for so many rounds does not fit 64-bit noise; pass fewer rounds")
-    return Budget(rounded_down(rate), DiscreteGaussian(sigma))
+    return Budget(comparing_rate(rate), DiscreteGaussian(sigma))
 
 
 def concentrated(request: Request) -> float:

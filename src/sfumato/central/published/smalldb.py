@@ -44,7 +44,7 @@ from sfumato.central.published.steps import SecretSteps, Steps
 from sfumato.central.request import Request
 from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
-from sfumato.privacy.noise import DiscreteLaplace, rounded_down
+from sfumato.privacy.noise import DiscreteLaplace, comparing_rate
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.release import Count
 
@@ -170,7 +170,7 @@ def build(request: Request) -> Mechanism:
     """Lay out the grid and share the budget."""
     queries, points, spacing = _sizes(request)
     sensitivity = request.records_per_user * points * queries.scale
-    rate = rounded_down(request.feature_epsilon * (1 - MEASURING) / (2 * sensitivity))
+    rate = comparing_rate(request.feature_epsilon * (1 - MEASURING) / (2 * sensitivity))
     law = DiscreteLaplace.at_most(request.feature_epsilon * MEASURING / sensitivity)
     return Mechanism(
         method=NAME,
