@@ -74,4 +74,3 @@ def check_twins(method: str) -> None:
         assert caught != harmless(method, twin.variant, twin.mistake), (method, str(twin.variant), twin.mistake)
         mistakes += caught
     assert mistakes >= len(offered(method))
-

@@ -65,4 +65,3 @@ def test_mistakes_in_the_code_are_caught(twin: CalibrationTwin) -> None:
 def test_mistakes_in_the_code_were_made_and_undone() -> None:
     assert {(twin.mechanism, twin.mistake) for twin in TWINS} == set(SLIPS)
     assert all(audit(built.case()).holds for built in SUBJECTS["race"][0].offered())
-
