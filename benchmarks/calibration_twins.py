@@ -68,7 +68,11 @@ HARMLESS: dict[tuple[str, str], str] = {
     **{(name, ADDED): _BETWEEN for name in ("pmw, pure", "pmw, delta", "noisy-sample, pure")},
     **{(f"{name}, {kind}", ADDED): _BETWEEN for name in ("sqeuclidean-published",) for kind in ("pure", "delta")},
     **{(f"huang-roth, {kind}", mistake): _OWN for kind in ("pure", "delta") for mistake in (LOW_NOISE, ADDED)},
-    **{(f"{name}, delta", mistake): _LEVELS for name in ("tree-published", "tree-consistent") for mistake in (ROOT, TENTH)},
+    **{
+        (f"{name}, delta", mistake): _LEVELS
+        for name in ("tree-published", "tree-consistent")
+        for mistake in (ROOT, TENTH)
+    },
 }
 SLACK = {("tree-published", ROOT): _SLACK, ("tree-consistent", ROOT): _SLACK}
 

@@ -21,7 +21,7 @@ def test_real_numbers_of_every_kind_are_numbers(cell: Any) -> None:
     assert number(cell) == float(cell)
 
 
-@pytest.mark.parametrize("cell", ODD, ids=lambda cell: f"{type(cell).__name__} {cell!r:.30}")
+@pytest.mark.parametrize("cell", ODD, ids=lambda cell: type(cell).__name__)
 def test_all_else_is_odd_and_nothing_is_said(cell: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -7,15 +7,28 @@ nothing. All records fall into one group of pairs (n = 1), so that no coin hides
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from sfumato.bandwidth.private import MECHANISM, Purchase
 from sfumato.bandwidth.statistics import Statistic
-from sfumato.privacy.audit import AuditCase, Case, EpsilonClaim, ExactCase, log_weights, register_audit
+from sfumato.privacy.audit import (
+    AuditCase,
+    CalibrationCase,
+    Case,
+    EpsilonClaim,
+    ExactCase,
+    Revealed,
+    log_weights,
+    register_audit,
+    register_calibrations,
+    revealed,
+)
 from sfumato.privacy.audit.claims import Samples
 from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.guarantee import NEIGHBOURS
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box
@@ -89,4 +102,58 @@ def _cases() -> list[Case]:
     return cases
 
 
+def data_sets() -> list[Floats]:
+    """Few records at the corners of the box, outside it, and at its middle."""
+    places = np.array([[-1.0, -1.0], [1.0, 1.0], [1.0, -1.0], [9.0, -9.0], [0.0, 0.0], [np.nan, 0.0]])
+    return [places[list(chosen)] for size in range(4) for chosen in product(range(len(places)), repeat=size)]
+
+
+SINGLE = data_sets()[1:7]
+
+
+def worst_counts(statistic: Statistic, replaced: bool) -> Integers:
+    """Return the largest change of a histogram's integers by a record more, or another one in its place."""
+    worst = np.zeros(1, dtype=np.int64)
+    for rows in data_sets():
+        for other in SINGLE:
+            if replaced and not len(rows):
+                continue
+            after = np.vstack([rows[:-1] if replaced else rows, other])
+            counts = (statistic.count([each], SecureBits.seeded(0)) for each in (rows, after))
+            change = np.subtract(*counts)
+            worst = max(worst, change, key=lambda each: int(np.abs(each).sum()))
+    return worst
+
+
+def calibration(
+    rule: str | None, kernel: str, target: float | None, neighbours: str, paid: Fraction
+) -> CalibrationCase:
+    """Check one choice of a bandwidth, whose noise was chosen for the epsilon `paid`."""
+    box = Box.from_bounds((-1, 1), 2)
+    purchase = Purchase(box, 1, target, rule, kernel, paid, neighbours)
+
+    def reveal() -> tuple[Revealed, int]:
+        parts = [purchase.first] if purchase.parts == 1 else [purchase.first, purchase.pairs(np.ones(2))]
+        changes = [(purchase.law(part), worst_counts(part, neighbours == "replace")) for part in parts]
+        return sum((revealed(law, change) for law, change in changes), Revealed()), 6 * len(data_sets())
+
+    bought = " and ".join([*([rule] if rule else []), *([f"density, {kernel}"] if target else [])])
+    return CalibrationCase(f"pure, {neighbours}; {bought}", EpsilonClaim(float(EPSILON)), reveal)
+
+
+CHOICES: list[tuple[str | None, str, float | None]] = [
+    ("scott", "gaussian", None),
+    ("silverman", "gaussian", None),
+    ("scott", "gaussian", 0.02),
+    (None, "gaussian", 0.02),
+    (None, "laplacian", 0.02),
+]
+
+
+def calibrations(paid: Fraction = EPSILON) -> list[CalibrationCase]:
+    """Check every choice under both relations; noise for more than `EPSILON` is a broken twin."""
+    return [calibration(*choice, neighbours, paid) for choice in CHOICES for neighbours in NEIGHBOURS]
+
+
 register_audit(MECHANISM, _cases)
+register_calibrations(MECHANISM, calibrations)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import product
 from typing import Any, cast
 
 import numpy as np
@@ -34,17 +35,15 @@ def price_halves(mechanism: Mechanism, records: int, replaced: bool) -> Revealed
     algorithm, quantizer = mechanism.algorithm, mechanism.quantizer
     assert isinstance(algorithm, Halves)
     encoded = quantizer.encode(places(quantizer.box)[:200])
-    change = np.array([0])
-    for others in (0, 1, COUNT.value):
-        beside = [others * encoded[0], others * encoded[len(encoded) // 2]]
-        for rest in beside:
-            before = [rest + encoded[0], rest + encoded[1]] if replaced else [rest]
-            moved = [
-                squares_around_mean(rest + one) - squares_around_mean(first) for one in encoded for first in before
-            ]
-            change = max(change, np.array([max(map(abs, moved))]), key=lambda each: int(each[0]))
+    moved = 0
+    for others, beside in product((0, 1, COUNT.value), (encoded[0], encoded[len(encoded) // 2])):
+        rest = others * beside
+        after = [squares_around_mean(rest + one) for one in encoded]
+        before = after[:2] if replaced else [squares_around_mean(rest)]
+        moved = max(moved, *(abs(later - earlier) for later in after for earlier in before))
     sums, _ = worst_change(quantizer, algorithm.sums_law, replaced)
-    return revealed(algorithm.sums_law, records * sums[:-2]) + revealed(algorithm.square_law, records * change)
+    squares = revealed(algorithm.square_law, np.array([records * moved]))
+    return revealed(algorithm.sums_law, records * sums[:-2]) + squares
 
 
 @dataclass
@@ -63,9 +62,9 @@ class Recorded:
 def price_learner(mechanism: Mechanism, records: int, replaced: bool) -> Revealed:
     """Price `huang-roth`: for every anchor one noisy threshold, comparisons with it, and a noisy value.
 
-    With D what a unit adds to a sum of distances, comparisons at rate c with a threshold at rate t give away D t + 2 D c
-    until one is above it, and the anchor's value at rate a D a. The rates are those that a crowd makes the learner draw,
-    which takes every anchor that it may.
+    With D what a unit adds to a sum of distances, comparisons at rate c with a threshold at rate t give away D t + 2 D
+    c until one is above it, and the anchor's value at rate a gives away D a. The rates are those that a crowd makes the
+    learner draw, which takes every anchor that it may.
     """
     quantizer, algorithm = mechanism.quantizer, mechanism.algorithm
     assert isinstance(quantizer, ConvexHypothesis) and algorithm is not None
@@ -87,7 +86,7 @@ def _asked(method: str, name: str, metric: str, dimension: int = 1, **options: A
 
 
 PRICES |= {published_moments.NAME: price_halves, huang_roth.NAME: price_learner}
-BOUGHT = {"count_share": Fraction(1, 4)}
+BOUGHT: dict[str, Any] = {"count_share": Fraction(1, 4)}
 register_subjects(
     *(
         subject

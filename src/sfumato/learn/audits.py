@@ -17,15 +17,18 @@ import numpy as np
 from sfumato.central import registry
 from sfumato.central.audits import one_more, register_central
 from sfumato.central.audits.attacks import CentralCase, Outputs, extremes, likelihood_ratio, run
+from sfumato.central.audits.variants import Subject, register_subjects
 from sfumato.central.mechanism import Mechanism
 from sfumato.central.request import Request
 from sfumato.distances.audits import every_place
-from sfumato.kernels import InnerProduct
-from sfumato.learn import squared_distance
+from sfumato.errors import InputError
+from sfumato.kernels import Gaussian, InnerProduct
+from sfumato.learn import DensityClassifier, rules, squared_distance
 from sfumato.privacy.audit import AuditCase, EpsilonClaim, register_audit
 from sfumato.privacy.audit.claims import Samples
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Floats
+from sfumato.sources import open_source
 
 CLASSIFIER, PURE, GAUSSIAN = "classifier", "projected-moments", "projected-moments-gaussian"
 Classes = tuple[Floats, ...]  # the rows of each class
@@ -110,6 +113,40 @@ def classifier_cases() -> dict[str, ClassifierCase]:
     return {"one more": more, "other label": other}
 
 
+def build(method: str, request: Request) -> Mechanism:
+    """Build what `DensityClassifier` releases each class by; it protects single records that come or go."""
+    if request.neighbours != "add-remove" or request.unit != "record" or request.weighted:
+        raise InputError("the classifier protects single records that come or go")
+    model = DensityClassifier(
+        request.kernel,
+        epsilon=request.epsilon,
+        delta=request.delta,
+        classes=[0, 1],
+        n_hint=2 * request.n,
+        method="auto" if method == CLASSIFIER else method.removeprefix("projected-"),
+        bounds=request.bounds,
+        rule=rules.DENSITY if method == CLASSIFIER else rules.DISTANCE,
+        options=dict(request.options),
+        feature_seed=request.feature_seed,
+    )
+    return model.mechanism(open_source(np.zeros((1, request.dimension))), 2)
+
+
+PROJECTED: dict[str, dict[str, Any]] = {
+    "default": {},
+    "one direction": {"projections": 1, "clip": 0.5},
+    "bought count": {"count_share": Fraction(1, 4)},
+}
+DIRECTIONS: dict[str, Any] = {"kernel": InnerProduct(1.0), "dimension": 2, "bounds": (-1, 1)}
+register_subjects(
+    Subject(CLASSIFIER, "inner product", DIRECTIONS, {}, build),
+    Subject(CLASSIFIER, "gaussian", {**DIRECTIONS, "kernel": Gaussian(1.0)}, {}, build),
+    *(
+        Subject(method, name, DIRECTIONS, options, build)
+        for method in (PURE, GAUSSIAN)
+        for name, options in PROJECTED.items()
+    ),
+)
 register_central(PURE, projected_cases, lambda: [every_place(small(PURE, 1), np.linspace(-2, 2, 41)[:, None])])
 register_central(GAUSSIAN, gaussian_cases)
 register_audit(CLASSIFIER, lambda: [case.case() for case in classifier_cases().values()])

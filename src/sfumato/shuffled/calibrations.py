@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -140,11 +141,7 @@ BIT_SUMS: dict[str, Callable[[], list[Sums]]] = {
     "poisson": lambda: [calibrated("poisson"), calibrated("poisson", 6)],
     "negative-binomial": lambda: [calibrated("negative-binomial"), calibrated("negative-binomial", 6)],
     "3nb": lambda: [calibrated("3nb"), calibrated("3nb", 3)],
-    "pure": lambda: [
-        calibrated("pure", n=3),
-        calibrated("pure", 2, n=3, epsilon=2),
-        calibrated("pure", n=3, rho="1/4"),
-    ],
+    "pure": lambda: [calibrated("pure", n=3), calibrated("pure", 2, 3, 2), calibrated("pure", n=3, rho="1/4")],
     "rr-published": lambda: [calibrated("rr-published", n=200, epsilon=2)],
     "3nb-published": lambda: [calibrated("3nb-published", epsilon=8)],
 }
@@ -222,8 +219,13 @@ AGGREGATED: dict[str, list[dict[str, Any]]] = {
     "skellam": [{}],
 }
 
+
+def _cases(made: Callable[[], list[Sums]]) -> list[CalibrationCase]:
+    return [sums.case() for sums in made()]
+
+
 for _name, _sums in {**BIT_SUMS, "shuffled": collections}.items():
-    register_calibrations(_name, lambda made=_sums: [sums.case() for sums in made()])
+    register_calibrations(_name, partial(_cases, _sums))
 register_calibrations(
     METHOD,
     lambda: [aggregated(noise, PEOPLE, **settings) for noise, each in AGGREGATED.items() for settings in each],

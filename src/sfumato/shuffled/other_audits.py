@@ -16,7 +16,7 @@ from sfumato.shuffled.secure_aggregation import MODULUS, SecureAggregation
 
 PEOPLE, EPSILON, DELTA = 4, 1, 1e-2
 # Sampling Skellam shares takes time in proportion to their variance, which falls with the square of epsilon.
-EPSILONS, MOST_RUNS = {"discrete-gaussian": EPSILON, "skellam": 3}, {"discrete-gaussian": 10**6, "skellam": 24_000}
+EPSILONS, MOST_RUNS = {"discrete-gaussian": EPSILON, "skellam": 3}, {"discrete-gaussian": 10**6, "skellam": 20_000}
 
 
 def label_case(matrix: Floats, epsilon: float) -> ExactCase:

@@ -61,9 +61,9 @@ class Ledger:
         as a whole: it is (2 rate D)^2 / 8-zCDP. Beside Gaussian noise, which is D^2 / (2 sigma^2)-zCDP, that is used.
         """
         if any(isinstance(law, DiscreteGaussian) for law in self.laws):
-            rho = sum(float(2 * rate * change) ** 2 / 8 for rate in self.choices)
-            rho += sum(change**2 / (2 * law.sigma**2) for law in self.laws)  # type: ignore[attr-defined]
-            return Revealed(rho=rho)
+            rhos = [float(2 * rate * change) ** 2 / 8 for rate in self.choices]
+            rhos += [float(revealed(law, np.array([change])).mu_squared) / 2 for law in self.laws]
+            return Revealed(rho=math.fsum(rhos))
         total = Revealed(pure=sum((2 * rate * change for rate in self.choices), Fraction(0)))
         return sum((revealed(law, np.array([change])) for law in self.laws), total)
 

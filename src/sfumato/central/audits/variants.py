@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -102,7 +103,7 @@ class Built:
         return self._checked(self.mechanism)
 
     def twin(self, mistake: Mistake) -> CalibrationCase | None:
-        """Check what is built for a mistaken request under the promise of this one; None if the mistake is none here."""
+        """Check what a mistaken request builds under the promise of this one; None if the mistake is none here."""
         mistaken = mistake(self.request)
         if mistaken is None:
             return None
@@ -198,11 +199,12 @@ def reveal(mechanism: Mechanism, records: int) -> tuple[Revealed, int]:
 def register_subjects(*subjects: Subject) -> None:
     """Register the calibration checks of methods, one or more requests each."""
     for method in dict.fromkeys(subject.method for subject in subjects):
-        mine = [subject for subject in subjects if subject.method == method]
-        SUBJECTS[method] = mine
-        register_calibrations(
-            method, lambda mine=mine: [built.case() for subject in mine for built in subject.offered()]
-        )
+        SUBJECTS[method] = [subject for subject in subjects if subject.method == method]
+        register_calibrations(method, partial(_cases, method))
+
+
+def _cases(method: str) -> list[CalibrationCase]:
+    return [built.case() for subject in SUBJECTS[method] for built in subject.offered()]
 
 
 SUBJECTS: dict[str, list[Subject]] = {}

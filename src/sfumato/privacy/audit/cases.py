@@ -174,6 +174,7 @@ LIBRARY = (
     "sfumato.central.audits",
     "sfumato.central.audits.projections",
     "sfumato.central.audits.published",
+    "sfumato.central.audits.releases",
     "sfumato.central.audits.similarities",
     "sfumato.central.audits.sketches",
     "sfumato.central.audits.smooth",

@@ -74,8 +74,8 @@ class Views:
         """Law of the sum of all views' losses, and the losses."""
         low = float(losses.min())
         step = max((float(losses.max()) - low) / STEPS, 1e-12)
-        one = np.bincount(np.floor((losses - low) / step + 1e-9).astype(np.int64), probabilities)
-        law = one
+        steps = np.floor((losses - low) / step + 1e-9).astype(np.int64)
+        law = one = np.bincount(steps, probabilities).astype(np.float64)
         for _ in range(self.times - 1):
             law = np.maximum(fftconvolve(law, one), 0.0)
-        return law, self.times * low + step * np.arange(len(law))
+        return law, np.asarray(self.times * low + step * np.arange(len(law)), dtype=np.float64)
