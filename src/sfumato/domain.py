@@ -49,7 +49,6 @@ class Domain:
         for column, (low, high) in enumerate(zip(self.lower, self.upper, strict=True)):
             if not (math.isfinite(low) and math.isfinite(high) and low < high):
                 raise InputError(f"bounds of column {column} must be finite with lower < upper, got ({low}, {high})")
-        check_bounds(self.lower, self.upper)
 
     @property
     def dimension(self) -> int:
@@ -79,12 +78,14 @@ class Domain:
         return values
 
     def check_limits(self) -> None:
-        """Raise `InputError` for bounds near the ends of the numbers; not for those of a release, which are read."""
-        for low, high in zip(self.lower, self.upper, strict=True):
-            if max(-low, high) > LARGEST or high - low < SMALLEST:
-                raise InputError(
-                    f"bounds of a protocol must be within {LARGEST:g} and {SMALLEST:g} apart: {low}, {high}"
-                )
+        """Raise `InputError` for bounds beyond the stated limits; not for those of a release, which are read.
+
+        A default box, which only keeps numbers finite, may be wider than one that is declared.
+        """
+        if self.declared:
+            check_bounds(self.lower, self.upper)
+        elif max(*map(abs, self.lower), *map(abs, self.upper)) > LARGEST:
+            raise InputError(f"bounds of a protocol must lie within {LARGEST:g} of 0")
 
     def condition(self) -> str:
         """Say what happens to odd points, for the guarantee."""

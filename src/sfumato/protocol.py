@@ -66,7 +66,7 @@ __all__ = [
 ]
 
 FORMAT = "sfumato-protocol"
-VERSIONS = {"local": 2, "shuffled": 1}
+VERSIONS = {"local": 2, "shuffled": 2}
 MODELS = tuple(VERSIONS)
 FIELDS = frozenset(
     {

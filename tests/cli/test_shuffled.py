@@ -93,7 +93,7 @@ def test_nobodys_file_keeps_out_those_of_others(run: Run, collection: Path) -> N
     protocol, sent = collection / "p.json", collection / "sent"
     run("shuffled", "messages", protocol, "--data", collection / "points.csv", "-o", sent)
     (sent / "0.msg").write_bytes(b"no submission")
-    run("shuffled", "messages", protocol, "-o", collection / "more.msg", "--", 0.2, -0.7)
+    run("shuffled", "messages", protocol, "-o", collection / "more.msg", stdin="0.2 -0.7")
     honest = (collection / "more.msg").read_bytes()
     short = Submission(Submission.from_bytes(honest)[:3])
     (sent / "1.msg").write_bytes(short.to_bytes())
@@ -141,13 +141,13 @@ class TestAccount:
     def test_once(self, run: Run, collection: Path) -> None:
         account = ("--ledger", collection / "account.json", "--budget", 9)
         messages = ("shuffled", "messages", collection / "p.json", *account, "-o")
-        odd = run(*messages, collection / "0.msg", "--", 0.2)
+        odd = run(*messages, collection / "0.msg", stdin="0.2")
         assert odd.exit_code == 2 and not (collection / "0.msg").exists()
-        first = run(*messages, collection / "1.msg", "--", 0.2, -0.7)
+        first = run(*messages, collection / "1.msg", stdin="0.2 -0.7")
         assert first.exit_code == 0 and (collection / "1.msg").stat().st_mode & 0o777 == 0o600
-        taken = run(*messages, collection / "1.msg", "--", 0.2, -0.7)
+        taken = run(*messages, collection / "1.msg", stdin="0.2 -0.7")
         assert taken.exit_code == 2 and "exists already" in plain(taken.output)
-        second = run(*messages, collection / "2.msg", "--", 0.2, -0.7)
+        second = run(*messages, collection / "2.msg", stdin="0.2 -0.7")
         assert second.exit_code == 2 and "this device answered before" in plain(second.output)
         assert not (collection / "2.msg").exists()
 
@@ -156,7 +156,7 @@ class TestAccount:
         points = ("--data", collection / "points.csv", "-o", collection / "sent")
         result = run("shuffled", "messages", collection / "p.json", *account, *points)
         assert result.exit_code == 2 and "the account of one device" in plain(result.output)
-        alone = run("shuffled", "messages", collection / "p.json", "--budget", 9, "-o", collection / "m", "--", 1, 2)
+        alone = run("shuffled", "messages", collection / "p.json", "--budget", 9, "-o", collection / "m", stdin="1 2")
         assert alone.exit_code == 2 and "pass both" in plain(alone.output)
 
     def test_a_class_is_said_once(self, run: Run, tmp_path: Path) -> None:
@@ -164,10 +164,15 @@ class TestAccount:
         classes = ("--participants", 5, "--classes", "a,b", "--label-epsilon", 3, "--delta", "1e-2")
         assert run("shuffled", "protocol", "-o", tmp_path / "p.json", *keys, *classes).exit_code == 0
         account = ("--ledger", tmp_path / "account.json", "--budget", 20)
-        messages = ("shuffled", "messages", tmp_path / "p.json", *account, "--label", "a", "-o")
-        assert run(*messages, tmp_path / "1.msg", "--", 0.2, 0.7).exit_code == 0
+        (tmp_path / "class.txt").write_text("a\n")
+        shown = run(
+            "shuffled", "messages", tmp_path / "p.json", "--label", "a", "-o", tmp_path / "0.msg", stdin="0.2 0.7"
+        )
+        assert shown.exit_code == 2 and "--label-file" in plain(shown.output) and not (tmp_path / "0.msg").exists()
+        messages = ("shuffled", "messages", tmp_path / "p.json", *account, "--label-file", tmp_path / "class.txt", "-o")
+        assert run(*messages, tmp_path / "1.msg", stdin="0.2 0.7").exit_code == 0
         assert DeviceAccount(tmp_path / "account.json", 20).spent == 7
-        again = run(*messages, tmp_path / "2.msg", "--", 0.2, 0.7)
+        again = run(*messages, tmp_path / "2.msg", stdin="0.2 0.7")
         assert again.exit_code == 2 and "this device answered before" in plain(again.output)
 
 
@@ -179,9 +184,9 @@ def test_unmix_is_for_classes(run: Run, collection: Path) -> None:
 
 def test_one_person(run: Run, collection: Path) -> None:
     mine = collection / "mine.msg"
-    result = run("shuffled", "messages", collection / "p.json", "-o", mine, "--", 0.2, -0.7)
+    result = run("shuffled", "messages", collection / "p.json", "-o", mine, stdin="0.2 -0.7")
     assert result.exit_code == 0 and mine.stat().st_size == 32 + 8 * 53
-    again = run("shuffled", "messages", collection / "p.json", "-o", mine, "--", 0.2, -0.7)
+    again = run("shuffled", "messages", collection / "p.json", "-o", mine, stdin="0.2 -0.7")
     assert again.exit_code == 2 and "exists already" in plain(again.output)
 
 
@@ -232,7 +237,9 @@ class TestClasses:
         columns = ("--columns", "a,b", "--label-column", "c")
         made = run("shuffled", "messages", protocol, "--data", tmp_path / "points.csv", *columns, "-o", sent)
         assert made.exit_code == 0, made.output
-        mine = run("shuffled", "messages", protocol, "--label", "0", "-o", tmp_path / "m.msg", "--", 0.5, 0.5)
+        (tmp_path / "class.txt").write_text("0")
+        own = ("--label-file", tmp_path / "class.txt")
+        mine = run("shuffled", "messages", protocol, *own, "-o", tmp_path / "m.msg", stdin="0.5 0.5")
         assert mine.exit_code == 0, mine.output
         mixed = run(
             *("shuffled", "shuffle", protocol, sent / "class-1", "--label", "1", "--state", tmp_path / "inbox"),
@@ -284,9 +291,10 @@ def test_wrong_flags(run: Run, tmp_path: Path, flags: tuple[object, ...], messag
 def test_refusals(run: Run, collection: Path) -> None:
     protocol = collection / "p.json"
     assert "--state FOLDER is missing" in plain(run("shuffled", "shuffle", protocol).output)
-    assert "either a point" in plain(run("shuffled", "messages", protocol, "-o", collection / "x").output)
+    assert "there is no point" in plain(run("shuffled", "messages", protocol, "-o", collection / "x", stdin="").output)
+    assert run("shuffled", "messages", protocol, "-o", collection / "x", "--", 1, 2).exit_code == 2
     damaged = json.loads(protocol.read_text())
     damaged["mechanism"]["groups"][0]["parameters"]["flip"] = "1/1000"
     protocol.write_text(json.dumps(damaged))
-    result = run("shuffled", "messages", protocol, "-o", collection / "x", "--", 1, 2)
+    result = run("shuffled", "messages", protocol, "-o", collection / "x", stdin="1 2")
     assert result.exit_code == 2 and "do not take part" in plain(result.output)

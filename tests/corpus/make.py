@@ -84,7 +84,8 @@ def _document(make: Callable[[], Any]) -> Content:
 
 def _reports(make: Callable[[], Any]) -> Content:
     def content() -> bytes:
-        client = Client(make().document, coins=Coins.seeded(SEED), not_private=True)
+        limits = {"max_epsilon": 1000, "max_delta": 0.5, "unchecked": True}  # every promise is taken here
+        client = Client(make().document, coins=Coins.seeded(SEED), not_private=True, **limits)
         return b"".join(client.report(point) for point in cases.points(2, REPORTS).tolist())
 
     return content

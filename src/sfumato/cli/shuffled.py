@@ -19,6 +19,7 @@ from sfumato.cli.console import complain, err, facts, print_json, say, size_text
 from sfumato.cli.submissions import (
     class_named,
     message_files,
+    own_class,
     people,
     refuse_inputs,
     reported_class,
@@ -148,7 +149,7 @@ def _told_protocol(made: Protocol, output: Path, new_key: Path | None, as_json: 
 
 
 @app.command(
-    epilog="[bold]Examples[/]: sfumato shuffled messages p.json -o mine.msg -- 0.2 0.7\n\n"
+    epilog="[bold]Examples[/]: echo 0.2 0.7 | sfumato shuffled messages p.json -o mine.msg\n\n"
     "sfumato shuffled messages p.json --data points.csv -o sent"
 )
 def messages(
@@ -156,11 +157,15 @@ def messages(
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="PATH", help="The file of one person; with --data a folder.")
     ],
-    values: Annotated[
-        list[float] | None, typer.Argument(metavar="VALUE...", help="Your point, one number for each column (after --)")
+    point: Annotated[
+        str | None, typer.Option(metavar="FILE", help="With your point; standard input by default.")
     ] = None,
     label: Annotated[
-        str | None, typer.Option(metavar="CLASS", help="Your true class; reported by randomised response if private.")
+        str | None, typer.Option(metavar="CLASS", help="Your true class, where classes are public.")
+    ] = None,
+    label_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With your true class; reported by randomised response if private."),
     ] = None,
     data: Annotated[str | None, typer.Option(metavar="DATA", help="Instead: a file with a point a person.")] = None,
     ledger: Annotated[
@@ -175,21 +180,26 @@ def messages(
 ) -> None:
     """Turn a point into sealed messages, all of which go to the shuffler of the reported class, once.
 
+    The point, one number for each column, comes from standard input or a file, and so does a private class: what stands
+    on a command line is seen by every user of the machine.
+
     Send a person's messages over a connection that hides who they are from everybody but the shuffler.
     """
+    from sfumato.local.own_point import read_point
     from sfumato.shuffled import Client, Protocol
     from sfumato.shuffled.making import account_of
 
-    if (data is None) == (not values):
-        raise InputError("pass either a point, one VALUE for each column, or --data")
+    if point is not None and data is not None:
+        raise InputError("pass either --point, a file with one point, or --data")
     if data is not None and ledger is not None:
         raise InputError("--ledger is the account of one device, and --data holds the points of many")
     made = Protocol.load(protocol_file)
     if data is None:
-        account = account_of(ledger, budget)
+        account, own = account_of(ledger, budget), own_class(made, label, label_file)
+        values = read_point(point or "-")
         made.features.points([values])  # what is refused, or cannot be written, costs nothing
         with AtomicFile(output, private=True) as file:
-            reported = reported_class(made, class_named(made, label), account)
+            reported = reported_class(made, own, account)
             file.write(Client(made, reported, account).messages(values).to_bytes())
         told: dict[str, Any] = {"messages": str(output), "reported": reported}
     else:

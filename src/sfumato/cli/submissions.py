@@ -32,6 +32,18 @@ def class_named(made: Protocol, text: str | None) -> Any:
     return names[0]
 
 
+def own_class(made: Protocol, label: str | None, file: Path | None) -> Any:
+    """Return a person's true class, which a command line may show only where classes are public."""
+    if label is not None and (file is not None or made.labels is not None):
+        raise InputError(
+            "classes are private here, and command lines are not: pass --label-file, a file with your class"
+        )
+    if file is not None:
+        with storage_errors("read", file):
+            label = file.read_text(encoding="utf-8").strip()
+    return class_named(made, label)
+
+
 def reported_class(made: Protocol, label: Any, account: DeviceAccount | None = None) -> Any:
     """Report a true class: by randomised response where classes are private, once if there is an account."""
     if made.classes is None or label is None or made.labels is None:

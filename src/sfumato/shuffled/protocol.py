@@ -350,6 +350,8 @@ def _features_from(document: Mapping[str, Any]) -> tuple[Kernel, BitFeatures]:
     box = quantizer.box
     if not isinstance(quantizer, quantizing.KINDS) or quantizer.size != size:
         raise InputError(f"{size!r} instances were expected of a quantizer that shuffling knows")
-    if Domain(box.lower, box.upper, box.declared).to_document() != document["domain"]:
+    domain = Domain(box.lower, box.upper, box.declared)
+    domain.check_limits()
+    if domain.to_document() != document["domain"]:
         raise InputError("the bounds of the features are not those of the protocol")
     return kernel, BitFeatures(quantizer)

@@ -73,7 +73,7 @@ def published_case(name: str, publish: Publish, relation: str, delta: float, bou
 
 
 def _law(release: Release, change: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Revealed:
-    """What a release's noise gives away; of the noises of several sites, that of the record's own alone."""
+    """Return what a release's noise gives away; of the noises of several sites, that of the record's own alone."""
     laws: tuple[NoiseLaw, ...] = release.noise.parts if isinstance(release.noise, SummedNoise) else (release.noise,)
     return max((revealed(law, change) for law in laws), key=lambda each: each.epsilon(release.guarantee.delta))
 
