@@ -16,8 +16,8 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.twins import TWINS
+from sfumato.audit import AuditResult, Case, audit, load_library, registered
 from sfumato.cli.audit import results_table
-from sfumato.privacy.audit import AuditResult, Case, audit, load_library, registered
 
 FUZZ_TESTS = Path(__file__).parents[1] / "tests" / "test_fuzz.py"
 

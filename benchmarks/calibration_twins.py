@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from sfumato.audit import CalibrationCase, load_library
+from sfumato.audit.cases.variants import SUBJECTS, Built, Variant
 from sfumato.central import race
-from sfumato.central.audits.variants import SUBJECTS, Built, Variant
-from sfumato.central.published import gaussian_queries, hrw, pmw
-from sfumato.central.request import LIMIT, Request
-from sfumato.distances import trees
-from sfumato.privacy.audit import CalibrationCase, load_library
+from sfumato.methods.request import LIMIT, Request
+from sfumato.published import gaussian_queries, hrw, pmw, trees
 
 LOW, LOWER = Fraction(7, 10), Fraction(2, 5)
 LOW_NOISE, LOWER_NOISE = "noise 30 % low", "noise 60 % low"

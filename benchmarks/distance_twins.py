@@ -9,14 +9,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
-from sfumato.central.mechanism import Mechanism
-from sfumato.distances import audits, hats, huang_roth, published_moments, squares
-from sfumato.distances.audits import LEVELS, every_place, small, worst_places
+from sfumato.audit import Case, ExactCase
+from sfumato.audit.cases import distances as audits
+from sfumato.audit.cases.distances import LEVELS, every_place, small, worst_places
+from sfumato.distances import hats, squares
 from sfumato.distances.design import laplace_split
 from sfumato.distances.hat import PROFILE_BITS, HatQuantizer
-from sfumato.distances.published_moments import Halves
-from sfumato.privacy.audit import Case, ExactCase
+from sfumato.methods.mechanism import Mechanism
 from sfumato.privacy.stacked import StackedCubes
+from sfumato.published import huang_roth
+from sfumato.published import moments as published_moments
+from sfumato.published.moments import Halves
 
 
 def _with_profile(mechanism: Mechanism, shares: list[Fraction]) -> Mechanism:

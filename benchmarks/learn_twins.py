@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.central.audits.attacks import Outputs, run
-from sfumato.central.mechanism import Mechanism
-from sfumato.distances.audits import every_place
-from sfumato.learn.audits import CLASSIFIER, PURE, Classes, classifier_cases, small
+from sfumato.audit import Case
+from sfumato.audit.attacks import Outputs, run
+from sfumato.audit.cases.distances import every_place
+from sfumato.audit.cases.learn import CLASSIFIER, PURE, Classes, classifier_cases, small
 from sfumato.learn.squared_distance import ProjectedSquares
-from sfumato.privacy.audit import Case
+from sfumato.methods.mechanism import Mechanism
 from sfumato.privacy.bits import SecureBits
 
 

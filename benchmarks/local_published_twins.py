@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.audit import Case
+from sfumato.audit.cases import local_published as audits
+from sfumato.audit.cases.enumeration import enumerated_case
+from sfumato.audit.cases.report_laws import signs_law
 from sfumato.kernels import L2LSH, Angular
 from sfumato.local.coins import Coins
-from sfumato.local.enumeration import enumerated_case
 from sfumato.local.metric_phases import MetricPhases, coarse
-from sfumato.local.published import audits
-from sfumato.local.published.calibration import Calibration, calibrate
-from sfumato.local.published.point import SW_STEPS, Signs, square_window
-from sfumato.local.published.report_laws import signs_law
-from sfumato.local.published.sketch import MetricSketchDevice, difference
 from sfumato.local.vector import Vector
-from sfumato.privacy.audit import Case
+from sfumato.published.local.calibration import Calibration, calibrate
+from sfumato.published.local.point import SW_STEPS, Signs, square_window
+from sfumato.published.local.sketch import MetricSketchDevice, difference
 from sfumato.quantizers.base import Floats
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from sfumato.audit import Case
+from sfumato.audit.cases.enumeration import enumerated_case
+from sfumato.audit.cases.local import POINTS, small_protocol
 from sfumato.kernels import L2LSH, Gaussian
-from sfumato.local.audits import POINTS, small_protocol
 from sfumato.local.coins import Coins
-from sfumato.local.enumeration import enumerated_case
 from sfumato.local.phases import POSITIONS, Phases
 from sfumato.local.rows import Rows
-from sfumato.privacy.audit import Case
 
 
 class RowsForBuckets(Rows):

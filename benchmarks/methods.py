@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sfumato.central.registry import METHODS
-from sfumato.central.request import Request
+from sfumato.methods.registry import METHODS
+from sfumato.methods.request import Request
 
 
 @dataclass(frozen=True)

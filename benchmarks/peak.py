@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-import sfumato.kde  # noqa: F401 - with all it needs: `import sfumato` alone defers the heavy libraries
+import sfumato.central.kde  # noqa: F401 - with all it needs: `import sfumato` alone defers the heavy libraries
 
 STATUS = Path("/proc/self/status")
 

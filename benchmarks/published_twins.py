@@ -10,9 +10,11 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from sfumato.central.audits import published
-from sfumato.central.mechanism import Mechanism
-from sfumato.central.published import (
+from sfumato.audit import Case
+from sfumato.audit.cases import published
+from sfumato.methods.mechanism import Mechanism
+from sfumato.privacy.noise import DiscreteGaussian, rounded_down
+from sfumato.published import (
     bernstein,
     even_trig,
     gaussian_queries,
@@ -23,8 +25,6 @@ from sfumato.central.published import (
     pmw,
     smalldb,
 )
-from sfumato.privacy.audit import Case
-from sfumato.privacy.noise import DiscreteGaussian, rounded_down
 from sfumato.quantizers import HermiteQuantizer, KernelQueries
 
 LOW = Fraction(7, 10)

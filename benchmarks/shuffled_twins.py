@@ -10,10 +10,11 @@ from fractions import Fraction
 import numpy as np
 from scipy.optimize import brentq
 
-from sfumato.privacy.audit import AuditCase, Case, EpsilonClaim
-from sfumato.privacy.audit.estimators import exact_delta
+from sfumato.audit import AuditCase, Case, EpsilonClaim
+from sfumato.audit.cases import labels as other_audits
+from sfumato.audit.cases import shuffled as audits
+from sfumato.audit.estimators import exact_delta
 from sfumato.privacy.bits import Integers, SecureBits
-from sfumato.shuffled import audits, other_audits
 from sfumato.shuffled.bitsum import BitSum, Counts, calibrate
 from sfumato.shuffled.bitsum.protocol import rate_below
 from sfumato.shuffled.bitsum.published import _cheapest_flood

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.audit import Case
+from sfumato.audit.cases.published import every_record
+from sfumato.audit.cases.similarities import small
 from sfumato.central import inner_product, landmarks
-from sfumato.central.audits.published import every_record
-from sfumato.central.audits.similarities import small
-from sfumato.central.mechanism import Mechanism
-from sfumato.privacy.audit import Case
+from sfumato.methods.mechanism import Mechanism
 from sfumato.quantizers import InnerProductQuantizer, LandmarkQuantizer
 
 

@@ -12,13 +12,14 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from sfumato.central import race, race_published
-from sfumato.central.audits.attacks import Outputs, encoded_sums, noisy_counts, run
-from sfumato.central.audits.published import every_record
-from sfumato.central.audits.sketches import published_cases, race_cases, small_sketch
-from sfumato.central.mechanism import Mechanism
-from sfumato.privacy.audit import Case
+from sfumato.audit import Case
+from sfumato.audit.attacks import Outputs, encoded_sums, noisy_counts, run
+from sfumato.audit.cases.published import every_record
+from sfumato.audit.cases.sketches import published_cases, race_cases, small_sketch
+from sfumato.central import race
+from sfumato.methods.mechanism import Mechanism
 from sfumato.privacy.bits import SecureBits
+from sfumato.published import race as race_published
 
 RECORDS = 100
 

@@ -11,15 +11,16 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from sfumato.central import exponential_sums, exponential_sums_published
-from sfumato.central.audits import projections
-from sfumato.central.audits.attacks import Outputs, run
-from sfumato.central.audits.smooth import published_cases, sum_cases
-from sfumato.central.mechanism import Mechanism
-from sfumato.privacy.audit import Case
+from sfumato.audit import Case
+from sfumato.audit.attacks import Outputs, run
+from sfumato.audit.cases import projections
+from sfumato.audit.cases.smooth import published_cases, sum_cases
+from sfumato.central import exponential_sums
+from sfumato.methods.mechanism import Mechanism
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.privacy.stacked_discs import StackedDiscs
+from sfumato.published import exponential_sums as exponential_sums_published
 
 
 def _whole_budget_for_every_term(mechanism: Mechanism, rows: NDArray[Any], runs: int, bits: SecureBits) -> Outputs:

@@ -26,16 +26,18 @@ from benchmarks import (
     sketch_twins,
     smooth_twins,
 )
-from sfumato.central import audits, fourier, fourier_gaussian, grid, lsq_rff
-from sfumato.central.audits.attacks import CentralCase, Outputs, encoded_sums, noisy_counts, run
-from sfumato.central.audits.exact import SMALL_RADIUS, at_small_scale, exact_case
-from sfumato.central.mechanism import Mechanism
-from sfumato.privacy.audit import Case, EpsilonClaim, ExactCase, load_library
+from sfumato.audit import Case, EpsilonClaim, ExactCase, load_library
+from sfumato.audit.attacks import CentralCase, Outputs, encoded_sums, noisy_counts, run
+from sfumato.audit.cases import central as audits
+from sfumato.audit.exact import SMALL_RADIUS, at_small_scale, exact_case
+from sfumato.central import fourier, fourier_gaussian, grid
+from sfumato.methods.mechanism import Mechanism
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.privacy.body import DiscNoise
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from sfumato.privacy.stacked import StackedCubes
 from sfumato.privacy.stacked_discs import StackedDiscs
+from sfumato.published import lsq_rff
 from sfumato.quantizers import FourierQuantizer, ShardedFourier
 
 LOW = Fraction(7, 10)

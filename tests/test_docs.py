@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sfumato import quantizers
-from sfumato.central.registry import METHODS
-from sfumato.privacy.audit import AUDITS
+from sfumato.audit import AUDITS
+from sfumato.methods.registry import METHODS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -26,13 +26,13 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from sfumato import PrivateKDE
-from sfumato import format as container
-from sfumato.central.registry import METHODS
-from sfumato.central.request import Request
 from sfumato.cli import app, arguments
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Gaussian, InnerProduct, Laplacian, ShiftInvariant, StableExponential
+from sfumato.methods.registry import METHODS
+from sfumato.methods.request import Request
 from sfumato.release import Release, from_content
+from sfumato.release import format as container
 from sfumato.sources import open_source
 
 EXAMPLES = int(os.environ.get("SFUMATO_FUZZ_EXAMPLES", "100"))

@@ -11,15 +11,14 @@ import numpy as np
 import pytest
 
 import sfumato
-from sfumato import NotPrivateWarning, PrivateDistance, PrivateKDE
+from sfumato import NotPrivateWarning, PrivateDistance, PrivateKDE, RaceSketch
 from sfumato.bandwidth import private as private_bandwidth
-from sfumato.central.published.hrw_online import OnlineQueries
 from sfumato.kernels import L2LSH, Gaussian, InnerProduct
 from sfumato.learn import AnomalyScore, DensityClassifier
 from sfumato.local import Protocol as LocalProtocol
+from sfumato.published.hrw_online import OnlineQueries
 from sfumato.shuffled import Protocol as ShuffledProtocol
 from sfumato.shuffled import SecureAggregation
-from sfumato.sketch import RaceSketch
 
 POINTS = np.arange(120).reshape(60, 2) % 7 / 8
 LABELS = ["a", "b"] * 30

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato import Ledger
+from sfumato import Ledger, RaceSketch
 from sfumato.kernels import L2LSH
 from sfumato.local import Protocol
 from sfumato.shuffled import AnalyzerKey, Shuffler
 from sfumato.shuffled.batch import Header, write_batch
-from sfumato.sketch import RaceSketch
 from sfumato.storage import AtomicFile, private_folder, private_opener
 from tests.shuffled.collections_for_tests import KEY, small_protocol, submissions
 

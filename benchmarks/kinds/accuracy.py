@@ -27,8 +27,8 @@ from benchmarks.datasets import Split, load_split
 from benchmarks.kinds import Measurement, Settings, Unit
 from benchmarks.methods import Facts
 from sfumato import PrivateKDE
-from sfumato.central.request import Request
 from sfumato.kernels import Kernel, get_kernel, kernel_from_document
+from sfumato.methods.request import Request
 from sfumato.privacy.rational import exact_epsilon
 
 COLUMNS = {

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.kinds import Measurement, Settings, Skipped, Unit
 from benchmarks.peak import STATUS
-from sfumato.central.request import COUNT_SHARE
+from sfumato.methods.request import COUNT_SHARE
 
 ROOT = Path(__file__).parents[2]
 MEGABYTE = 1_000_000

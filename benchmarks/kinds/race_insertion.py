@@ -19,8 +19,8 @@ from threadpoolctl import threadpool_limits
 from benchmarks.datasets import mixture
 from benchmarks.kinds import Measurement, Settings, Unit
 from benchmarks.timing import least_cpu_seconds
+from sfumato import RaceSketch
 from sfumato.kernels import get_kernel
-from sfumato.sketch import RaceSketch
 
 FEATURE_SEED = 1
 WARM_UP_ROWS = 1000

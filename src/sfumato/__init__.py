@@ -17,11 +17,13 @@ from sfumato.errors import (
 from sfumato.version import __version__
 
 if TYPE_CHECKING:
-    from sfumato import bandwidth, fast, kernels, learn, local, maps, shuffled
+    from sfumato import audit, bandwidth, fast, kernels, learn, local, maps, shuffled
+    from sfumato.central.kde import PrivateKDE
+    from sfumato.central.merging import merge_releases
+    from sfumato.central.sketch import RaceSketch
     from sfumato.distances.estimator import PrivateDistance
-    from sfumato.kde import PrivateKDE
-    from sfumato.planning import Plan, epsilon_for, n_for, plan
-    from sfumato.privacy import audit, ledger
+    from sfumato.methods import Plan, epsilon_for, n_for, plan
+    from sfumato.privacy import ledger
     from sfumato.privacy.guarantee import Guarantee
     from sfumato.privacy.ledger import Ledger
     from sfumato.release import Release, load
@@ -30,17 +32,19 @@ if TYPE_CHECKING:
 _NAMES = {
     "Guarantee": "sfumato.privacy.guarantee",
     "Ledger": "sfumato.privacy.ledger",
-    "Plan": "sfumato.planning",
+    "Plan": "sfumato.methods",
     "PrivateDistance": "sfumato.distances.estimator",
-    "PrivateKDE": "sfumato.kde",
+    "PrivateKDE": "sfumato.central.kde",
+    "RaceSketch": "sfumato.central.sketch",
     "Release": "sfumato.release",
-    "epsilon_for": "sfumato.planning",
+    "epsilon_for": "sfumato.methods",
     "load": "sfumato.release",
-    "n_for": "sfumato.planning",
-    "plan": "sfumato.planning",
+    "merge_releases": "sfumato.central.merging",
+    "n_for": "sfumato.methods",
+    "plan": "sfumato.methods",
 }
 _MODULES = {
-    "audit": "sfumato.privacy.audit",
+    "audit": "sfumato.audit",
     "bandwidth": "sfumato.bandwidth",
     "fast": "sfumato.fast",
     "kernels": "sfumato.kernels",
@@ -61,6 +65,7 @@ __all__ = [
     "Plan",
     "PrivateDistance",
     "PrivateKDE",
+    "RaceSketch",
     "Release",
     "ReleaseFileError",
     "SfumatoError",
@@ -76,6 +81,7 @@ __all__ = [
     "load",
     "local",
     "maps",
+    "merge_releases",
     "n_for",
     "plan",
     "shuffled",

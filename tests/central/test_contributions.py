@@ -20,12 +20,13 @@ import pytest
 from scipy.stats import chi2
 
 from sfumato import InputError, Ledger, PrivateKDE
-from sfumato.central import fourier, registry
-from sfumato.central.audits.users import RECORDS, run_limited, user_cases
+from sfumato.audit import audit
+from sfumato.audit.cases.users import RECORDS, run_limited, user_cases
+from sfumato.central import fourier
 from sfumato.central.contributions import Choice, bounded, keeps, thinned
-from sfumato.central.request import Request
 from sfumato.kernels import Gaussian
-from sfumato.privacy.audit import audit
+from sfumato.methods import registry
+from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.body import DiscNoise
 from sfumato.privacy.gaussian import gaussian_multiplier

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from sfumato import PrivateKDE, load, plan
-from sfumato.central import exponential_sums, registry
-from sfumato.central.request import Request
+from sfumato.central import exponential_sums
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Gaussian, Rational
+from sfumato.methods import registry
+from sfumato.methods.request import Request
 from sfumato.privacy.stacked_discs import StackedDiscs
 from sfumato.quantizers import ExponentialSums
 from sfumato.release import from_content

@@ -14,15 +14,16 @@ import pytest
 
 import sfumato
 from sfumato import PrivateKDE
-from sfumato.central import grid, registry
-from sfumato.central.audits.splines import every_position, exact_grid, small_grid
+from sfumato.audit import audit
+from sfumato.audit.cases.splines import every_position, exact_grid, small_grid
+from sfumato.central import grid
 from sfumato.central.curator import Curator
-from sfumato.central.limits import Limits
-from sfumato.central.mechanism import Mechanism
-from sfumato.central.request import Request
 from sfumato.errors import InputError
 from sfumato.kernels import Cauchy, Gaussian, Laplacian, StableExponential
-from sfumato.privacy.audit import audit
+from sfumato.methods import registry
+from sfumato.methods.limits import Limits
+from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers import GridQuantizer
 from sfumato.quantizers.splines import POSITIONS, spline_values

@@ -12,12 +12,13 @@ import pytest
 
 import sfumato
 from sfumato import InputError, PrivateKDE
-from sfumato.central import inner_product, registry
-from sfumato.central.audits.similarities import inner_product_cases, signs_cases
-from sfumato.central.limits import Limits
-from sfumato.central.request import Request
+from sfumato.audit import audit
+from sfumato.audit.cases.similarities import inner_product_cases, signs_cases
+from sfumato.central import inner_product
 from sfumato.kernels import Gaussian, InnerProduct
-from sfumato.privacy.audit import audit
+from sfumato.methods import registry
+from sfumato.methods.limits import Limits
+from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.gaussian import gaussian_multiplier
 

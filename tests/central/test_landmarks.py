@@ -15,14 +15,14 @@ from typer.testing import CliRunner
 
 import sfumato
 from sfumato import InputError, Ledger, PrivateKDE
-from sfumato.central import landmarks, registry
-from sfumato.central.audits.similarities import landmark_cases
-from sfumato.central.limits import Limits
-from sfumato.central.request import Request
+from sfumato.audit import audit
+from sfumato.audit.cases.similarities import landmark_cases
+from sfumato.central import landmarks
 from sfumato.cli import app
 from sfumato.kernels import Gaussian, InnerProduct, Kernel, ShiftInvariant
-from sfumato.planning import plan
-from sfumato.privacy.audit import audit
+from sfumato.methods import plan, registry
+from sfumato.methods.limits import Limits
+from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.gaussian import gaussian_multiplier
 from sfumato.quantizers import LandmarkQuantizer

@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 from sfumato import Ledger, PrivateKDE, load
-from sfumato.central import race, race_published, registry
-from sfumato.central.limits import Limits
-from sfumato.central.request import Request
+from sfumato.central import race
 from sfumato.errors import InputError
 from sfumato.kernels import L2LSH, Angular, Gaussian, Jaccard, Kernel, Laplacian
+from sfumato.methods import registry
+from sfumato.methods.limits import Limits
+from sfumato.methods.request import Request
 from sfumato.privacy.gaussian import gaussian_multiplier
+from sfumato.published import race as race_published
 from sfumato.quantizers import HashingQuantizer
 
 N = 800

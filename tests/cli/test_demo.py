@@ -10,7 +10,7 @@ import pytest
 
 import sfumato
 from sfumato.cli import demo as demo_module
-from sfumato.demo import BOUNDS, make_points, mean_similarity
+from sfumato.cli.made_up_points import BOUNDS, make_points, mean_similarity
 from sfumato.kernels import Gaussian
 
 from .conftest import Run, plain

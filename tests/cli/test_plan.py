@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.planning import epsilon_for, n_for, plan
+from sfumato.methods import epsilon_for, n_for, plan
 
 from .conftest import Run, plain
 

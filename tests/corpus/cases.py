@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from sfumato import PrivateDistance, PrivateKDE
+from sfumato import PrivateDistance, PrivateKDE, RaceSketch, merge_releases
 from sfumato.bandwidth import private as private_bandwidth
-from sfumato.central.published.hrw_online import OnlineQueries
 from sfumato.kernels import (
     L1LSH,
     L2LSH,
@@ -31,10 +30,10 @@ from sfumato.kernels import (
 )
 from sfumato.learn import DensityClassifier
 from sfumato.local import Protocol as LocalProtocol
+from sfumato.published.hrw_online import OnlineQueries
 from sfumato.shuffled import Protocol as ShuffledProtocol
 from sfumato.shuffled import SecureAggregation
 from sfumato.shuffled.bitsum.calibration import NAMES as BIT_SUMS
-from sfumato.sketch import RaceSketch, merge_releases
 
 FEATURE_SEED = 7
 PEOPLE = 40

@@ -28,7 +28,7 @@ from sfumato import Ledger, Release, load
 from sfumato.learn import DensityClassifier
 from sfumato.local.client import Client
 from sfumato.local.coins import Coins
-from sfumato.protocol import canonical
+from sfumato.public.document import canonical
 from tests.corpus import cases
 
 GOLDEN = Path(__file__).with_name("golden")

@@ -8,13 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfumato import Ledger
-from sfumato.central import registry as central
+from sfumato import Ledger, RaceSketch
 from sfumato.cli.verify import verify
 from sfumato.distances import registry as distances
 from sfumato.local.registry import mechanisms
+from sfumato.methods import registry as central
 from sfumato.shuffled.bitsum.calibration import NAMES
-from sfumato.sketch import RaceSketch
 from tests.corpus import cases
 from tests.corpus.make import GOLDEN, LEDGER, SEED, SKETCH, VALUES, answers, golden_files, opened
 

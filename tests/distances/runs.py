@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.central.mechanism import Mechanism
 from sfumato.distances import registry
 from sfumato.distances.request import DistanceRequest
 from sfumato.kernels import Distance
+from sfumato.methods.mechanism import Mechanism
 from sfumato.privacy.bits import SecureBits
 from sfumato.release import Count, Release
 

@@ -15,11 +15,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sfumato
 from sfumato import InputError, Ledger
-from sfumato import format as container
 from sfumato.distances import PrivateDistance
 from sfumato.distances.registry import METHODS
 from sfumato.errors import BudgetError, ReleaseFileError
 from sfumato.kernels import Distance
+from sfumato.release import format as container
 
 POINTS = np.random.default_rng(0).random((800, 2))
 QUERIES = np.random.default_rng(1).uniform(-0.5, 1.5, size=(40, 2))

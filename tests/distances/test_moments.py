@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.distances.moments import MomentQuantizer
-from sfumato.distances.published_moments import PublishedMoments, squares_around_mean
 from sfumato.distances.squares import Weights, cube_factor, partition, shares
 from sfumato.errors import InputError
 from sfumato.kernels import Distance
@@ -19,6 +18,7 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.body import CubeNoise
 from sfumato.privacy.laws import law_from_document
 from sfumato.privacy.stacked import StackedCubes
+from sfumato.published.moments import PublishedMoments, squares_around_mean
 from sfumato.quantizers.box import Box
 from tests.distances.runs import built
 

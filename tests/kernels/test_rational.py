@@ -14,7 +14,7 @@ from sfumato.errors import InputError
 from sfumato.kernels import Exponential, Gaussian, Laplacian, Rational, get_kernel, kernel_from_document
 from sfumato.kernels.exponential_sum import aliasing, exponential_sum
 from sfumato.kernels.rational import gammas
-from sfumato.public_randomness import PublicStream
+from sfumato.public.streams import PublicStream
 
 DISTANCES = {
     "l2": lambda U, V: cdist(U, V),

@@ -11,9 +11,9 @@ import pytest
 
 import sfumato
 from sfumato import InputError, PrivateKDE, ReleaseFileError
-from sfumato import format as container
 from sfumato.kernels import Gaussian
 from sfumato.learn import DensityClassifier
+from sfumato.release import format as container
 
 from .conftest import CLASSES, texts
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato.central.request import Request
 from sfumato.kernels import InnerProduct
 from sfumato.learn import DensityClassifier, rules
 from sfumato.learn.squared_distance import ProjectedSquares, build
+from sfumato.methods.request import Request
 
 from .conftest import CLASSES, texts
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from sfumato import protocol as documents
 from sfumato.errors import InputError
 from sfumato.local import Protocol
+from sfumato.public import document as documents
 
 
 def made(**changes: Any) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from sfumato.errors import InputError
 from sfumato.kernels import L1LSH, L2LSH, Angular, Gaussian, InnerProduct, Kernel
 from sfumato.local import Protocol
 from sfumato.local.client import Client
-from sfumato.local.published.calibration import different_rows
-from sfumato.local.published.promises import near, planar_condition
+from sfumato.local.promises import near, planar_condition
 from sfumato.local.registry import device_for, mechanisms
 from sfumato.local.weights import same_weight
-from sfumato.protocol import check_document, exact, sealed, seed_of
+from sfumato.public.document import check_document, exact, sealed, seed_of
+from sfumato.published.local.calibration import different_rows
 
 LANDMARKS = {"landmarks": [[0.1 * i, 0.2] for i in range(6)]}
 MECHANISMS: list[tuple[str, Kernel, dict[str, Any]]] = [
@@ -180,7 +180,7 @@ def test_eta_pays_for_two_to_the_64_tries() -> None:
 
 
 def _difference(device: Any) -> float:
-    from sfumato.local.published.sketch import difference
+    from sfumato.published.local.sketch import difference
 
     return difference(device.closeness, device.radius, device.scales, float(device.hash.collision))
 

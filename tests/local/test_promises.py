@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato.canonical_json import canonical
 from sfumato.errors import InputError
 from sfumato.kernels import L1LSH, L2LSH, Angular, Cauchy, Gaussian, Hat, InnerProduct, Jaccard, Kernel, Laplacian
 from sfumato.local import Protocol
 from sfumato.local.client import Client
 from sfumato.local.coins import Coins
-from sfumato.local.published.promises import direction
-from sfumato.local.published.vectorised import directions
+from sfumato.local.promises import direction
 from sfumato.local.registry import device_for, mechanisms
 from sfumato.local.simulation import prepared
+from sfumato.local.vectorised import directions
 from sfumato.local.weights import same_weight
-from sfumato.protocol import exact, sealed
+from sfumato.public.canonical_json import canonical
+from sfumato.public.document import exact, sealed
 
 KERNELS: list[Kernel] = [
     *(L2LSH(0.3), L1LSH([0.2, 0.7]), Laplacian(0.3), Hat([1.1, 2.3]), Angular(), Angular(3), Jaccard()),

@@ -17,7 +17,7 @@ from sfumato.local.planning import CONSTANT
 from sfumato.local.rows_server import RowsServer
 from sfumato.local.simulation import clip
 from sfumato.privacy.bits import SecureBits
-from sfumato.protocol import Domain
+from sfumato.public.document import Domain
 
 POINT = [0.3, 0.6]
 

@@ -21,9 +21,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato import BudgetError, InputError, Ledger, PrivateKDE
-from sfumato.central.registry import build
-from sfumato.central.request import Request
 from sfumato.kernels import get_kernel
+from sfumato.methods.registry import build
+from sfumato.methods.request import Request
 from sfumato.privacy.accounting import RESERVED_SHARE, basic_composition, compose, covers
 from sfumato.privacy.events import RULES, Charge
 from sfumato.privacy.loss import Loss, gaussian_delta

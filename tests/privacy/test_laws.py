@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from sfumato.audit import exact_epsilon, log_weights
 from sfumato.errors import InputError
-from sfumato.privacy.audit import exact_epsilon, log_weights
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.floored import FlooredLaplace
 from sfumato.privacy.laws import SummedNoise, law_from_document

@@ -5,7 +5,7 @@ import pytest
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Cauchy, Gaussian, Kernel, Laplacian, ShiftInvariant, StableExponential
-from sfumato.public_randomness import PublicStream
+from sfumato.public.streams import PublicStream
 from sfumato.quantizers import FourierQuantizer, Quantizer, ShardedFourier, quantizer_from_document
 from sfumato.quantizers.cosines import cosine_table, cosine_terms
 from sfumato.quantizers.phases import Phases

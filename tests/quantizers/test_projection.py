@@ -12,10 +12,10 @@ import pytest
 from scipy.linalg import hadamard
 
 from sfumato import PrivateKDE, load, plan
-from sfumato.central import projecting, registry
-from sfumato.central.request import Request
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import L2LSH, Exponential, Gaussian, Kernel, Laplacian, Rational
+from sfumato.methods import projecting, registry
+from sfumato.methods.request import Request
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.hadamard import padded, transform
 from sfumato.quantizers.projection import Projection

@@ -28,9 +28,9 @@ from sfumato.privacy.ledger import Account
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.privacy.rational import LARGEST_EPSILON, exact_epsilon
 from sfumato.privacy.seeding import noise_bits
+from sfumato.public.ranges import MOST_RECORDS, check_budget, check_whole
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box
-from sfumato.ranges import MOST_RECORDS, check_budget, check_whole
 from sfumato.sources import open_source
 
 MECHANISM = "bandwidth"

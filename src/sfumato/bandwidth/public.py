@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from sfumato.central.request import TYPICAL_DENSITY
 from sfumato.errors import InputError
 from sfumato.kernels import Gaussian, get_kernel
+from sfumato.methods.request import TYPICAL_DENSITY
+from sfumato.public.ranges import LARGEST_LENGTH
 from sfumato.quantizers.base import Floats
-from sfumato.ranges import LARGEST_LENGTH
 from sfumato.sources import Source, open_source
 
 RULES = ("scott", "silverman")

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.central.mechanism import Mechanism
-from sfumato.central.request import Request
 from sfumato.engines.threads import Progress, stream_sum
 from sfumato.errors import InputError
+from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.ledger import Account
 from sfumato.privacy.noise import DiscreteLaplace, wrapped

@@ -33,12 +33,12 @@ import numpy as np
 from scipy.optimize import brentq
 
 from sfumato.central import fourier
-from sfumato.central.mechanism import Mechanism
-from sfumato.central.method import Method, Prediction
-from sfumato.central.request import Request
 from sfumato.errors import InputError
 from sfumato.kernels import Rational
 from sfumato.kernels.exponential_sum import ExponentialSum, exponential_sum
+from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.method import Method, Prediction
+from sfumato.methods.request import Request
 from sfumato.privacy.body import LARGEST_MEAN_RADIUS, DiscNoise
 from sfumato.privacy.stacked_discs import StackedDiscs
 from sfumato.quantizers.base import Floats

@@ -20,11 +20,11 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from sfumato.central.mechanism import Mechanism
-from sfumato.central.method import Method, Prediction
-from sfumato.central.request import TYPICAL_DENSITY, Request
 from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
+from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.method import Method, Prediction
+from sfumato.methods.request import TYPICAL_DENSITY, Request
 from sfumato.privacy.body import LARGEST_MEAN_RADIUS, DiscNoise
 from sfumato.quantizers.phases import Phases
 from sfumato.quantizers.sharded import ShardedFourier

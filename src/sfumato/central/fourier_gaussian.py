@@ -16,11 +16,11 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from sfumato.central.mechanism import Mechanism
-from sfumato.central.method import Method, Prediction
-from sfumato.central.request import Request
 from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
+from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.method import Method, Prediction
+from sfumato.methods.request import Request
 from sfumato.privacy.gaussian import LARGEST_SIGMA, calibrate, gaussian_multiplier, lattice_distance
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import DiscreteGaussian

@@ -26,12 +26,12 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.central.limits import INTEGER_BYTES, header_size
-from sfumato.central.mechanism import Mechanism
-from sfumato.central.method import Method, Prediction
-from sfumato.central.request import Request
 from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
+from sfumato.methods.limits import INTEGER_BYTES, header_size
+from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.method import Method, Prediction
+from sfumato.methods.request import Request
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.quantizers import Box, GridQuantizer
 from sfumato.quantizers.grid import MOST_BUCKETS, MOST_WIDE, NARROW, SPACINGS, unit_of

@@ -23,12 +23,12 @@ import math
 from typing import Any
 
 from sfumato.central.landmarks import noise_for
-from sfumato.central.limits import INTEGER_BYTES, header_size
-from sfumato.central.mechanism import Mechanism
-from sfumato.central.method import Method, Prediction
-from sfumato.central.request import Request
 from sfumato.errors import InputError
 from sfumato.kernels import InnerProduct
+from sfumato.methods.limits import INTEGER_BYTES, header_size
+from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.method import Method, Prediction
+from sfumato.methods.request import Request
 from sfumato.privacy.gaussian import LARGEST_SIGMA, gaussian_multiplier
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.quantizers import InnerProductQuantizer, InnerProductSigns

@@ -30,13 +30,13 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.central.limits import INTEGER_BYTES, header_size
-from sfumato.central.mechanism import Mechanism
-from sfumato.central.method import Method, Prediction
-from sfumato.central.request import Request
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel, ShiftInvariantKernel
 from sfumato.kernels.lsh import CollisionKernel
+from sfumato.methods.limits import INTEGER_BYTES, header_size
+from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.method import Method, Prediction
+from sfumato.methods.request import Request
 from sfumato.privacy.gaussian import LARGEST_SIGMA, calibrate, gaussian_multiplier, lattice_distance
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace

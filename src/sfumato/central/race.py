@@ -37,19 +37,19 @@ from functools import partial
 import numpy as np
 
 from sfumato.central.contributions import CountNoise
-from sfumato.central.limits import INTEGER_BYTES, MOST_TERMS, header_size
-from sfumato.central.mechanism import Mechanism
-from sfumato.central.method import Method, Prediction
-from sfumato.central.request import Request
 from sfumato.errors import InputError
+from sfumato.methods.limits import INTEGER_BYTES, MOST_TERMS, header_size
+from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.method import Method, Prediction
+from sfumato.methods.request import Request
 from sfumato.privacy.gaussian import LARGEST_SIGMA, calibrate, gaussian_multiplier, lattice_distance
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from sfumato.public.ranges import check_size
 from sfumato.quantizers.base import Integers
 from sfumato.quantizers.hashes import HashFamily, family_for
 from sfumato.quantizers.hashing import HashingQuantizer
-from sfumato.ranges import check_size
 from sfumato.release import Count
 
 NAME = "race"

@@ -10,7 +10,7 @@ from sfumato.cli.arguments import JsonOption
 from sfumato.cli.console import complain, out, print_json
 
 if TYPE_CHECKING:
-    from sfumato.privacy.audit import AuditResult
+    from sfumato.audit import AuditResult
 
 EXAMPLES = "[bold]Examples[/]:\n\nsfumato audit\n\nsfumato audit fourier count --trials 1000000"
 
@@ -32,8 +32,8 @@ def audit(
     A bound above the claim proves a mechanism broken; one that keeps its claim is accused once in a million audits.
     A bound below the claim is no proof of privacy: that stands beside each mechanism in its documentation.
     """
-    from sfumato.privacy.audit import audit as run_audit
-    from sfumato.privacy.audit import load_library, registered
+    from sfumato.audit import audit as run_audit
+    from sfumato.audit import load_library, registered
 
     load_library()
 

@@ -16,8 +16,8 @@ from sfumato.cli.making import make_release
 from sfumato.storage import storage_errors
 
 if TYPE_CHECKING:
-    from sfumato.demo import Comparison
-    from sfumato.kde import PrivateKDE
+    from sfumato.central.kde import PrivateKDE
+    from sfumato.cli.made_up_points import Comparison
     from sfumato.privacy.ledger import Account
     from sfumato.release import Release
 
@@ -65,7 +65,7 @@ def demo(
 
     Writes demo-points.csv, demo-ledger.jsonl, demo.sfm and demo.png into DIR; those of an earlier demo are replaced.
     """
-    from sfumato.demo import compare, draw_picture, make_points
+    from sfumato.cli.made_up_points import compare, draw_picture, make_points
     from sfumato.kernels import get_kernel
 
     files = Files(output)
@@ -93,7 +93,7 @@ def demo(
 def _write_points(files: Files, points: Any) -> None:
     import numpy as np
 
-    from sfumato.demo import COLUMNS
+    from sfumato.cli.made_up_points import COLUMNS
 
     with storage_errors("write", files.folder):
         files.folder.mkdir(parents=True, exist_ok=True)
@@ -102,7 +102,7 @@ def _write_points(files: Files, points: Any) -> None:
 
 
 def _show_check(files: Files) -> None:
-    from sfumato.demo import BOUNDS
+    from sfumato.cli.made_up_points import BOUNDS
     from sfumato.quantizers.box import Box
     from sfumato.sources import open_source
 
@@ -113,8 +113,8 @@ def _show_check(files: Files) -> None:
 
 
 def _model(files: Files) -> tuple[PrivateKDE, Account]:
-    from sfumato.demo import BOUNDS
-    from sfumato.kde import PrivateKDE
+    from sfumato.central.kde import PrivateKDE
+    from sfumato.cli.made_up_points import BOUNDS
     from sfumato.privacy.ledger import Ledger
 
     account = Ledger(files.ledger).account("demo")
@@ -131,7 +131,7 @@ def _model(files: Files) -> tuple[PrivateKDE, Account]:
 
 
 def _release(model: PrivateKDE, files: Files, show: bool) -> Release:
-    from sfumato.demo import BOUNDS
+    from sfumato.cli.made_up_points import BOUNDS
     from sfumato.sources import open_source
 
     if show:
@@ -151,8 +151,8 @@ def _show_release(release: Release, account: Account) -> None:
 
 def _predicted_error() -> float:
     """Error of an answer as the plan tells it before the release: from public facts alone."""
-    from sfumato.demo import BOUNDS, mean_similarity
-    from sfumato.planning import plan
+    from sfumato.cli.made_up_points import BOUNDS, mean_similarity
+    from sfumato.methods import plan
 
     facts = plan(
         n_hint=ROWS,

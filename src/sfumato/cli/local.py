@@ -226,7 +226,7 @@ def simulate(
 
 def _guarantee(made: Protocol) -> Any:
     from sfumato.privacy.guarantee import Guarantee
-    from sfumato.protocol import plain
+    from sfumato.public.document import plain
 
     return Guarantee.from_document(plain(made.document["guarantee"]))
 

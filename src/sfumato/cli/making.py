@@ -19,8 +19,8 @@ from sfumato.errors import StorageError
 from sfumato.storage import AtomicFile
 
 if TYPE_CHECKING:
+    from sfumato.central.kde import PrivateKDE
     from sfumato.engines.threads import Progress
-    from sfumato.kde import PrivateKDE
     from sfumato.privacy.ledger import Account
     from sfumato.release import Release
     from sfumato.sources import Source
@@ -117,7 +117,7 @@ def largest_size(model: PrivateKDE, source: Source) -> int:
     """Most bytes that the model's release can take; known from public facts alone."""
     import numpy as np
 
-    from sfumato.central import registry
+    from sfumato.methods import registry
     from sfumato.release import Count, Release
 
     mechanism = registry.build(model.method, model.request(source.dimension, weighted=source.weighted))

@@ -21,7 +21,7 @@ from sfumato.cli.release import Neighbours
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
-    from sfumato.planning import Plan
+    from sfumato.methods import Plan
 
 EXAMPLES = (
     "[bold]Examples[/]: sfumato plan --columns lon,lat --bandwidth 0.01 --epsilon 1 --n-hint 100000\n\n"
@@ -117,7 +117,7 @@ def plan(
     The method printed in bold is the one that release takes by itself; the constant answer shows what anyone could say
     without the data. The error depends on P, the mean similarity of two records: pass --density if it is public.
     """
-    from sfumato.central.request import LIMIT
+    from sfumato.methods.request import LIMIT
 
     width, bounds_given = _columns(columns, dimension, bounds)
     options = parse_options(option)
@@ -141,7 +141,7 @@ def plan(
     }
     made = _plan(facts, epsilon, n_hint, target_error)
     if plot is not None:
-        from sfumato.planning import draw
+        from sfumato.methods import draw
 
         draw(made, plot, overwrite=force)
     if as_json:
@@ -176,7 +176,7 @@ def _columns(columns: str | None, dimension: int | None, bounds: list[str] | Non
 
 def _plan(facts: dict[str, Any], epsilon: str | None, n_hint: int | None, target_error: float | None) -> Plan:
     """Plan, after finding the epsilon or the number of rows if a target error asks for one of them."""
-    from sfumato.planning import epsilon_for, n_for, plan
+    from sfumato.methods import epsilon_for, n_for, plan
 
     if target_error is not None:
         if (epsilon is None) == (n_hint is None):

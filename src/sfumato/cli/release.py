@@ -206,7 +206,7 @@ def release(
     lengths = _bandwidth(bandwidth, bandwidth_metres, latitude)
     target = _check_needed(output, epsilon, n_hint, paid_count)
     _check_users(user_column, max_records_per_user)
-    from sfumato.kde import PrivateKDE
+    from sfumato.central.kde import PrivateKDE
     from sfumato.sources import open_source
 
     source = open_source(

@@ -36,7 +36,7 @@ def load_releases(path: Path, chosen: str | None) -> dict[str, Release]:
     chosen : str or None
         The wanted class.
     """
-    from sfumato import format as container
+    from sfumato.release import format as container
     from sfumato.release import from_content
 
     header, arrays = container.decode(path)

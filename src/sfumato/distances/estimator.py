@@ -7,14 +7,14 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from sfumato.central.mechanism import Mechanism
-from sfumato.central.request import Request
+from sfumato.central.estimator import PrivateEstimator
 from sfumato.distances import registry
 from sfumato.distances.intervals import interval_counts
 from sfumato.distances.request import DistanceRequest
 from sfumato.engines.threads import Progress
-from sfumato.fitting import PrivateEstimator
 from sfumato.kernels.distance import Distance
+from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.request import Request
 from sfumato.privacy.ledger import Account
 from sfumato.sources import Source
 

@@ -25,7 +25,6 @@ from functools import cached_property
 
 import numpy as np
 
-from sfumato.central.mechanism import Mechanism
 from sfumato.distances import design
 from sfumato.distances.counting import count_reader
 from sfumato.distances.hat import LARGEST_UNIT, MOST_LEVELS, HatQuantizer
@@ -43,6 +42,7 @@ from sfumato.distances.projection import (
 from sfumato.distances.request import DistanceRequest
 from sfumato.errors import InputError
 from sfumato.kernels.distance import Distance
+from sfumato.methods.mechanism import Mechanism
 from sfumato.privacy.gaussian import LARGEST_SIGMA, calibrate, gaussian_multiplier, lattice_distance
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.loss import Loss

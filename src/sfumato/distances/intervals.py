@@ -15,10 +15,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.distances.consistent import ConsistentTree
 from sfumato.distances.hat import HatQuantizer
-from sfumato.distances.tree import BinaryTree
 from sfumato.errors import InputError
+from sfumato.published.consistent import ConsistentTree
+from sfumato.published.tree import BinaryTree
 from sfumato.quantizers.base import Floats
 from sfumato.release import Release
 

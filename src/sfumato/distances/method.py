@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.central.mechanism import Mechanism
 from sfumato.distances.request import DistanceRequest
-from sfumato.public_randomness import PublicStream
+from sfumato.methods.mechanism import Mechanism
+from sfumato.public.ranges import check_size
+from sfumato.public.streams import PublicStream
 from sfumato.quantizers.base import Floats, LinearQuantizer
 from sfumato.quantizers.box import Box
-from sfumato.ranges import check_size
 
 RECORDS, QUERIES = 1024, 256
 

@@ -11,7 +11,6 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from sfumato.distances import trees
 from sfumato.distances.estimator import PrivateDistance
 from sfumato.distances.method import QUERIES, RECORDS, DistanceMethod, Forecast, evenly
 from sfumato.distances.registry import METHODS
@@ -21,6 +20,7 @@ from sfumato.errors import InputError
 from sfumato.kernels.distance import Distance
 from sfumato.privacy.guarantee import amount_text, checked_delta
 from sfumato.privacy.rational import exact_epsilon
+from sfumato.published import trees
 
 TEXT_WIDTH = 110
 

@@ -36,8 +36,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError
-from sfumato.portable import product
-from sfumato.public_randomness import PublicStream
+from sfumato.public.portable import product
+from sfumato.public.streams import PublicStream
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box, Lattice
 

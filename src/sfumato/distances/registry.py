@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from sfumato.central.mechanism import Mechanism
-from sfumato.distances import hats, huang_roth, published_moments, squares, trees
+from sfumato.distances import hats, squares
 from sfumato.distances.method import DistanceMethod
 from sfumato.distances.request import DistanceRequest
 from sfumato.errors import InputError
-from sfumato.ranges import check_size
+from sfumato.methods.mechanism import Mechanism
+from sfumato.public.ranges import check_size
+from sfumato.published import huang_roth, trees
+from sfumato.published import moments as published_moments
 
 METHODS: dict[str, DistanceMethod] = {
     method.name: method

@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.central.contributions import CountNoise
-from sfumato.central.request import Request
 from sfumato.errors import InputError
 from sfumato.kernels.distance import Distance
+from sfumato.methods.request import Request
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
 

@@ -29,12 +29,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.central.mechanism import Mechanism
 from sfumato.distances.counting import count_reader
 from sfumato.distances.method import DistanceMethod, Forecast, forecast_by_reading
 from sfumato.distances.moments import LARGEST_SCALE, OFFSET, MomentQuantizer
 from sfumato.distances.request import DistanceRequest
 from sfumato.errors import InputError
+from sfumato.methods.mechanism import Mechanism
 from sfumato.privacy.body import CubeNoise
 from sfumato.privacy.gaussian import LARGEST_SIGMA, calibrate, gaussian_multiplier, lattice_distance
 from sfumato.privacy.loss import Loss

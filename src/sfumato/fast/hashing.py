@@ -28,7 +28,7 @@ from sfumato.errors import InputError
 from sfumato.fast.features import box_of
 from sfumato.kernels import L1LSH, L2LSH, Exponential, Gaussian, Kernel, Laplacian, Rational, get_kernel
 from sfumato.kernels.pairwise import as_points
-from sfumato.public_randomness import PublicStream
+from sfumato.public.streams import PublicStream
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.hashes import HashFamily, family_for
 from sfumato.quantizers.projection import Projection

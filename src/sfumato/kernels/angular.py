@@ -19,7 +19,7 @@ from sfumato.errors import InputError
 from sfumato.kernels.base import Kernel
 from sfumato.kernels.registry import register
 from sfumato.kernels.scale import Bandwidth
-from sfumato.portable import FloatArray
+from sfumato.public.portable import FloatArray
 
 # One integer holds the signs of so many hyperplanes.
 MOST_POWER = 32

@@ -13,8 +13,8 @@ from sfumato.errors import InputError
 from sfumato.kernels.exact import exact_density
 from sfumato.kernels.pairwise import as_points, same_dimension
 from sfumato.kernels.scale import Bandwidth, Scale
-from sfumato.portable import FloatArray
-from sfumato.public_randomness import PublicStream
+from sfumato.public.portable import FloatArray
+from sfumato.public.streams import PublicStream
 
 
 class Kernel(ABC):

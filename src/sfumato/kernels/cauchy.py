@@ -12,8 +12,8 @@ import numpy as np
 
 from sfumato.kernels.base import ShiftInvariantKernel
 from sfumato.kernels.registry import register
-from sfumato.portable import FloatArray
-from sfumato.public_randomness import PublicStream
+from sfumato.public.portable import FloatArray
+from sfumato.public.streams import PublicStream
 
 
 @register

@@ -18,7 +18,7 @@ from sfumato.errors import InputError
 from sfumato.kernels.base import Kernel
 from sfumato.kernels.registry import register
 from sfumato.kernels.scale import Bandwidth
-from sfumato.portable import FloatArray
+from sfumato.public.portable import FloatArray
 
 METRICS = ("l1", "l2", "sqeuclidean", "lpp")
 _SCIPY = {"l1": "cityblock", "l2": "euclidean", "sqeuclidean": "sqeuclidean"}

@@ -15,7 +15,7 @@ from scipy.special import erfc
 
 from sfumato.kernels.lsh import CollisionKernel
 from sfumato.kernels.registry import register
-from sfumato.portable import FloatArray
+from sfumato.public.portable import FloatArray
 
 
 @register

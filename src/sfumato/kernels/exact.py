@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from sfumato.errors import InputError
 from sfumato.kernels.pairwise import as_points
-from sfumato.portable import FloatArray
+from sfumato.public.portable import FloatArray
 
 if TYPE_CHECKING:
     from sfumato.kernels.base import Kernel

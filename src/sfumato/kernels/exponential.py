@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from sfumato import portable
 from sfumato.errors import InputError
 from sfumato.kernels.base import ShiftInvariantKernel
 from sfumato.kernels.pairwise import exp_negative
 from sfumato.kernels.registry import register
 from sfumato.kernels.scale import Bandwidth
-from sfumato.portable import FloatArray
-from sfumato.public_randomness import PublicStream
+from sfumato.public import portable
+from sfumato.public.portable import FloatArray
+from sfumato.public.streams import PublicStream
 
 
 @register

@@ -27,7 +27,7 @@ from scipy.optimize import brentq
 from scipy.special import loggamma
 
 from sfumato.errors import InputError
-from sfumato.portable import FloatArray
+from sfumato.public.portable import FloatArray
 
 SMALLEST_ERROR, LARGEST_ERROR = 1e-10, 0.1
 ROUNDING = 1e-13  # of the weights, rates and bounds, each good to a few units of 1e-16

@@ -13,8 +13,8 @@ from sfumato.kernels.base import ShiftInvariantKernel
 from sfumato.kernels.pairwise import exp_negative, squared_distances
 from sfumato.kernels.registry import register
 from sfumato.kernels.scale import Bandwidth, Scale
-from sfumato.portable import FloatArray
-from sfumato.public_randomness import PublicStream
+from sfumato.public.portable import FloatArray
+from sfumato.public.streams import PublicStream
 
 # Relative difference from its transpose up to which a covariance counts as symmetric.
 SYMMETRY_TOLERANCE = 1e-8

@@ -17,7 +17,7 @@ from sfumato.errors import InputError
 from sfumato.kernels.base import Kernel
 from sfumato.kernels.registry import register
 from sfumato.kernels.scale import Bandwidth
-from sfumato.portable import FloatArray
+from sfumato.public.portable import FloatArray
 
 MEMBER = 0.5
 

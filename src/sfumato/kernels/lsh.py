@@ -28,7 +28,7 @@ from sfumato.errors import InputError
 from sfumato.kernels.base import Kernel
 from sfumato.kernels.registry import register
 from sfumato.kernels.scale import Bandwidth, Scale
-from sfumato.portable import FloatArray
+from sfumato.public.portable import FloatArray
 
 # Distances beyond these are 0 or infinite for every purpose; inside, c^2 and 1 / c^2 are finite.
 SMALLEST_DISTANCE, LARGEST_DISTANCE = 1e-150, 1e150

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from sfumato.errors import InputError
-from sfumato.portable import FloatArray
+from sfumato.public.portable import FloatArray
 
 # The largest error that the quick way below may leave in a squared distance.
 DISTANCE_TOLERANCE = 1e-10

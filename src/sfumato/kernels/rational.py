@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from sfumato import portable
 from sfumato.errors import InputError
 from sfumato.kernels.base import ShiftInvariantKernel
 from sfumato.kernels.exponential import Exponential
@@ -33,8 +32,9 @@ from sfumato.kernels.laplacian import Laplacian
 from sfumato.kernels.pairwise import squared_distances
 from sfumato.kernels.registry import register
 from sfumato.kernels.scale import Bandwidth
-from sfumato.portable import FloatArray
-from sfumato.public_randomness import PublicStream
+from sfumato.public import portable
+from sfumato.public.portable import FloatArray
+from sfumato.public.streams import PublicStream
 
 SMALLEST_POWER, LARGEST_POWER = 0.125, 64.0
 CANDIDATES = 1024

@@ -15,9 +15,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato import portable
 from sfumato.errors import InputError
-from sfumato.portable import FloatArray
+from sfumato.public import portable
+from sfumato.public.portable import FloatArray
 
 # Lengths outside these limits overflow when they are squared or inverted.
 SMALLEST, LARGEST = 1e-100, 1e100

@@ -12,8 +12,8 @@ from sfumato.errors import InputError
 from sfumato.kernels.base import ShiftInvariantKernel
 from sfumato.kernels.registry import CUSTOM
 from sfumato.kernels.scale import Bandwidth
-from sfumato.portable import FloatArray
-from sfumato.public_randomness import PublicStream
+from sfumato.public.portable import FloatArray
+from sfumato.public.streams import PublicStream
 
 Profile = Callable[[FloatArray], FloatArray]
 SpectralSampler = Callable[[PublicStream, int, int], FloatArray]

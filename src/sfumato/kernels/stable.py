@@ -18,8 +18,8 @@ from sfumato.kernels.base import ShiftInvariantKernel
 from sfumato.kernels.pairwise import exp_negative
 from sfumato.kernels.registry import register
 from sfumato.kernels.scale import Bandwidth
-from sfumato.portable import FloatArray
-from sfumato.public_randomness import PublicStream
+from sfumato.public.portable import FloatArray
+from sfumato.public.streams import PublicStream
 
 
 @register

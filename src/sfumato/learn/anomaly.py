@@ -23,9 +23,9 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sfumato.central.kde import PrivateKDE
 from sfumato.engines.threads import Progress
 from sfumato.errors import InputError
-from sfumato.kde import PrivateKDE
 from sfumato.kernels import Distance, InnerProduct, Kernel
 from sfumato.privacy.ledger import Account
 from sfumato.quantizers.base import Floats

@@ -31,15 +31,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sfumato.central import registry
 from sfumato.central.curator import Curator
-from sfumato.central.mechanism import Mechanism
+from sfumato.central.kde import PrivateKDE
 from sfumato.engines.threads import Progress, stream_sum
 from sfumato.errors import InputError
-from sfumato.kde import PrivateKDE
 from sfumato.kernels import InnerProduct, Kernel, get_kernel
 from sfumato.learn import collecting, files, rules, squared_distance
 from sfumato.learn.labels import ClassSums, LabelledSource, label_conditions, labelled, one_type
+from sfumato.methods import registry
+from sfumato.methods.mechanism import Mechanism
 from sfumato.privacy.guarantee import TRUSTS, Guarantee, check_choice
 from sfumato.privacy.ledger import Account
 from sfumato.privacy.seeding import noise_bits, warn_unless_private

@@ -1,4 +1,4 @@
-"""A classifier as one file: the releases of all classes in the container of `sfumato.format`.
+"""A classifier as one file: the releases of all classes in the container of `sfumato.release.format`.
 
 Header: ``{"classifier": {"classes", "rule", "priors", "together"}, "release": {...}, "each": [{...}, ...]}``.
 "release" is the header of the first class's release, and "each" holds, for every class, the entries in which its header
@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato import format as container
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import InnerProduct, Kernel
 from sfumato.learn import rules
@@ -29,6 +28,7 @@ from sfumato.learn.squared_distance import ProjectedSquares
 from sfumato.privacy.guarantee import Guarantee, check_choice
 from sfumato.privacy.rational import LARGEST_EPSILON
 from sfumato.release import Release, from_content
+from sfumato.release import format as container
 
 MOST_CLASSES = 100_000
 _LABELS = (str, int, float, bool)

@@ -34,14 +34,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.central.mechanism import Mechanism
-from sfumato.central.request import Request
 from sfumato.distances import registry
 from sfumato.distances.moments import MomentQuantizer
 from sfumato.distances.request import DistanceRequest
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import InnerProduct
 from sfumato.kernels.distance import Distance
+from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.ball import Ball
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading

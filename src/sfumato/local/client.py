@@ -17,14 +17,14 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from sfumato.canonical_json import canonical
 from sfumato.errors import InputError
 from sfumato.local.account import DeviceAccount
 from sfumato.local.coins import Coins
 from sfumato.local.mechanism import ID_BYTES, Device
 from sfumato.local.registry import device_for
 from sfumato.privacy.guarantee import amount_text, checked_delta, promised_epsilon
-from sfumato.protocol import check_document, exact, expired, fingerprint, plain, prefix, seed_of
+from sfumato.public.canonical_json import canonical
+from sfumato.public.document import check_document, exact, expired, fingerprint, plain, prefix, seed_of
 
 # What a device agrees to unless its owner says otherwise; never taken from a document.
 MAX_EPSILON, MAX_DELTA = Fraction(4), 1e-6

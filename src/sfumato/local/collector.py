@@ -45,7 +45,7 @@ from sfumato.local.seen import SeenReports, entries_of
 from sfumato.local.server import Payloads
 from sfumato.local.sources import Place, blocks_of
 from sfumato.local.tally import Tally
-from sfumato.protocol import PREFIX_BYTES, prefix
+from sfumato.public.document import PREFIX_BYTES, prefix
 
 if TYPE_CHECKING:
     from sfumato.local.protocol import Protocol

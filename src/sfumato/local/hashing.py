@@ -27,7 +27,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from sfumato.errors import InputError
-from sfumato.public_rows import CAUCHY, CELLS, KEY_BYTES, NORMAL, WORD_BYTES, Law, row_bytes
+from sfumato.public.rows import CAUCHY, CELLS, KEY_BYTES, NORMAL, WORD_BYTES, Law, row_bytes
 
 LABEL = "local/rows"
 HASH_BITS = 24

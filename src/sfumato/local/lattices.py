@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.domain import Domain
 from sfumato.errors import InputError
 from sfumato.local.server import Request
+from sfumato.public.domain import Domain
 from sfumato.quantizers.base import Floats
 
 MOST_POINT_BITS, FEWEST_POINT_BITS, DEFAULT_POINT_BITS = 20, 8, 10

@@ -8,7 +8,7 @@ A mechanism has two halves, found by its name in `registry`:
   many devices at once, and gives the quantizer that reads the counts.
 
 Both are built from the protocol's document alone: everything that a device needs stands in ``document["mechanism"]``
-as integers and texts. Public randomness comes from ``document["seed"]`` through `sfumato.public_rows`.
+as integers and texts. Public randomness comes from ``document["seed"]`` through `sfumato.public.rows`.
 
 A document is not believed. `Device.certify` checks that the parameters lie within stated limits and keep the epsilon,
 and `Device.guarantee` is the whole promise as it follows from them, to which the document's must be equal.
@@ -23,12 +23,12 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from sfumato.domain import Domain
 from sfumato.errors import InputError
 from sfumato.local.coins import Coins
 from sfumato.privacy.guarantee import Guarantee, amount_text, fraction_from_text
 from sfumato.privacy.rational import exact_epsilon
-from sfumato.protocol import PREFIX_BYTES
+from sfumato.public.document import PREFIX_BYTES
+from sfumato.public.domain import Domain
 
 ID_BYTES = 6
 HEADER_BYTES = PREFIX_BYTES + ID_BYTES

@@ -24,7 +24,7 @@ from sfumato.errors import InputError
 from sfumato.local.coins import Coins
 from sfumato.local.hashing import little_endian
 from sfumato.local.pool_device import PoolDevice, positive_integer
-from sfumato.public_rows import CAUCHY, LAPLACE, NORMAL, WORD_BYTES, row_bytes
+from sfumato.public.rows import CAUCHY, LAPLACE, NORMAL, WORD_BYTES, row_bytes
 
 LABEL = "local/phases"
 POSITION_BITS = 8

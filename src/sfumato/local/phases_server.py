@@ -23,7 +23,6 @@ from functools import cached_property
 import numpy as np
 from numba import njit
 
-from sfumato import portable
 from sfumato.errors import InputError
 from sfumato.kernels import Cauchy, Gaussian, Kernel, Laplacian
 from sfumato.local.lattices import fit_grid, refuse_columns
@@ -37,6 +36,7 @@ from sfumato.local.server import Design, Request
 from sfumato.local.tally import Sums, Tally
 from sfumato.local.weights import OTHER, same_weight
 from sfumato.privacy.bits import SecureBits
+from sfumato.public import portable
 from sfumato.quantizers.base import Floats, Integers
 
 KERNEL_LAWS: dict[type[Kernel], str] = {Gaussian: "normal", Laplacian: "cauchy", Cauchy: "laplace"}

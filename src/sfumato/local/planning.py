@@ -10,7 +10,7 @@ from typing import Any
 from sfumato.errors import InputError
 from sfumato.local.registry import device_for, mechanisms, server_class
 from sfumato.local.server import Design, Request
-from sfumato.protocol import exact, make_document, sealed
+from sfumato.public.document import exact, make_document, sealed
 
 CONSTANT = "constant"
 # Standard deviation of the density over queries like the points, in units of its mean: what a constant answer misses.

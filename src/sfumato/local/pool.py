@@ -14,7 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sfumato.local.hashing import HASH_BITS, LABEL, Grid, MinHash, PStable, RowHash, Signs
-from sfumato.public_rows import CELLS, KEY_BYTES, NORMAL, WORD_BYTES, Law, row_bytes
+from sfumato.public.rows import CELLS, KEY_BYTES, NORMAL, WORD_BYTES, Law, row_bytes
 from sfumato.quantizers.base import Integers
 
 Words = NDArray[np.uint32]

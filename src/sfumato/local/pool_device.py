@@ -15,7 +15,7 @@ from sfumato.errors import InputError
 from sfumato.local.coins import Coins
 from sfumato.local.mechanism import Device
 from sfumato.local.weights import check_weights
-from sfumato.protocol import plain
+from sfumato.public.document import plain
 
 GROUP_BYTES, CODE_BYTES = 2, 4
 LARGEST_POOL = 1 << 16

@@ -11,9 +11,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato import protocol as documents
 from sfumato.errors import InputError
 from sfumato.local.client import MAX_DELTA, MAX_EPSILON, Client, promised_device
+from sfumato.public import document as documents
 
 if TYPE_CHECKING:
     from sfumato.kernels import Kernel

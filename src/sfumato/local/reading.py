@@ -12,7 +12,7 @@ from sfumato.errors import InputError, ReleaseFileError
 from sfumato.local.pool_device import PoolDevice
 from sfumato.local.registry import device_for
 from sfumato.privacy.bits import SecureBits
-from sfumato.protocol import check_document
+from sfumato.public.document import check_document
 from sfumato.quantizers.base import Bound, Floats, Integers, Quantizer
 from sfumato.quantizers.box import Box
 

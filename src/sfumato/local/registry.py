@@ -12,7 +12,7 @@ from sfumato.local.mechanism import Device
 if TYPE_CHECKING:
     from sfumato.local.server import Server
 
-_PUBLISHED = "sfumato.local.published"
+_PUBLISHED = "sfumato.published.local"
 # name: (module of the device half, its class), (module of the server half, its class)
 _MECHANISMS: dict[str, tuple[tuple[str, str], tuple[str, str]]] = {
     "rows": (("sfumato.local.rows", "Rows"), ("sfumato.local.rows_server", "RowsServer")),

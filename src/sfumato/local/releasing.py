@@ -11,7 +11,7 @@ from sfumato.local.server import Server
 from sfumato.local.tally import Tally
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.reported import ReportNoise
-from sfumato.protocol import plain
+from sfumato.public.document import plain
 from sfumato.release import Count, Release
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from sfumato.kernels import Kernel, get_kernel, kernel_from_document
 from sfumato.local.server import Request
 from sfumato.privacy.guarantee import fraction_from_text
 from sfumato.privacy.rational import exact_epsilon
-from sfumato.protocol import LARGEST_DIMENSION, Domain, plain
+from sfumato.public.document import LARGEST_DIMENSION, Domain, plain
 from sfumato.quantizers.box import Box
 
 LARGEST_PARTICIPANTS = 10**10

@@ -42,7 +42,7 @@ from sfumato.local.server import Design, Request
 from sfumato.local.tally import Sums, Tally
 from sfumato.local.weights import OTHER, same_weight
 from sfumato.privacy.bits import SecureBits
-from sfumato.public_rows import CAUCHY, CELLS, NORMAL
+from sfumato.public.rows import CAUCHY, CELLS, NORMAL
 from sfumato.quantizers.base import Floats, Integers
 
 KERNELS = (L2LSH, L1LSH, Laplacian, Hat, Angular, Jaccard)

@@ -35,7 +35,7 @@ from sfumato.local.runs import (
     write_run,
 )
 from sfumato.local.server import Payloads
-from sfumato.protocol import PREFIX_BYTES
+from sfumato.public.document import PREFIX_BYTES
 
 NAME = re.compile(r"[0-9a-f]{16}\.reports")
 

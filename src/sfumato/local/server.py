@@ -11,13 +11,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.domain import Domain
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel
 from sfumato.local.mechanism import HEADER_BYTES, Device
 from sfumato.local.tally import Tally
 from sfumato.privacy.bits import SecureBits
-from sfumato.protocol import plain
+from sfumato.public.document import plain
+from sfumato.public.domain import Domain
 from sfumato.quantizers.base import Floats, Quantizer
 from sfumato.quantizers.box import Box
 

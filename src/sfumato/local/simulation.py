@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.domain import Domain
 from sfumato.errors import InputError
 from sfumato.local.mechanism import Device
-from sfumato.local.published.vectorised import directions
 from sfumato.local.releasing import make_release
+from sfumato.local.vectorised import directions
 from sfumato.privacy.seeding import noise_bits
+from sfumato.public.domain import Domain
 from sfumato.quantizers.base import Floats
 from sfumato.sources import Source, open_source
 

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.datasets import make_blobs
 
 from sfumato.errors import InputError
-from sfumato.portable import FloatArray
+from sfumato.public.portable import FloatArray
 
 SHARES = (0.48, 0.161, 0.096, 0.071, 0.041, 0.039, 0.031, 0.028, 0.028, 0.025)
 REACH, SPREAD = 2.0, 0.01

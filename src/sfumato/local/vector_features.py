@@ -17,10 +17,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sfumato.domain import LARGEST
 from sfumato.errors import InputError
-from sfumato.local.published.promises import check_magnitude
-from sfumato.protocol import plain
+from sfumato.local.promises import check_magnitude
+from sfumato.public.document import plain
+from sfumato.public.domain import LARGEST
 
 UNIT = 1 << 15
 MOST_FEATURES = 1 << 12

@@ -14,8 +14,8 @@ from sfumato.local.registry import device_for
 from sfumato.local.vector import SIGN_LABEL, Vector
 from sfumato.local.vector_features import UNIT, LandmarkFeatures
 from sfumato.privacy.bits import SecureBits
-from sfumato.protocol import check_document, plain
-from sfumato.public_rows import NORMAL, row_bytes
+from sfumato.public.document import check_document, plain
+from sfumato.public.rows import NORMAL, row_bytes
 from sfumato.quantizers.base import Bound, Floats, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
 

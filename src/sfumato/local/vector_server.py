@@ -30,7 +30,6 @@ from numpy.typing import NDArray
 from scipy.integrate import simpson
 from scipy.stats import binom, halfnorm
 
-from sfumato.domain import Domain
 from sfumato.errors import InputError
 from sfumato.kernels import Cauchy, Exponential, Gaussian, InnerProduct, Laplacian
 from sfumato.local.pool import numbers, row_table
@@ -41,7 +40,8 @@ from sfumato.local.vector_features import UNIT, LandmarkFeatures
 from sfumato.local.vector_reader import VectorReader, turning
 from sfumato.local.weights import OTHER, same_weight
 from sfumato.privacy.bits import SecureBits
-from sfumato.public_rows import NORMAL
+from sfumato.public.domain import Domain
+from sfumato.public.rows import NORMAL
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.nystrom import FEWEST_LANDMARKS, Spectrum, estimates
 from sfumato.quantizers.similarities import similarities

@@ -8,21 +8,21 @@ from typing import Any
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
+from sfumato.published.bernstein_quantizer import BernsteinQuantizer
+from sfumato.published.hermite import HermiteQuantizer
+from sfumato.published.queries import KernelQueries, WhitenedQueries
+from sfumato.published.synthetic import Constant, GridRecords
+from sfumato.published.trigonometric_quantizer import TrigonometricQuantizer
 from sfumato.quantizers.base import Bound, Quantizer
-from sfumato.quantizers.bernstein import BernsteinQuantizer
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.exponential_sums import ExponentialSums
 from sfumato.quantizers.fourier import FourierQuantizer
 from sfumato.quantizers.grid import GridQuantizer
 from sfumato.quantizers.hashing import HashingQuantizer
-from sfumato.quantizers.hermite import HermiteQuantizer
 from sfumato.quantizers.inner_product import InnerProductQuantizer, InnerProductSigns
 from sfumato.quantizers.landmarks import LandmarkQuantizer
 from sfumato.quantizers.projection import ProjectedPoints
-from sfumato.quantizers.queries import KernelQueries, WhitenedQueries
 from sfumato.quantizers.sharded import ShardedFourier
-from sfumato.quantizers.synthetic import Constant, GridRecords
-from sfumato.quantizers.trigonometric import TrigonometricQuantizer
 
 __all__ = [
     "BernsteinQuantizer",
@@ -76,16 +76,16 @@ _ELSEWHERE = {
     "hat": ("sfumato.distances.hat", "HatQuantizer"),
     "moments": ("sfumato.distances.moments", "MomentQuantizer"),
     "projected": ("sfumato.distances.projected", "ProjectedQuantizer"),
-    "published-moments": ("sfumato.distances.published_moments", "PublishedMoments"),
-    "interval-tree": ("sfumato.distances.tree", "IntervalTree"),
-    "consistent-tree": ("sfumato.distances.consistent", "ConsistentTree"),
-    "convex-hypothesis": ("sfumato.distances.huang_roth", "ConvexHypothesis"),
+    "published-moments": ("sfumato.published.moments", "PublishedMoments"),
+    "interval-tree": ("sfumato.published.tree", "IntervalTree"),
+    "consistent-tree": ("sfumato.published.consistent", "ConsistentTree"),
+    "convex-hypothesis": ("sfumato.published.huang_roth", "ConvexHypothesis"),
     "local-rows": ("sfumato.local.rows_server", "ReportedRows"),
     "local-phases": ("sfumato.local.phases_server", "ReportedPhases"),
     "local-metric-phases": ("sfumato.local.metric_phases_server", "MetricReportedPhases"),
     "local-vector": ("sfumato.local.vector_reader", "VectorReader"),
-    "local-sketch": ("sfumato.local.published.sketch_reader", "SketchReader"),
-    "reported-points": ("sfumato.local.published.reported_points", "ReportedPoints"),
+    "local-sketch": ("sfumato.published.local.sketch_reader", "SketchReader"),
+    "reported-points": ("sfumato.published.local.reported_points", "ReportedPoints"),
     "rotated-landmarks": ("sfumato.shuffled.rotated", "RotatedLandmarks"),
     "projected-squares": ("sfumato.learn.squared_distance", "ProjectedSquares"),
 }

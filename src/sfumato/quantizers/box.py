@@ -17,7 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError
-from sfumato.ranges import check_bounds
+from sfumato.public.ranges import check_bounds
 
 Outside = str
 OUTSIDE = ("clip", "drop")

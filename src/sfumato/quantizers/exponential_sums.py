@@ -24,7 +24,7 @@ from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Rational
 from sfumato.kernels.exponential_sum import ExponentialSum
 from sfumato.privacy.bits import SecureBits
-from sfumato.public_randomness import PublicStream
+from sfumato.public.streams import PublicStream
 from sfumato.quantizers.base import Bound, Floats, Integers, Quantizer
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.fourier import FourierQuantizer

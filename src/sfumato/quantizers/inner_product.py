@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.privacy.bits import SecureBits
-from sfumato.public_randomness import PublicStream
+from sfumato.public.streams import PublicStream
 from sfumato.quantizers.ball import Ball
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Quantizer, Reading
 from sfumato.quantizers.box import Box

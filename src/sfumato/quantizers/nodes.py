@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sfumato.public_randomness import PublicStream
+from sfumato.public.streams import PublicStream
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.clamping import held
 from sfumato.quantizers.splines import POSITION_BITS, POSITIONS, Dual

@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 
 from sfumato.errors import InputError
-from sfumato.public_randomness import PublicStream
+from sfumato.public.ranges import LARGEST_LENGTH
+from sfumato.public.streams import PublicStream
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.similarities import VALUE_BITS, Similarities
-from sfumato.ranges import LARGEST_LENGTH
 from sfumato.sources import open_source
 
 FEWEST_LANDMARKS, MOST_LANDMARKS = 5, 2000

@@ -3,7 +3,7 @@
 A mechanism that sums kernel values k(x, y) at public points y rounds them to integers. Law 1 asks that a row alone
 decides its integers, so the values may not come from a BLAS product or a vectorised exponential whose last bit moves
 with the row's position. Here every value is a fixed sequence of correctly rounded operations on that row's numbers
-(`sfumato.portable`), which no order of rows changes. Values lie in [0, 1].
+(`sfumato.public.portable`), which no order of rows changes. Values lie in [0, 1].
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from sfumato import portable
 from sfumato.errors import InputError
 from sfumato.kernels import Cauchy, Gaussian, Laplacian, ShiftInvariantKernel, StableExponential
+from sfumato.public import portable
 from sfumato.quantizers.base import Floats
 
 Profile = Callable[[Floats], Floats]

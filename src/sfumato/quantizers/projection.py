@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Kernel
 from sfumato.privacy.bits import SecureBits
-from sfumato.public_randomness import PublicStream
+from sfumato.public.streams import PublicStream
 from sfumato.quantizers.base import Bound, Floats, Integers, Quantizer
 from sfumato.quantizers.box import Box, Lattice
 from sfumato.quantizers.hadamard import padded, signed_transform

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 from numba import njit
 
-from sfumato.public_randomness import PublicStream
+from sfumato.public.streams import PublicStream
 from sfumato.quantizers.base import Floats
 
 ROTATION_BITS, MOST_ROTATED = 24, 2048

@@ -24,9 +24,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sfumato import portable
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Exponential, Gaussian, Kernel, ShiftInvariantKernel
+from sfumato.public import portable
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.columns import kept_rows

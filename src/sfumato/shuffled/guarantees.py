@@ -24,8 +24,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato.domain import Domain
 from sfumato.privacy.guarantee import Guarantee, amount_text
+from sfumato.public.domain import Domain
 from sfumato.quantizers import InnerProductQuantizer, InnerProductSigns
 from sfumato.shuffled.features import BitFeatures
 from sfumato.shuffled.groups import Budget, Group

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sfumato.central.request import TYPICAL_DENSITY
 from sfumato.errors import InputError
+from sfumato.methods.request import TYPICAL_DENSITY
 from sfumato.shuffled.bitsum import central_gaussian_rmse
 from sfumato.shuffled.quantizing import Accuracy, accuracy
 from sfumato.shuffled.sealing import MESSAGE_BYTES

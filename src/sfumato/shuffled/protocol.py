@@ -19,12 +19,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sfumato import protocol as documents
-from sfumato.domain import Domain
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel, get_kernel, kernel_from_document
 from sfumato.privacy.guarantee import Guarantee, check_choice, checked_delta
 from sfumato.privacy.rational import exact_epsilon
+from sfumato.public import document as documents
+from sfumato.public.domain import Domain
 from sfumato.quantizers import Quantizer, quantizer_from_document
 from sfumato.release import Release
 from sfumato.shuffled import quantizing

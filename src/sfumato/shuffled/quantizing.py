@@ -29,9 +29,9 @@ from typing import Any
 import numpy as np
 
 from sfumato.central.landmarks import fit
-from sfumato.central.request import TYPICAL_DENSITY
 from sfumato.errors import InputError
 from sfumato.kernels import InnerProduct, Kernel, ShiftInvariantKernel
+from sfumato.methods.request import TYPICAL_DENSITY
 from sfumato.quantizers import (
     Box,
     FourierQuantizer,

@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers
-from sfumato.protocol import expired, expiry_text
+from sfumato.public.document import expired, expiry_text
 from sfumato.storage import private_opener, storage_errors
 
 _PLAINTEXT = struct.Struct("<IB")

@@ -35,7 +35,6 @@ from dp_accounting.rdp.rdp_privacy_accountant import compute_delta
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from sfumato.domain import Domain
 from sfumato.errors import InputError
 from sfumato.kernels import InnerProduct, Kernel, get_kernel
 from sfumato.privacy.bits import Integers, SecureBits
@@ -45,7 +44,8 @@ from sfumato.privacy.noise import DiscreteGaussian
 from sfumato.privacy.rational import exact_epsilon
 from sfumato.privacy.reported import ReportNoise
 from sfumato.privacy.seeding import noise_bits
-from sfumato.protocol import seed_text
+from sfumato.public.document import seed_text
+from sfumato.public.domain import Domain
 from sfumato.quantizers import InnerProductQuantizer, Quantizer
 from sfumato.quantizers.ball import Ball
 from sfumato.release import Count, Release

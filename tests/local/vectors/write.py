@@ -11,8 +11,8 @@ from sfumato.local import Protocol
 from sfumato.local.phases import Phases
 from sfumato.local.registry import device_for
 from sfumato.local.rows import Rows
-from sfumato.protocol import canonical, fingerprint
-from sfumato.public_rows import LAWS, row_bytes
+from sfumato.public.document import canonical, fingerprint
+from sfumato.public.rows import LAWS, row_bytes
 
 PATH = Path(__file__).with_name("devices.json")
 WORDS = [0, 1, 65535, 65536, 2**31, 2**31 + 12345, 3_000_000_000, 2**32 - 1]

@@ -20,9 +20,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sfumato import portable
 from sfumato.kernels import Hat, Laplacian
-from sfumato.public_randomness import PublicStream
+from sfumato.public import portable
+from sfumato.public.streams import PublicStream
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Lattice
 from sfumato.quantizers.hashes.base import HashFamily, register_family

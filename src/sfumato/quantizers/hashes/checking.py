@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel
-from sfumato.public_randomness import PublicStream
+from sfumato.public.streams import PublicStream
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.hashes.base import LARGEST_CELL, HashFamily
 

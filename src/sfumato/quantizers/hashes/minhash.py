@@ -14,7 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sfumato.kernels import Jaccard
-from sfumato.public_randomness import PublicStream
+from sfumato.public.streams import PublicStream
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box, Lattice
 from sfumato.quantizers.hashes.base import HashFamily, register_family

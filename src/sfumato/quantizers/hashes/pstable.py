@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.kernels import L1LSH, L2LSH
-from sfumato.public_randomness import PublicStream
+from sfumato.public.streams import PublicStream
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Lattice
 from sfumato.quantizers.hashes.base import HashFamily, register_family

@@ -36,7 +36,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError
-from sfumato.public_randomness import PublicStream
+from sfumato.public.streams import PublicStream
 
 HASH_BITS = 24
 MOST_BUCKETS = 2**20

@@ -15,7 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sfumato.kernels import Angular
-from sfumato.public_randomness import PublicStream
+from sfumato.public.streams import PublicStream
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box, Lattice
 from sfumato.quantizers.hashes.base import HashFamily, register_family

@@ -20,8 +20,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato import portable
-from sfumato.public_randomness import PublicStream
+from sfumato.public import portable
+from sfumato.public.streams import PublicStream
 from sfumato.quantizers.base import Floats
 
 DIGITS = 60

@@ -1,0 +1,51 @@
+"""Audits: empirical and exact lower bounds on what a mechanism leaks, for any mechanism.
+
+Examples
+--------
+>>> from sfumato.audit import epsilon_lower_bound
+>>> epsilon_lower_bound([0.0] * 1000, [0.0] * 1000)
+0.0
+"""
+
+from __future__ import annotations
+
+from sfumato.audit.calibrations import CALIBRATIONS, CalibrationCase, register_calibrations
+from sfumato.audit.case import (
+    AUDITS,
+    AuditCase,
+    AuditResult,
+    Case,
+    ExactCase,
+    audit,
+    load_library,
+    register_audit,
+    registered,
+)
+from sfumato.audit.claims import EpsilonClaim, MuClaim
+from sfumato.audit.estimators import epsilon_lower_bound, exact_delta, exact_epsilon, mu_lower_bound
+from sfumato.audit.likelihood import log_weights
+from sfumato.audit.losses import Revealed, revealed
+
+__all__ = [
+    "AUDITS",
+    "CALIBRATIONS",
+    "AuditCase",
+    "AuditResult",
+    "CalibrationCase",
+    "Case",
+    "EpsilonClaim",
+    "ExactCase",
+    "MuClaim",
+    "Revealed",
+    "audit",
+    "epsilon_lower_bound",
+    "exact_delta",
+    "exact_epsilon",
+    "load_library",
+    "log_weights",
+    "mu_lower_bound",
+    "register_audit",
+    "register_calibrations",
+    "registered",
+    "revealed",
+]

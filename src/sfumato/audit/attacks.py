@@ -1,0 +1,204 @@
+"""Runs of central mechanisms on neighbouring data sets, and what an attacker computes from their outputs.
+
+`likelihood_ratio` is the best test of an attacker who knows everything but the one record (Neyman and Pearson),
+averaged over the coins; it comes close to the claim where few features leave few directions. `displacement` asks
+whether other records move when one is removed, `largeness` whether a record reaches where noise alone cannot,
+`low_bits` whether the outputs' last digits tell which noise was added.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from sfumato.audit import AuditCase, EpsilonClaim, MuClaim, log_weights
+from sfumato.errors import InputError
+from sfumato.methods.mechanism import Mechanism
+from sfumato.privacy.bits import SecureBits
+from sfumato.quantizers import ExponentialSums, Quantizer, ShardedFourier
+from sfumato.quantizers.base import Floats, Integers
+
+RUNS_AT_ONCE = 100_000
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What many runs of a mechanism published: sums, shape (runs, size), and noisy counts, None if n is public."""
+
+    values: NDArray[Any]
+    counts: NDArray[Any] | None
+
+
+Run = Callable[[Mechanism, Floats, int, SecureBits], Outputs]
+Statistic = Callable[[Outputs], Floats]
+
+
+def run(mechanism: Mechanism, rows: Floats, runs: int, bits: SecureBits) -> Outputs:
+    """Run a mechanism many times on the same rows, which must lie in its box."""
+    sums = encoded_sums(mechanism.quantizer, rows, runs, bits)
+    noise = mechanism.noise.sample(bits, sums.size).reshape(sums.shape)
+    return Outputs(sums + noise, noisy_counts(mechanism, rows, runs, bits))
+
+
+def noisy_counts(mechanism: Mechanism, rows: Floats, runs: int, bits: SecureBits) -> Integers | None:
+    """Draw the counts of many runs, not raised to 1 as for publication: the attacker sees more than a release shows."""
+    law = mechanism.count_law
+    return None if law is None else len(rows) + law.sample(bits, runs)
+
+
+def encoded_sums(quantizer: Quantizer, rows: Floats, runs: int, bits: SecureBits) -> Integers:
+    """Exact sums of the rows' integers, shape (runs, size), with fresh coins for every run.
+
+    All runs are encoded in one call. That equals a call for each run, because each row alone decides its integers.
+    """
+    encoded = quantizer.encode(np.tile(rows, (runs, 1)), bits)
+    return np.asarray(encoded.reshape(runs, len(rows), quantizer.size).sum(axis=1))
+
+
+@dataclass(frozen=True)
+class CentralCase:
+    """A mechanism, two neighbouring data sets and an attack; a broken twin is the same case with another `run`."""
+
+    name: str
+    mechanism: Mechanism
+    inside: Floats
+    outside: Floats
+    statistic: Statistic
+    claim: EpsilonClaim | MuClaim
+    run: Run = run
+
+    def sample(self, trials: int, bits: SecureBits) -> tuple[Floats, Floats]:
+        """Statistics of `trials` runs on either data set, in portions that fit the memory."""
+        portions = [min(RUNS_AT_ONCE, trials - start) for start in range(0, trials, RUNS_AT_ONCE)]
+
+        def statistics(rows: Floats) -> Floats:
+            return np.concatenate([self.statistic(self.run(self.mechanism, rows, runs, bits)) for runs in portions])
+
+        return statistics(self.inside), statistics(self.outside)
+
+    def case(self) -> AuditCase:
+        """Return the case as `sfumato.audit` takes it."""
+        return AuditCase(self.name, self.claim, self.sample)
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """Coins that put every row into one group."""
+
+    group: int
+
+    def below(self, bound: int, count: int) -> Integers:
+        return np.full(count, self.group, dtype=np.int64)
+
+
+def features(quantizer: Quantizer, rows: Floats) -> Integers:
+    """Integers of the rows, for groups: what each row adds to whichever group it falls into."""
+    if isinstance(quantizer, ExponentialSums):
+        return np.concatenate([features(part, rows) for part in quantizer.parts], axis=1)
+    if not isinstance(quantizer, ShardedFourier):
+        return quantizer.encode(rows)
+    chosen = [cast(SecureBits, _Chosen(group)) for group in range(quantizer.groups)]
+    return np.asarray(sum(quantizer.encode(rows, coins) for coins in chosen))
+
+
+def grouped_sum(quantizer: ShardedFourier, rows: Floats, groups: tuple[int, ...]) -> Integers:
+    """Sum of the rows' integers if they fall into these groups."""
+    each = features(quantizer, rows).reshape(len(rows), quantizer.groups, 2 * quantizer.per_group)
+    sums = np.zeros(each.shape[1:], dtype=np.int64)
+    for row, group in enumerate(groups):
+        sums[group] += each[row, group]
+    return sums.reshape(-1)
+
+
+def possible_sums(quantizer: Quantizer, rows: Floats) -> Integers:
+    """All sums that the coins can give, equally likely, shape (possibilities, size)."""
+    if isinstance(quantizer, ExponentialSums):
+        each = [possible_sums(part, rows) for part in quantizer.parts]
+        return np.stack([np.concatenate(chosen) for chosen in product(*each)])
+    if not isinstance(quantizer, ShardedFourier):
+        return np.asarray(quantizer.encode(rows).sum(axis=0, keepdims=True))
+    choices = product(range(quantizer.groups), repeat=len(rows))
+    return np.stack([grouped_sum(quantizer, rows, groups) for groups in choices])
+
+
+def likelihood_ratio(mechanism: Mechanism, inside: Floats, outside: Floats) -> Statistic:
+    """Attack by the logarithm of the outputs' likelihood under the one data set over that under the other."""
+    sums = [possible_sums(mechanism.quantizer, rows) for rows in (inside, outside)]
+    count_part = count_ratio(mechanism, inside, outside)
+
+    def log_likelihood(outputs: Outputs, possible: Integers) -> Floats:
+        each = np.stack([log_weights(mechanism.noise, outputs.values - one) for one in possible])
+        return np.asarray(logsumexp(each, axis=0) - math.log(len(possible)))
+
+    def statistic(outputs: Outputs) -> Floats:
+        return log_likelihood(outputs, sums[0]) - log_likelihood(outputs, sums[1]) + count_part(outputs)
+
+    return statistic
+
+
+def count_ratio(mechanism: Mechanism, inside: Floats, outside: Floats) -> Statistic:
+    """Attack by the count alone; no attack where n is public."""
+
+    def statistic(outputs: Outputs) -> Floats:
+        if mechanism.count_law is None or outputs.counts is None:
+            return np.zeros(len(outputs.values))
+        away = [(outputs.counts - len(rows))[:, None] for rows in (inside, outside)]
+        return log_weights(mechanism.count_law, away[0]) - log_weights(mechanism.count_law, away[1])
+
+    return statistic
+
+
+def displacement(mechanism: Mechanism, inside: Floats, outside: Floats) -> Statistic:
+    """Attack along the way that the sums would move if a row's group were its position."""
+    quantizer = mechanism.quantizer
+    if not isinstance(quantizer, ShardedFourier):
+        raise InputError(f"{mechanism.method} has no groups")
+    sums = [
+        grouped_sum(quantizer, rows, tuple(row % quantizer.groups for row in range(len(rows))))
+        for rows in (inside, outside)
+    ]
+    change = (sums[0] - sums[1]).astype(np.float64)
+    return lambda outputs: np.asarray(outputs.values @ change)
+
+
+def largeness(mechanism: Mechanism) -> Statistic:
+    """Attack by how improbable the sums would be as noise alone."""
+    return lambda outputs: -log_weights(mechanism.noise, outputs.values)
+
+
+def low_bits(outputs: Outputs) -> Floats:
+    """Attack by the most binary digits behind the point of any sum: none, where noise is an integer."""
+    mantissa, exponent = np.frexp(outputs.values.astype(np.float64))
+    digits = np.ldexp(mantissa, 53).astype(np.int64)
+    _, lowest = np.frexp((digits & -digits).astype(np.float64))
+    behind = np.where(digits == 0, 0, np.maximum(54 - exponent - lowest, 0))
+    return np.asarray(behind.max(axis=1), dtype=np.float64)
+
+
+def extremes(quantizer: Quantizer) -> tuple[Floats, Floats]:
+    """Find a row whose integers are as large as any, and the row most unlike it, for points of one column."""
+    rows = scan(quantizer)
+    encoded = features(quantizer, rows).astype(np.float64)
+    first = int(np.argmax(np.abs(encoded).sum(axis=1)))
+    second = int(np.argmax(np.square(encoded - encoded[first]).sum(axis=1)))
+    return rows[first : first + 1], rows[second : second + 1]
+
+
+def scan(quantizer: Quantizer) -> Floats:
+    """Rows that cover a box of one column."""
+    (low,), (high,) = quantizer.box.lower, quantizer.box.upper
+    return np.linspace(low, high, 20_001)[:, None]
+
+
+def sizes(mechanism: Mechanism) -> str:
+    """Say how many features a mechanism has, for names of cases."""
+    quantizer = mechanism.quantizer
+    groups = f" in {quantizer.groups} groups" if isinstance(quantizer, ShardedFourier) and quantizer.groups > 1 else ""
+    return f"{quantizer.terms} feature{'s' if quantizer.terms > 1 else ''}{groups}"

@@ -1,0 +1,233 @@
+"""Audits: a claim, a pair of neighbouring data sets, an attacker's statistic, and the verdict.
+
+Any mechanism can be audited, whatever its trust model: an `AuditCase` needs only a function that runs it on two
+neighbouring data sets and returns one number a run. The library's own mechanisms register their cases under their
+names in `AUDITS`; a mechanism without an entry fails the tests.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from typing import Any
+
+from sfumato.audit.calibrations import CALIBRATIONS, CalibrationCase
+from sfumato.audit.claims import EpsilonClaim, MuClaim, Samples
+from sfumato.audit.estimators import CONFIDENCE, exact_epsilon
+from sfumato.errors import InputError
+from sfumato.privacy.bits import SecureBits
+
+TRIALS = 100_000
+# Exact losses are computed in floating point; a claim that is met exactly must not fail by the last digit.
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class AuditCase:
+    """A mechanism on two neighbouring data sets, seen by an attacker who computes one number from each output.
+
+    Attributes
+    ----------
+    name : str
+        Which neighbours, which attack.
+    claim : EpsilonClaim or MuClaim
+        What the mechanism promises.
+    sample : callable
+        ``sample(trials, bits)`` runs the mechanism `trials` times on either data set, with randomness from `bits`, and
+        returns the statistics under the one and under the other. Runs must be independent.
+
+    Examples
+    --------
+    Randomised response on one bit, truthful with probability 3/4, which is epsilon = log 3:
+
+    >>> def respond(trials, bits):
+    ...     lies = bits.below(4, 2 * trials).reshape(2, trials) == 0
+    ...     return ~lies[0], lies[1]
+    >>> case = AuditCase("one bit", EpsilonClaim(1.1), respond)
+    >>> result = audit(case, trials=20_000, bits=SecureBits.seeded(7))
+    >>> result.verdict, result.lower_bound > 0.9
+    ('holds', True)
+    """
+
+    name: str
+    claim: EpsilonClaim | MuClaim
+    sample: Callable[[int, SecureBits], Samples]
+
+    def measure(self, trials: int, bits: SecureBits, confidence: float) -> tuple[float, int]:
+        """Return the lower bound and the number of runs that it rests on."""
+        samples = self.sample(trials, bits)
+        return self.claim.lower_bound(samples, confidence), sum(map(len, samples))
+
+
+@dataclass(frozen=True)
+class ExactCase:
+    """A mechanism whose output probabilities are known, on neighbouring data sets.
+
+    Attributes
+    ----------
+    name : str
+        Which neighbours.
+    claim : EpsilonClaim
+        What the mechanism promises.
+    log_probabilities : callable
+        Returns the logarithms of the outputs' probabilities under either data set; see `exact_epsilon`.
+    """
+
+    name: str
+    claim: EpsilonClaim
+    log_probabilities: Callable[[], Samples]
+
+    def measure(self, trials: int, bits: SecureBits, confidence: float) -> tuple[float, int]:
+        """Return the exact loss and the number of outputs looked at; nothing is sampled."""
+        log_p, log_q = self.log_probabilities()
+        return exact_epsilon(log_p, log_q, self.claim.delta), max(log_p.size, log_q.size)
+
+
+Case = AuditCase | ExactCase | CalibrationCase
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """What an audit found.
+
+    Attributes
+    ----------
+    name : str
+        The case.
+    claim : EpsilonClaim or MuClaim
+        What was promised.
+    lower_bound : float
+        What the mechanism leaks at least: certified from samples, or exact.
+    samples : int
+        Runs of the mechanism, or outputs looked at.
+    seconds : float
+        Time that it took.
+    exact : bool
+        Whether probabilities were known, not sampled.
+    """
+
+    name: str
+    claim: EpsilonClaim | MuClaim
+    lower_bound: float
+    samples: int
+    seconds: float
+    exact: bool
+
+    @property
+    def holds(self) -> bool:
+        """Whether the bound leaves the claim possible."""
+        return self.lower_bound <= self.claim.value * (1 + ROUNDING)
+
+    @property
+    def verdict(self) -> str:
+        """The result in one word."""
+        return "holds" if self.holds else "BROKEN"
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the result as JSON values; an infinite loss is None."""
+        return {
+            "case": self.name,
+            "claim": asdict(self.claim),
+            "lower_bound": self.lower_bound if math.isfinite(self.lower_bound) else None,
+            "samples": self.samples,
+            "seconds": self.seconds,
+            "exact": self.exact,
+            "verdict": self.verdict,
+        }
+
+
+def audit(
+    case: Case, trials: int = TRIALS, *, bits: SecureBits | None = None, confidence: float = CONFIDENCE
+) -> AuditResult:
+    """Attack a mechanism and compare what it leaks with what it claims.
+
+    Parameters
+    ----------
+    case : AuditCase, ExactCase or CalibrationCase
+        The mechanism, its claim and the attack.
+    trials : int
+        Runs on either data set.
+    bits : SecureBits, optional
+        The mechanism's randomness; secret by default.
+    confidence : float
+        Probability with which the lower bound holds: a mechanism that keeps its claim is called broken with
+        probability 1 - confidence at most.
+
+    Returns
+    -------
+    AuditResult
+    """
+    if isinstance(trials, bool) or not isinstance(trials, int) or trials < 1:
+        raise InputError(f"trials must be a positive whole number, got {trials!r}")
+    start = time.perf_counter()
+    bound, samples = case.measure(trials, SecureBits() if bits is None else bits, confidence)
+    seconds = time.perf_counter() - start
+    return AuditResult(case.name, case.claim, bound, samples, seconds, not isinstance(case, AuditCase))
+
+
+AUDITS: dict[str, Callable[[], Sequence[Case]]] = {}
+# Where the library's own mechanisms register their cases.
+LIBRARY = (
+    "sfumato.audit.cases.central",
+    "sfumato.audit.cases.projections",
+    "sfumato.audit.cases.published",
+    "sfumato.audit.cases.releases",
+    "sfumato.audit.cases.similarities",
+    "sfumato.audit.cases.sketches",
+    "sfumato.audit.cases.smooth",
+    "sfumato.audit.cases.subjects",
+    "sfumato.audit.cases.users",
+    "sfumato.audit.cases.bandwidth",
+    "sfumato.audit.cases.distances",
+    "sfumato.audit.cases.distance_subjects",
+    "sfumato.audit.cases.learn",
+    "sfumato.audit.cases.local",
+    "sfumato.audit.cases.local_published",
+    "sfumato.audit.cases.shuffled",
+    "sfumato.audit.cases.shuffled_calibrations",
+    "sfumato.audit.cases.labels",
+)
+
+
+def register_audit(name: str, cases: Callable[[], Sequence[Case]]) -> None:
+    """Make the cases of a mechanism known under its name; they are built when an audit runs.
+
+    Parameters
+    ----------
+    name : str
+        The mechanism's name.
+    cases : callable
+        Returns the cases.
+    """
+    if name in AUDITS:
+        raise InputError(f"{name!r} has an audit already; a mechanism's cases are registered once")
+    AUDITS[name] = cases
+
+
+def load_library() -> None:
+    """Register the cases of all mechanisms of the library, which needs the whole of it in memory.
+
+    Examples
+    --------
+    >>> load_library()
+    >>> "count" in AUDITS
+    True
+    """
+    for module in LIBRARY:
+        import_module(module)
+
+
+def registered(names: Iterable[str] = ()) -> Iterator[tuple[str, Case]]:
+    """Give the registered cases of the named mechanisms, or of all, each with its mechanism's name."""
+    known = sorted({*AUDITS, *CALIBRATIONS})
+    chosen = list(names) or known
+    for name in chosen:
+        if name not in known:
+            raise InputError(f"no mechanism {name!r} has an audit; known are {', '.join(known)}")
+    for name in chosen:
+        for register in (AUDITS, CALIBRATIONS):
+            for case in register.get(name, tuple)():
+                yield name, case

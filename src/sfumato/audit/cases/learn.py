@@ -1,0 +1,152 @@
+"""Audits of the classifier and of its projected moments; importing this module registers them.
+
+`classifier`: two classes and one record, which is there or not, or bears one label or the other. The attacker sees the
+outputs of both classes and asks for the likelihood ratio. One record more is worth epsilon, another label twice that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from sfumato.audit import AuditCase, EpsilonClaim, register_audit
+from sfumato.audit.attacks import CentralCase, Outputs, extremes, likelihood_ratio, run
+from sfumato.audit.cases.central import one_more, register_central
+from sfumato.audit.cases.distances import every_place
+from sfumato.audit.cases.variants import Subject, register_subjects
+from sfumato.audit.claims import Samples
+from sfumato.errors import InputError
+from sfumato.kernels import Gaussian, InnerProduct
+from sfumato.learn import DensityClassifier, rules, squared_distance
+from sfumato.methods import registry
+from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.request import Request
+from sfumato.privacy.bits import SecureBits
+from sfumato.quantizers.base import Floats
+from sfumato.sources import open_source
+
+CLASSIFIER, PURE, GAUSSIAN = "classifier", "projected-moments", "projected-moments-gaussian"
+Classes = tuple[Floats, ...]  # the rows of each class
+RunClasses = Callable[[Mechanism, Classes, int, SecureBits], list[Outputs]]
+
+
+def small(method: str, epsilon: int, neighbours: str = "add-remove", delta: float = 0.0, **options: Any) -> Mechanism:
+    """Build a mechanism of one column: projected moments, or the inner product of the classifier's default."""
+    request = Request(
+        kernel=InnerProduct(1.0),
+        dimension=1,
+        epsilon=Fraction(epsilon),
+        n=100,
+        feature_seed=7,
+        delta=delta,
+        neighbours=neighbours,
+        bounds=(-8, 8),
+        options=options,
+    )
+    if method == CLASSIFIER:
+        return registry.build("inner-product", request)
+    return squared_distance.build(method.removeprefix("projected-"), request)
+
+
+@cache
+def projected_cases() -> dict[str, CentralCase]:
+    """Cases of `projected-moments`."""
+    return {
+        "one more": one_more(small(PURE, 2)),
+        "second": one_more(small(PURE, 1), already=1),
+        "wide": one_more(small(PURE, 2, clip=3.0)),
+    }
+
+
+@cache
+def gaussian_cases() -> dict[str, CentralCase]:
+    """Cases of `projected-moments-gaussian`."""
+    return {"one more": one_more(small(GAUSSIAN, 1, delta=0.05))}
+
+
+def run_classes(mechanism: Mechanism, classes: Classes, runs: int, bits: SecureBits) -> list[Outputs]:
+    """Run the classifier's mechanism on every class, as `DensityClassifier` does: a record counts in its own alone."""
+    return [run(mechanism, rows, runs, bits) for rows in classes]
+
+
+@dataclass(frozen=True)
+class ClassifierCase:
+    """Two labelled data sets that the outputs of all classes must not tell apart."""
+
+    name: str
+    mechanism: Mechanism
+    inside: Classes
+    outside: Classes
+    claim: EpsilonClaim
+    run: RunClasses = run_classes
+
+    def sample(self, trials: int, bits: SecureBits) -> Samples:
+        """Log likelihood ratios of runs on either data set."""
+        pairs = zip(self.inside, self.outside, strict=True)
+        attacks = [likelihood_ratio(self.mechanism, first, second) for first, second in pairs]
+
+        def statistics(classes: Classes) -> Floats:
+            outputs = self.run(self.mechanism, classes, trials, bits)
+            return np.asarray(sum(attack(each) for attack, each in zip(attacks, outputs, strict=True)))
+
+        return statistics(self.inside), statistics(self.outside)
+
+    def case(self) -> AuditCase:
+        """Return the case as `sfumato.audit` takes it."""
+        return AuditCase(self.name, self.claim, self.sample)
+
+
+@cache
+def classifier_cases() -> dict[str, ClassifierCase]:
+    """Cases of the classifier."""
+    mechanism = small(CLASSIFIER, 1)
+    row, _ = extremes(mechanism.quantizer)
+    nobody = row[:0]
+    epsilon = float(mechanism.guarantee.epsilon)
+    more = ClassifierCase("0 or 1 records", mechanism, (row, nobody), (nobody, nobody), EpsilonClaim(epsilon))
+    other = replace(more, name="a record's label changed", outside=(nobody, row), claim=EpsilonClaim(2 * epsilon))
+    return {"one more": more, "other label": other}
+
+
+def build(method: str, request: Request) -> Mechanism:
+    """Build what `DensityClassifier` releases each class by; it protects single records that come or go."""
+    if request.neighbours != "add-remove" or request.unit != "record" or request.weighted:
+        raise InputError("the classifier protects single records that come or go")
+    model = DensityClassifier(
+        request.kernel,
+        epsilon=request.epsilon,
+        delta=request.delta,
+        classes=[0, 1],
+        n_hint=2 * request.n,
+        method="auto" if method == CLASSIFIER else method.removeprefix("projected-"),
+        bounds=request.bounds,
+        rule=rules.DENSITY if method == CLASSIFIER else rules.DISTANCE,
+        options=dict(request.options),
+        feature_seed=request.feature_seed,
+    )
+    return model.mechanism(open_source(np.zeros((1, request.dimension))), 2)
+
+
+PROJECTED: dict[str, dict[str, Any]] = {
+    "default": {},
+    "one direction": {"projections": 1, "clip": 0.5},
+    "bought count": {"count_share": Fraction(1, 4)},
+}
+DIRECTIONS: dict[str, Any] = {"kernel": InnerProduct(1.0), "dimension": 2, "bounds": (-1, 1)}
+register_subjects(
+    Subject(CLASSIFIER, "inner product", DIRECTIONS, {}, build),
+    Subject(CLASSIFIER, "gaussian", {**DIRECTIONS, "kernel": Gaussian(1.0)}, {}, build),
+    *(
+        Subject(method, name, DIRECTIONS, options, build)
+        for method in (PURE, GAUSSIAN)
+        for name, options in PROJECTED.items()
+    ),
+)
+register_central(PURE, projected_cases, lambda: [every_place(small(PURE, 1), np.linspace(-2, 2, 41)[:, None])])
+register_central(GAUSSIAN, gaussian_cases)
+register_audit(CLASSIFIER, lambda: [case.case() for case in classifier_cases().values()])

@@ -1,0 +1,232 @@
+"""Calibration checks of the bit sums, of collections and of secure aggregation; importing this registers them.
+
+The laws of what an analyzer sees of one instance are listed from the protocol's parameters alone, by textbook laws and
+convolutions, and composed over the instances; nothing here knows how the parameters were found.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from scipy.signal import convolve2d
+
+from sfumato.audit import CalibrationCase, EpsilonClaim, Revealed, register_calibrations
+from sfumato.audit.calibrations import Loss
+from sfumato.audit.cases.places import places
+from sfumato.audit.cases.shuffled import pure_views
+from sfumato.audit.composition import Views
+from sfumato.audit.losses import lattice_distance
+from sfumato.quantizers.base import Floats, Integers
+from sfumato.shuffled.bitsum import BitSum, calibrate
+from sfumato.shuffled.bitsum.pure import Pure
+from sfumato.shuffled.features import BitFeatures
+from sfumato.shuffled.protocol import Protocol
+from sfumato.shuffled.secure_aggregation import METHOD, SecureAggregation
+
+EPSILON, DELTA, PARTICIPANTS, FEW, PEOPLE = 1, 1e-3, 40, 12, 4
+LANDMARKS = [[-1.0], [-0.5], [0.0], [0.5], [1.0]]
+TAIL = 1e-12  # of a law, cut off; it counts as views that one neighbour has alone
+
+Laws = tuple[Floats, Floats]
+
+
+def _counts(law: Any, *parameters: float) -> Floats:
+    """Probabilities of a count from 0 on."""
+    return np.asarray(law.pmf(np.arange(int(law.isf(TAIL, *parameters)) + 2), *parameters))
+
+
+def _logs(first: Sequence[Floats], second: Sequence[Floats]) -> Laws:
+    with np.errstate(divide="ignore"):
+        return np.log(np.array(first)), np.log(np.array(second))
+
+
+def added_laws(noise: Floats) -> Laws:
+    """Laws of a count of noise, and of one more."""
+    return _logs([np.append(noise, 0.0)], [np.append(0.0, noise)])
+
+
+def response_laws(n: int, flip: float, send: float = 1.0) -> Laws:
+    """Laws of the ones and zeros that arrive, the last bit being 0 or 1, for several numbers of ones of the others."""
+
+    def law(ones: int, bit: int) -> Floats:
+        view = np.ones((1, 1))
+        for held in [1] * (ones + bit) + [0] * (n - ones - bit):
+            chance = 1 - flip if held else flip
+            view = convolve2d(view, [[1 - send, send * (1 - chance)], [send * chance, 0.0]])
+        return view.ravel()
+
+    others = sorted({0, 1, n // 4, n // 2, n - 1})
+    return _logs([law(ones, 0) for ones in others], [law(ones, 1) for ones in others])
+
+
+def flooded_laws(rate: float, shape: int, flood_rate: float) -> Laws:
+    """Laws of the numbers of +1 and -1 of `3nb`, the bit being 0 or 1."""
+    noise = _counts(stats.nbinom, 1, -math.expm1(-rate))
+    flood = _counts(stats.nbinom, shape, -math.expm1(-flood_rate))
+    size, both = len(flood) + len(noise), np.outer(noise, noise)
+    law = np.zeros((size, size))
+    for pairs, chance in enumerate(flood):
+        law[pairs : pairs + len(noise), pairs : pairs + len(noise)] += chance * both
+    return _logs([law.ravel()], [np.vstack([np.zeros((1, size)), law[:-1]]).ravel()])
+
+
+def laws_of(protocol: BitSum) -> Laws:
+    """Laws of what is seen of one instance, by the protocol's parameters."""
+    numbers = {name: float(value) for name, value in protocol.parameters.items()}
+    if isinstance(protocol, Pure):
+        return pure_views(protocol)
+    if "flip" in numbers:
+        return response_laws(protocol.n, **numbers)
+    if "flood_shape" in numbers:
+        return flooded_laws(numbers["rate"], int(numbers["flood_shape"]), numbers["flood_rate"])
+    if "mean" in numbers:
+        return added_laws(_counts(stats.poisson, numbers["mean"]))
+    return added_laws(_counts(stats.nbinom, numbers["shape"], -math.expm1(-numbers["rate"])))
+
+
+@dataclass(frozen=True)
+class Sums:
+    """A calibrated bit sum that is run for several instances.
+
+    Attributes
+    ----------
+    name : str
+        The variant.
+    protocol : BitSum
+        One instance.
+    instances : int
+        How many of them one participant may change.
+    claim : EpsilonClaim
+        What is stated for all of them.
+    """
+
+    name: str
+    protocol: BitSum
+    instances: int
+    claim: EpsilonClaim
+
+    def case(self) -> CalibrationCase:
+        """Check the calibration."""
+
+        def reveal() -> tuple[Views, int]:
+            laws = laws_of(self.protocol)
+            return Views(*laws, times=self.instances), laws[0].size
+
+        return CalibrationCase(self.name, self.claim, reveal)
+
+
+def calibrated(name: str, instances: int = 1, n: int = PARTICIPANTS, epsilon: int = EPSILON, **options: Any) -> Sums:
+    """Calibrate a bit sum."""
+    delta = 0.0 if name == "pure" else DELTA
+    found = calibrate(name, n=n, instances=instances, epsilon=epsilon, delta=delta, **options)
+    more = "".join(f", {option} {value}" for option, value in options.items())
+    claim = EpsilonClaim(float(found.epsilon), found.delta)
+    return Sums(f"{instances} instance{'s' * (instances > 1)}{more}", found.protocol, instances, claim)
+
+
+# Few enough participants for the laws to be listed; the published formulas need more epsilon, or more participants.
+BIT_SUMS: dict[str, Callable[[], list[Sums]]] = {
+    "rr": lambda: [
+        calibrated("rr"),
+        calibrated("rr", 6),
+        calibrated("rr", 4, FEW, 3, messages=2.0),
+    ],
+    "poisson": lambda: [calibrated("poisson"), calibrated("poisson", 6)],
+    "negative-binomial": lambda: [calibrated("negative-binomial"), calibrated("negative-binomial", 6)],
+    "3nb": lambda: [calibrated("3nb"), calibrated("3nb", 3)],
+    "pure": lambda: [calibrated("pure", n=3), calibrated("pure", 2, 3, 2), calibrated("pure", n=3, rho="1/4")],
+    "rr-published": lambda: [calibrated("rr-published", n=200, epsilon=2)],
+    "3nb-published": lambda: [calibrated("3nb-published", epsilon=8)],
+}
+
+
+def collection(name: str, **settings: Any) -> Sums:
+    """Count the instances of a collection in which some two points differ, and take its bit sum for them."""
+    protocol = Protocol(dimension=1, epsilon=2, delta=DELTA, participants=FEW, seed=9, quantizer=name, **settings)
+    features = protocol.features
+    encoded = features.quantizer.encode(features.points(places(features.quantizer.box)))
+    changed = max(int((encoded != one).sum(axis=1).max()) for one in encoded[:: len(encoded) // 32])
+    promise = protocol.guarantee()
+    claim = EpsilonClaim(float(promise.epsilon), promise.delta)
+    return Sums(f"{name}, {changed} of {features.instances} instances", protocol.groups[0].bitsum, changed, claim)
+
+
+# Every kind of features, with few instances.
+COLLECTIONS: dict[str, dict[str, Any]] = {
+    "inner-product": {"kernel": "inner-product"},
+    "inner-product-signs": {"kernel": "inner-product", "instances": 6},
+    "fourier": {"kernel": "gaussian", "bandwidth": 1.0, "bounds": (-8, 8), "instances": 4},
+    "hashing": {"kernel": "laplacian", "bandwidth": 1.0, "bounds": (-8, 8), "instances": 32},
+    "landmarks": {"kernel": "gaussian", "bandwidth": 1.0, "bounds": (-8, 8), "landmarks": LANDMARKS},
+}
+
+
+def collections() -> list[Sums]:
+    """Return collections of all kinds of features."""
+    return [collection(name, **settings) for name, settings in COLLECTIONS.items()]
+
+
+def aggregated(noise: str, people: int, **settings: Any) -> CalibrationCase:
+    """Check secure aggregation on the two points farthest apart, if so many people add their shares.
+
+    Discrete Gaussian shares add up to a discrete Gaussian but for a factor that no floating-point number shows. The law
+    of Skellam noise is listed for one column.
+    """
+    protocol = SecureAggregation(
+        **{"kernel": "inner-product", "epsilon": EPSILON, "delta": DELTA, "seed": 5, "dimension": 1, **settings},
+        participants=PEOPLE,
+        noise=noise,
+    )
+    features = BitFeatures(protocol.quantizer)
+    encoded = features.quantizer.encode(features.points(places(features.quantizer.box)))
+    change, _ = farthest(encoded)
+    variance = protocol.variance(people)
+
+    def reveal() -> tuple[Loss, int]:
+        if noise == "skellam":
+            reach = np.arange(-int(12 * math.sqrt(variance)), int(12 * math.sqrt(variance)))
+            laws = [stats.skellam.pmf(reach - moved, variance / 2, variance / 2) for moved in (0, *change.tolist())]
+            return Views(*_logs(laws[:1], laws[1:])), len(encoded)
+        squares = sum(int(moved) ** 2 for moved in change)
+        distance = lattice_distance(math.isqrt(int(variance)), int(np.count_nonzero(change)))
+        return Revealed(mu_squared=Fraction(squares) / Fraction(variance), distance=distance), len(encoded)
+
+    claim = EpsilonClaim(float(protocol.epsilon), protocol.delta)
+    return CalibrationCase(f"{noise}, {type(protocol.quantizer).name}", claim, reveal)
+
+
+def farthest(encoded: Integers) -> tuple[Integers, int]:
+    """Return the difference of two rows that are far apart in l2, and how many were compared."""
+    first = encoded[int(np.argmax(np.square(encoded - encoded[0]).sum(axis=1)))]
+    second = encoded[int(np.argmax(np.square(encoded - first).sum(axis=1)))]
+    return second - first, 2 * len(encoded)
+
+
+AGGREGATED: dict[str, list[dict[str, Any]]] = {
+    "discrete-gaussian": [
+        {},
+        {"dimension": 3},
+        {**COLLECTIONS["fourier"], "instances": 8},
+        COLLECTIONS["landmarks"],
+    ],
+    "skellam": [{}],
+}
+
+
+def _cases(made: Callable[[], list[Sums]]) -> list[CalibrationCase]:
+    return [sums.case() for sums in made()]
+
+
+for _name, _sums in {**BIT_SUMS, "shuffled": collections}.items():
+    register_calibrations(_name, partial(_cases, _sums))
+register_calibrations(
+    METHOD,
+    lambda: [aggregated(noise, PEOPLE, **settings) for noise, each in AGGREGATED.items() for settings in each],
+)

@@ -1,0 +1,210 @@
+"""Calibration checks of central mechanisms: every request in every variant that its method offers.
+
+A `Subject` is a method and the public facts of a request. Its variants are all combinations of delta, neighbouring
+relation, unit and weights that neither `Request` nor the method refuses; each is built as a release would build it. How
+many records of one unit reach the sums is measured by running the stage that limits them (`contributions`), and what
+they change by searching among `places`; mechanisms with an algorithm of their own are priced in `algorithms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from sfumato.audit import CalibrationCase, EpsilonClaim, Revealed, register_calibrations, revealed
+from sfumato.audit.cases.algorithms import price
+from sfumato.audit.cases.places import places, worst_change
+from sfumato.central.contributions import bounded, thinned
+from sfumato.errors import InputError
+from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.request import LIMIT, Request
+from sfumato.privacy.bits import SecureBits
+from sfumato.sources import attach, open_source
+
+EPSILON, DELTA, RECORDS_PER_USER = Fraction(1), 1e-6, 3
+RECORDS = 1000
+
+Build = Callable[[str, Any], Mechanism]
+Mistake = Callable[[Request], Request | None]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What a caller may ask of any mechanism.
+
+    Examples
+    --------
+    >>> print(Variant(True, "replace", "record", False))
+    delta, replace
+    >>> print(Variant(False, "add-remove", "user", True))
+    pure, add-remove, users, weights
+    """
+
+    approximate: bool
+    neighbours: str
+    unit: str
+    weighted: bool
+
+    def facts(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the variant adds to a request."""
+        limit = {LIMIT: RECORDS_PER_USER} if self.unit == "user" else {}
+        return {
+            "delta": DELTA if self.approximate else 0.0,
+            "neighbours": self.neighbours,
+            "unit": self.unit,
+            "weighted": self.weighted,
+            "options": {**options, **limit},
+        }
+
+    def __str__(self) -> str:
+        named = ["delta" if self.approximate else "pure", self.neighbours]
+        return ", ".join([*named, *["users"] * (self.unit == "user"), *["weights"] * self.weighted])
+
+
+VARIANTS = tuple(
+    Variant(*each) for each in product((False, True), ("add-remove", "replace"), ("record", "user"), (False, True))
+)
+
+
+@dataclass(frozen=True)
+class Built:
+    """A mechanism as a release would build it.
+
+    Attributes
+    ----------
+    subject : Subject
+        Whose it is.
+    variant : Variant
+        What was asked for.
+    request : Request
+        The public facts.
+    mechanism : Mechanism
+        What was built.
+    """
+
+    subject: Subject
+    variant: Variant
+    request: Request
+    mechanism: Mechanism
+
+    @property
+    def name(self) -> str:
+        """The case's name: the variant, and the request."""
+        return f"{self.variant}; {self.subject.name}"
+
+    def case(self) -> CalibrationCase:
+        """Check the calibration."""
+        return self._checked(self.mechanism)
+
+    def twin(self, mistake: Mistake) -> CalibrationCase | None:
+        """Check what a mistaken request builds under the promise of this one; None if the mistake is none here."""
+        mistaken = mistake(self.request)
+        if mistaken is None:
+            return None
+        try:
+            broken = self.subject.build(self.subject.method, mistaken)
+        except InputError:
+            return None
+        return self._checked(replace(broken, guarantee=self.mechanism.guarantee))
+
+    def _checked(self, mechanism: Mechanism) -> CalibrationCase:
+        promise = mechanism.guarantee
+        claim = EpsilonClaim(float(promise.epsilon), promise.delta)
+        return CalibrationCase(self.name, claim, lambda: reveal(mechanism, contributed(self.request)))
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A method, and the public facts of a request that suits it.
+
+    Attributes
+    ----------
+    method : str
+        The method's name.
+    name : str
+        What is special about the request.
+    facts : mapping
+        Kernel, dimension, bounds and such.
+    options : mapping
+        Options of the request.
+    kind : type
+        Of the request.
+    build : callable
+        From a method's name and a request to a mechanism.
+    """
+
+    method: str
+    name: str
+    facts: Mapping[str, Any]
+    options: Mapping[str, Any]
+    build: Build
+    kind: type[Request] = field(default=Request)
+
+    def request(self, variant: Variant) -> Request:
+        """Return the request of a variant; `InputError` where no request can ask for it."""
+        public = {"epsilon": EPSILON, "n": RECORDS, "feature_seed": 7}
+        return self.kind(**{**public, **self.facts, **variant.facts(self.options)})
+
+    def offered(self) -> Iterator[Built]:
+        """Build every variant that is not refused."""
+        for variant in VARIANTS:
+            try:
+                request = self.request(variant)
+                mechanism = self.build(self.method, request)
+            except InputError:
+                continue
+            yield Built(self, variant, request, mechanism)
+
+
+def contributed(request: Request) -> int:
+    """Count how many of the records of one unit of privacy reach the sums, whatever it has and weighs."""
+    many = 2 * RECORDS_PER_USER + 1 if request.unit == "user" else 1
+    users = np.zeros(many, dtype=np.int64) if request.unit == "user" else None
+    weights = np.full(many, 9.0) if request.weighted else None
+    source, bits = open_source(np.zeros((many, request.dimension))), SecureBits.seeded(0)
+    if users is not None or weights is not None:
+        source = attach(source, users, weights)
+    if request.weighted:
+        source = thinned(source, bits)
+    if request.unit == "user":
+        source = bounded(source, request.records_per_user, bits)
+    return sum(map(len, source.batches()))
+
+
+def reveal(mechanism: Mechanism, records: int) -> tuple[Revealed, int]:
+    """Return what a mechanism gives away about a unit of so many records, its count included, and how many were tried.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        As built for a request.
+    records : int
+        Records of one unit that reach the sums.
+    """
+    replaced = mechanism.guarantee.neighbours == "replace"
+    law = mechanism.count_law
+    count = Revealed() if law is None or replaced else Revealed(pure=law.rate * records)
+    if mechanism.algorithm is not None:
+        return count + price(mechanism, records, replaced), len(places(mechanism.quantizer.box))
+    change, looked = worst_change(mechanism.quantizer, mechanism.noise, replaced)
+    return count + revealed(mechanism.noise, records * change), looked
+
+
+def register_subjects(*subjects: Subject) -> None:
+    """Register the calibration checks of methods, one or more requests each."""
+    for method in dict.fromkeys(subject.method for subject in subjects):
+        SUBJECTS[method] = [subject for subject in subjects if subject.method == method]
+        register_calibrations(method, partial(_cases, method))
+
+
+def _cases(method: str) -> list[CalibrationCase]:
+    return [built.case() for subject in SUBJECTS[method] for built in subject.offered()]
+
+
+SUBJECTS: dict[str, list[Subject]] = {}

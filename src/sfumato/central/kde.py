@@ -1,0 +1,181 @@
+"""`PrivateKDE`: a scikit-learn estimator whose fit is a private release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from numpy.typing import ArrayLike
+from sklearn.base import DensityMixin
+
+from sfumato.central.estimator import PrivateEstimator
+from sfumato.engines.threads import Progress
+from sfumato.errors import InputError
+from sfumato.kernels import Kernel, get_kernel
+from sfumato.methods import registry
+from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.request import Request
+from sfumato.privacy.ledger import Account
+from sfumato.quantizers.base import Floats
+from sfumato.quantizers.nystrom import PublicSample
+from sfumato.sources import Source
+
+
+class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
+    """Differentially private kernel density estimate.
+
+    Parameters
+    ----------
+    kernel : str or Kernel, default="gaussian"
+        What similar means; the Gaussian is exp(-|x - y|^2 / bandwidth^2).
+    bandwidth : float, array or matrix, optional
+        Needed when the kernel is given by name. Choose it without looking at the private points.
+    epsilon : float, str or Fraction
+        Total privacy budget of the release, the count included.
+    delta : float, default=0.0
+        0 for pure differential privacy.
+    method : str, default="auto"
+        The mechanism's name.
+    bounds : (lower, upper) or one pair per column, optional
+        Public bounds of the points; never read off the data.
+    landmarks : array, frame, table or path, optional
+        Public points that resemble the records, for the method "landmarks"; they become part of the release.
+    neighbours : {"add-remove", "replace"}, default="add-remove"
+        "add-remove" keeps n private; "replace" treats n as public.
+    n_hint : int or "paid"
+        A public guess of the number of records (it sets sizes, not answers), or "paid" to let the count's share of the
+        budget buy it first. With users it is the number of records kept, with weights the sum of the weights.
+    unit : {"record", "user"}, default="record"
+        What is hidden: one record, or all records of one user. Users need ``options={"max_records_per_user": k}``, and
+        `fit` their names.
+    options : mapping, optional
+        What only one method knows, e.g. ``{"n_features": 500}``.
+    ledger : Account, optional
+        ``Ledger(path).account(name)``: spending is checked and recorded there. Cloning the estimator shares it.
+    feature_seed : int, optional
+        Public seed of the features; drawn at random by default.
+    random_state : int, optional
+        Seeds the noise and marks the release NOT PRIVATE. For tests only.
+
+    Attributes
+    ----------
+    release_ : Release
+        The public function.
+    n_features_in_ : int
+        Columns seen in fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> points = np.random.default_rng(0).normal(size=(2000, 2))
+    >>> model = PrivateKDE(bandwidth=1.0, epsilon=1.0, n_hint=2000).fit(points)
+    >>> answers, errors = model.query(np.zeros((1, 2)), return_std=True)
+    >>> model.release_.guarantee.epsilon
+    Fraction(1, 1)
+    """
+
+    def __init__(
+        self,
+        kernel: str | Kernel = "gaussian",
+        *,
+        bandwidth: Any = None,
+        epsilon: Any = None,
+        delta: float = 0.0,
+        method: str = "auto",
+        bounds: Any = None,
+        landmarks: Any = None,
+        neighbours: str = "add-remove",
+        n_hint: int | str | None = None,
+        unit: str = "record",
+        options: Mapping[str, Any] | None = None,
+        ledger: Account | None = None,
+        feature_seed: int | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.epsilon = epsilon
+        self.delta = delta
+        self.method = method
+        self.bounds = bounds
+        self.landmarks = landmarks
+        self.neighbours = neighbours
+        self.n_hint = n_hint
+        self.unit = unit
+        self.options = options
+        self.ledger = ledger
+        self.feature_seed = feature_seed
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Any,
+        y: object = None,
+        *,
+        sample_weight: Any = None,
+        users: Any = None,
+        progress: Progress | None = None,
+        threads: int | None = None,
+    ) -> PrivateKDE:
+        """Release the density of X: an array, data frame, Arrow table, path, source, or iterator of batches.
+
+        All parameters are checked before the ledger is charged; values are never an error (see `Box`).
+
+        Parameters
+        ----------
+        X : array, frame, table, path, Source or iterator of batches
+            The points, one row a record.
+        y : ignored
+            For scikit-learn's pipelines.
+        sample_weight : array of numbers in [0, 1], or the name of a column, optional
+            Probability with which each record is kept, so that answers are weighted means; see
+            `sfumato.central.contributions`.
+        users : array of ids, or the name of a column, optional
+            Who each record belongs to, in text or numbers; for ``unit="user"``.
+        progress : callable, optional
+            Told about rows done. For the curator's eyes only.
+        threads : int, optional
+            Workers of the sum; all available cores by default.
+        """
+        self._release(X, users, sample_weight, progress, threads)
+        return self
+
+    def query(self, Y: ArrayLike, return_std: bool = False) -> Any:
+        """Mean kernel value at each query, not clipped; `return_std=True` adds the standard errors."""
+        points = self._queries(Y)
+        return self.release_.query(points, return_std=True) if return_std else self.release_.query(points)
+
+    def density(self, Y: ArrayLike) -> Floats:
+        """Mean kernel value at each query, clipped to [0, 1]."""
+        points = self._queries(Y)
+        return self.release_.density(points)
+
+    def score_samples(self, X: ArrayLike, y: object = None) -> Floats:
+        """Log of the normalised density at each point, as scikit-learn's KernelDensity gives it."""
+        points = self._queries(X)
+        return self.release_.log_density(points)
+
+    def score(self, X: ArrayLike, y: object = None) -> float:
+        """Total log density of X."""
+        return float(self.score_samples(X).sum())
+
+    def _request(self, source: Source) -> Request:
+        return self.request(source.dimension, source.weighted, source.column_names)
+
+    def request(self, dimension: int, weighted: bool = False, column_names: tuple[str, ...] | None = None) -> Request:
+        """Check the parameters and gather the public facts of the release to be.
+
+        While the count is still to be bought, n stands at more rows than anyone has: sizes are at their largest.
+        """
+        facts = self._facts(dimension, weighted)
+        if isinstance(self.kernel, str) and self.bandwidth is None:
+            raise InputError(
+                "bandwidth is missing: pass bandwidth=, in the points' units, chosen without looking at the data"
+            )
+        landmarks = None if self.landmarks is None else PublicSample.of(self.landmarks, dimension, column_names)
+        return Request(kernel=get_kernel(self.kernel, self.bandwidth), landmarks=landmarks, **facts)
+
+    def _mechanism(self, request: Request) -> Mechanism:
+        if self.n_hint == "paid" and {"alpha", "eta"} & set(request.options):
+            raise InputError("options alpha and eta need a public n: pass n_hint as a number, not 'paid'")
+        return registry.build(self.method, request)

@@ -1,0 +1,357 @@
+"""`RaceSketch`: a one-pass summary of a stream, mergeable and exact until it is released.
+
+A raw sketch is a table of counters (`quantizers.hashing`). Rows are added as they come and removed as exactly as they
+came; sketches of shards with the same public parameters add up to the sketch of all rows, bit for bit. It is private
+data: whoever sees it sees the records nearly as well as their owner. `release` adds the noise (`central.race`, with
+the proof) and is charged like any other release; a sketch refuses to be released again, itself or as part of another
+sketch, unless the ledger that holds the first charge takes the second one too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import sys
+import threading
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NoReturn, Self, SupportsIndex
+
+import numpy as np
+
+from sfumato.central import race
+from sfumato.engines.threads import stream_sum
+from sfumato.errors import BudgetError, InputError, ReleaseFileError
+from sfumato.kernels import Kernel, get_kernel, kernel_from_document
+from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.request import Request, check_kernel
+from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.ledger import Account, Epsilon
+from sfumato.privacy.noise import wrapped
+from sfumato.privacy.rational import exact_epsilon
+from sfumato.privacy.seeding import noise_bits
+from sfumato.public.ranges import LARGEST_OPTION, MOST_COLUMNS, check_size, check_whole
+from sfumato.quantizers.base import Integers
+from sfumato.quantizers.hashing import HashingQuantizer
+from sfumato.release import Count, Release
+from sfumato.release import format as container
+from sfumato.sources import open_source
+from sfumato.storage import AtomicFile
+
+RAW = "raw RACE sketch: PRIVATE data, not a release"
+# One lock for all sketches: merged ones share their parts' charges, so that whether records were released before is a
+# question to all of them at once. It is held while counters and charges change, never while rows are hashed.
+_STATE = threading.Lock()
+if sys.platform != "win32":  # a fork must not copy it while another thread holds it
+    os.register_at_fork(before=_STATE.acquire, after_in_parent=_STATE.release, after_in_child=_STATE.release)
+
+
+class RaceSketch:
+    """Counters of a stream under public hash functions; private until released.
+
+    Parameters
+    ----------
+    kernel : str or Kernel
+        A kernel that is a collision probability.
+    dimension : int
+        Columns of a point.
+    rows, width : int
+        Hash functions, and counters for each; `RaceSketch.planned` chooses them.
+    bandwidth : float, array or matrix, optional
+        For a kernel given by name.
+    bounds, outside
+        Public bounds of the points, see `Box`.
+    feature_seed : int, optional
+        Public seed of the hash functions, the same for all shards; drawn at random by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato.kernels import L2LSH
+    >>> points = np.random.default_rng(0).normal(size=(3000, 2))
+    >>> shards = [RaceSketch(L2LSH(1.0), dimension=2, rows=50, width=16, feature_seed=1) for _ in range(2)]
+    >>> whole = shards[0].add(points[:2000]).merge(shards[1].add(points[2000:]))
+    >>> release = whole.remove(points[:10]).release(epsilon=1)
+    >>> whole.release(epsilon=1)
+    Traceback (most recent call last):
+    sfumato.errors.BudgetError: these records were released before: ...
+    """
+
+    def __init__(
+        self,
+        kernel: str | Kernel,
+        *,
+        dimension: int,
+        rows: int,
+        width: int = 256,
+        bandwidth: Any = None,
+        bounds: Any = None,
+        outside: str = "clip",
+        feature_seed: int | None = None,
+    ) -> None:
+        seed = secrets.randbits(63) if feature_seed is None else int(feature_seed)
+        self.kernel = get_kernel(kernel, bandwidth)
+        check_kernel(self.kernel)
+        check_whole("dimension", dimension, MOST_COLUMNS)
+        check_size(check_whole("rows", rows, LARGEST_OPTION) * check_whole("width", width, LARGEST_OPTION))
+        quantizer = HashingQuantizer.draw(
+            self.kernel, dimension, rows, seed, width=width, bounds=bounds, outside=outside
+        )
+        self._begin(quantizer)
+
+    def _begin(self, quantizer: HashingQuantizer) -> None:
+        self.quantizer = quantizer
+        self._counters = np.zeros(quantizer.size, dtype=np.int64)
+        self._kept = self._seen = 0
+        self._process = os.getpid()
+        # For every shard in the sketch, by a name drawn at random: what was charged for each release of its records, or
+        # None for a release that no ledger knows of. Sketches with records in common share the lists, so that none of
+        # them can be released behind another's back, and the names, so that no record is counted twice.
+        self._charges: dict[str, list[str | None]] = {secrets.token_hex(16): []}
+
+    @classmethod
+    def planned(
+        cls,
+        kernel: str | Kernel,
+        *,
+        dimension: int,
+        n_hint: int,
+        epsilon: Epsilon,
+        delta: float = 0.0,
+        neighbours: str = "add-remove",
+        bandwidth: Any = None,
+        bounds: Any = None,
+        outside: str = "clip",
+        density: float | None = None,
+        feature_seed: int | None = None,
+    ) -> Self:
+        """Make an empty sketch whose sizes suit a release of `n_hint` records at this budget.
+
+        Parameters
+        ----------
+        kernel, dimension, bandwidth, bounds, outside, feature_seed
+            As for the class.
+        n_hint, epsilon, delta, neighbours
+            Public facts of the release to be, as in `PrivateKDE`.
+        density : float, optional
+            P, the mean kernel value between two records, if it is public.
+        """
+        request = Request(
+            kernel=get_kernel(kernel, bandwidth),
+            dimension=dimension,
+            epsilon=exact_epsilon(epsilon),
+            delta=delta,
+            neighbours=neighbours,
+            n=n_hint,
+            feature_seed=0,
+            bounds=bounds,
+            options={"own_count": False, **({} if density is None else {"density": density})},
+        )
+        if (reason := race.refuse(request)) is not None:
+            raise InputError(f"a sketch does not apply: {reason}")
+        sizes = race.choose_sizes(request)
+        return cls(
+            request.kernel,
+            dimension=dimension,
+            rows=sizes.rows,
+            width=sizes.width,
+            bounds=bounds,
+            outside=outside,
+            feature_seed=feature_seed,
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of all public parameters: sketches add up if theirs are equal."""
+        document = [self.kernel.to_document(), self.quantizer.to_document()[0]]
+        return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+    def add(self, X: Any, threads: int | None = None) -> Self:
+        """Add rows: an array, data frame, Arrow table, path, source, or iterator of batches."""
+        counters, kept, seen = self._sum(X, threads)
+        with _STATE:
+            self._counters += counters
+            self._kept, self._seen = self._kept + kept, self._seen + seen
+        return self
+
+    def remove(self, X: Any, threads: int | None = None) -> Self:
+        """Remove rows that were added before, as if they had never been there.
+
+        Raises
+        ------
+        InputError
+            If a counter would fall below zero: some of the rows were never added. Nothing is removed then.
+        """
+        counters, kept, seen = self._sum(X, threads)
+        with _STATE:
+            if (counters > self._counters).any() or seen > self._seen:
+                raise InputError("some of these rows are not in the sketch; nothing was removed")
+            self._counters -= counters
+            self._kept, self._seen = self._kept - kept, self._seen - seen
+        return self
+
+    def _sum(self, X: Any, threads: int | None) -> tuple[Integers, int, int]:
+        source = open_source(X)
+        if source.dimension != self.quantizer.dimension:
+            raise InputError(f"the sketch is of {self.quantizer.dimension} columns, the rows have {source.dimension}")
+        # Hashing tosses no coins; the stream's are not used.
+        return stream_sum(source.batches(), self.quantizer, coins=SecureBits(), threads=threads)
+
+    def merge(self, *others: RaceSketch) -> RaceSketch:
+        """Return the sketch of all rows together; the parts stay as they are.
+
+        Raises
+        ------
+        InputError
+            If public parameters differ, or if two of the sketches hold the rows of one shard: every record would count
+            twice, with noise for once.
+        """
+        merged = RaceSketch.__new__(RaceSketch)
+        merged.kernel = self.kernel
+        merged._begin(self.quantizer)
+        merged._charges = {}
+        for part in (self, *others):
+            if part.fingerprint != self.fingerprint:
+                raise InputError(
+                    "the sketches have different public parameters: make all shards with the same kernel, bounds, "
+                    "rows, width and feature_seed"
+                )
+            if merged._charges.keys() & part._charges.keys():
+                raise InputError("two of the sketches hold the rows of the same shard; merge every shard once")
+            with _STATE:
+                merged._counters += part._counters
+                merged._kept, merged._seen = merged._kept + part._kept, merged._seen + part._seen
+            merged._charges.update(part._charges)
+        return merged
+
+    def release(
+        self,
+        *,
+        epsilon: Epsilon,
+        delta: float = 0.0,
+        neighbours: str = "add-remove",
+        own_count: bool = False,
+        ledger: Account | None = None,
+        random_state: int | None = None,
+    ) -> Release:
+        """Publish the sketch with noise.
+
+        Parameters
+        ----------
+        epsilon, delta, neighbours
+            The budget and the neighbouring relation, as in `PrivateKDE`.
+        own_count : bool
+            Read the count off the counters, which costs nothing and suits narrow tables; a twentieth of epsilon buys
+            it otherwise.
+        ledger : Account, optional
+            Where the spending is checked and recorded. Needed from the second release of the same records on.
+        random_state : int, optional
+            Seeds the noise and marks the release NOT PRIVATE. For tests only.
+
+        Raises
+        ------
+        BudgetError
+            If the records were released before and `ledger` does not hold the charge for it, or if it is overdrawn.
+        """
+        mechanism = self._mechanism(exact_epsilon(epsilon), delta, neighbours, own_count, random_state is None)
+        cost, loss = mechanism.cost(count_is_bought=False)
+        with _STATE:
+            self._check_paid(cost, ledger)
+            charge = None
+            if ledger is not None:
+                relation = {"neighbours": neighbours, "unit": "record"}
+                charge = ledger.charge(mechanism.method, cost, mechanism.guarantee.delta, **relation, loss=loss).id
+            for charges in self._charges.values():
+                charges.append(charge)
+            counters, kept, seen = self._counters.copy(), self._kept, self._seen
+        bits = noise_bits(random_state)
+        count = Count(max(seen, 1), 0.0, public=True)
+        if (law := mechanism.count_law) is not None:
+            count = Count(max(wrapped(kept + int(law.sample(bits, 1)[0])), 1), law.variance, public=False)
+        scale = mechanism.quantizer.bound.largest
+        values = mechanism.publish(counters * scale, count, bits)
+        if mechanism.count_reader is not None:
+            count = mechanism.count_reader(values)
+        return Release.of(mechanism, values, count)
+
+    def _mechanism(self, epsilon: Fraction, delta: float, neighbours: str, own_count: bool, private: bool) -> Mechanism:
+        request = Request(
+            kernel=self.kernel,
+            dimension=self.quantizer.dimension,
+            epsilon=epsilon,
+            delta=delta,
+            neighbours=neighbours,
+            n=1,  # sets sizes, which are given here
+            feature_seed=self.quantizer.seed,
+            options={"own_count": own_count},
+            private=private,
+        )
+        quantizer = self.quantizer
+        terms = race.Terms(request, quantizer.rehash is not None, own_count and neighbours == "add-remove")
+        mechanism = race.assemble(request, race.Sizes(quantizer.terms, quantizer.width, 1, terms), quantizer)
+        sizes = {"rows": quantizer.terms, "width": quantizer.width, "own_count": terms.own_count}
+        return replace(mechanism, parameters=sizes)
+
+    def _check_paid(self, epsilon: Fraction, ledger: Account | None) -> None:
+        if ledger is None and os.getpid() != self._process:
+            raise BudgetError(
+                "a fork copied this sketch, and either copy could be released: pass ledger=, an account in a file, or "
+                "release it in the process that made it",
+                requested=epsilon,
+                remaining=Fraction(0),
+            )
+        before = {charge for charges in self._charges.values() for charge in charges}
+        if not before:
+            return
+        known = set() if ledger is None else {charge.id for charge in ledger.charges}
+        if not before <= known:
+            raise BudgetError(
+                "these records were released before: pass ledger=, the account that was charged then, so that both "
+                "releases are paid for",
+                requested=epsilon,
+                remaining=Fraction(0),
+            )
+
+    def save(self, path: str | Path, overwrite: bool = False) -> None:
+        """Write the raw counters to a file. They are PRIVATE data: keep the file as you keep the records."""
+        quantizer, arrays = self.quantizer.to_document()
+        with _STATE:
+            header = {
+                "content": RAW,
+                "kernel": self.kernel.to_document(),
+                "quantizer": quantizer,
+                "kept": self._kept,
+                "seen": self._seen,
+                "charges": {shard: list(charges) for shard, charges in self._charges.items()},
+            }
+            arrays["counters"] = self._counters.copy()
+        with AtomicFile(path, overwrite=overwrite, private=True) as file:
+            file.write(container.encode(header, arrays))
+
+    @classmethod
+    def load(cls, path: str | Path) -> RaceSketch:
+        """Read what `save` wrote. The copy and the original do not know of each other's releases: use a ledger."""
+        header, arrays = container.decode(path)
+        if header.get("content") != RAW:
+            raise ReleaseFileError(f"{str(path)!r} is not a raw sketch; sfumato.load reads releases")
+        sketch = cls.__new__(cls)
+        sketch.kernel = kernel_from_document(header["kernel"])
+        counters = arrays["counters"]
+        sketch._begin(HashingQuantizer.from_document(header["quantizer"], arrays, sketch.kernel, len(counters)))
+        sketch._counters += counters
+        sketch._kept, sketch._seen = int(header["kept"]), int(header["seen"])
+        sketch._charges = {str(shard): list(charges) for shard, charges in header["charges"].items()}
+        return sketch
+
+    def __repr__(self) -> str:
+        shape = f"{self.quantizer.terms} rows of {self.quantizer.width} counters"
+        return f"<RaceSketch of {self.kernel!r}, {self.quantizer.dimension} columns, {shape}; raw: PRIVATE>"
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        # The one door for copy, deepcopy and pickle.
+        raise TypeError(
+            "a raw sketch cannot be copied or pickled: the copy could be released unpaid. Use merge, or save and load"
+        )

@@ -1,0 +1,14 @@
+"""The plan: choose a mechanism and its sizes from public facts alone, and say the error before anything is spent.
+
+Nothing here reads data. `plan` compares all methods for a request and picks one, `epsilon_for` and `n_for` turn the
+question round, and `draw` shows predicted error against epsilon. docs/plan.md explains the figures.
+"""
+
+from __future__ import annotations
+
+from sfumato.methods.drawing import draw
+from sfumato.methods.inverse import epsilon_for, n_for
+from sfumato.methods.plan import Plan, plan
+from sfumato.methods.ranking import CONSTANT, Row
+
+__all__ = ["CONSTANT", "Plan", "Row", "draw", "epsilon_for", "n_for", "plan"]

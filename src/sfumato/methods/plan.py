@@ -1,0 +1,284 @@
+"""`plan`: from public facts to a chosen method, with the comparison that led to it."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any
+
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from sfumato.central.kde import PrivateKDE
+from sfumato.errors import InputError
+from sfumato.kernels import Kernel
+from sfumato.methods import projecting
+from sfumato.methods.limits import Limits
+from sfumato.methods.ranking import Row, compare, constant_row
+from sfumato.methods.registry import METHODS
+from sfumato.methods.request import Request
+from sfumato.privacy.guarantee import amount_text
+from sfumato.quantizers.box import Box
+
+TEXT_WIDTH = 110
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A data-free choice of method and sizes, with its predicted error; made by `plan`.
+
+    Attributes
+    ----------
+    request : Request
+        The public facts.
+    rows : tuple of Row
+        All methods, the best first, those that do not apply last.
+    constant : Row
+        The constant answer, for comparison.
+    """
+
+    request: Request
+    rows: tuple[Row, ...]
+    constant: Row
+
+    @property
+    def chosen(self) -> Row:
+        """The method with the least predicted error."""
+        return self.rows[0]
+
+    @property
+    def method(self) -> str:
+        """Name of the chosen method."""
+        return self.chosen.method
+
+    @property
+    def error(self) -> float:
+        """Predicted root mean square error of one answer of the chosen method."""
+        assert self.chosen.error is not None
+        return self.chosen.error
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Where that error lies if the mean density is not public; both ends are `error` if it is."""
+        assert self.chosen.interval is not None
+        return self.chosen.interval
+
+    @property
+    def useful(self) -> bool:
+        """Whether the chosen method is predicted to beat a constant answer."""
+        assert self.constant.error is not None
+        return self.error < self.constant.error
+
+    def estimator(self, **arguments: Any) -> PrivateKDE:
+        """Return a `PrivateKDE` with the chosen method and sizes; `arguments` add a ledger or seeds."""
+        request = self.request
+        planned: dict[str, Any] = {
+            "epsilon": request.epsilon,
+            "delta": request.delta,
+            "method": self.method,
+            "bounds": request.bounds,
+            "landmarks": request.landmarks,
+            "neighbours": request.neighbours,
+            "n_hint": request.n,
+            "unit": request.unit,
+            "options": dict(self.chosen.options),
+        }
+        return PrivateKDE(request.kernel, **planned | arguments)
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the plan as JSON values."""
+        request = self.request
+        return {
+            "n_hint": request.n,
+            "dimension": request.dimension,
+            "kernel": request.kernel.to_document(),
+            "epsilon": str(request.epsilon),
+            "delta": request.delta,
+            "neighbours": request.neighbours,
+            "unit": request.unit,
+            "density": request.options.get("density"),
+            "chosen": self.method,
+            "useful": self.useful,
+            "methods": [row.to_document() for row in self.rows],
+            "constant": self.constant.to_document(),
+        }
+
+    def table(self) -> Table:
+        """Return the methods that apply, and the constant answer, for a terminal."""
+        table = Table(box=None, pad_edge=False)
+        table.add_column("method", no_wrap=True)
+        for heading in ("error", "between", "file", "work", "a query"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column("sizes")
+        for row in (*(row for row in self.rows if row.applies), self.constant):
+            table.add_row(*_cells(row), style="bold" if row is self.chosen else "")
+        return table
+
+    def notes(self) -> list[str]:
+        """Say what the figures assume, in sentences."""
+        request, options = self.request, self.request.options
+        known = "density" in options
+        between = "" if known else "; between: its limits over every P"
+        lines = [f"{row.method} does not apply: {row.reason}" for row in self.rows if not row.applies]
+        lines += [
+            f"P = {request.density:g} ({'given' if known else 'typical; pass the density where it is public'})",
+            f"error: root mean square of one answer{between}; file: bytes at most; work, a query: multiplications.",
+        ]
+        if request.landmarks is not None:
+            lines.append(
+                "landmarks: the error is that of records which resemble the public points, measured on some of them "
+                "held out; the release shows whether they do."
+            )
+        if "alpha" in options:
+            scope = "all queries in the bounds together" if options.get("all_queries") else "each query"
+            assumed = f", provided that P is at most {request.density:g}" if known else ""
+            lines.append(
+                f"Guarantee: an error of at most {options['alpha']:g} with probability 1 - {options['eta']:g}, for "
+                f"{scope}, with {request.n} records or more{assumed}."
+            )
+        if not projecting.wanted(request) and (advice := projecting.advice(METHODS[self.method], request)):
+            lines.append(advice)
+        if not self.useful:
+            lines.append(
+                "A constant answer is predicted to be as good: this budget tells little about these data. More records "
+                "or a larger epsilon help, and so does a larger bandwidth."
+            )
+        return lines
+
+    def title(self) -> str:
+        """Say what was planned for, in one line."""
+        request = self.request
+        delta = f", delta = {request.delta:g}" if request.delta else ""
+        budget = f"epsilon = {amount_text(request.epsilon)}{delta}, {request.neighbours} one {request.unit}"
+        return f"n = {request.n}, {request.dimension} columns, {request.kernel!r}, {budget}"
+
+    def __rich__(self) -> Group:
+        return Group(Text(self.title()), self.table(), *map(Text, self.notes()))
+
+    def __str__(self) -> str:
+        text = io.StringIO()
+        Console(file=text, width=TEXT_WIDTH, highlight=False, color_system=None).print(self)
+        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    low, high = row.interval or (0.0, 0.0)
+    between = "-" if low == high else f"{low:.2g} to {high:.2g}"
+    sizes = ", ".join(f"{name} {value}" for name, value in row.sizes.items())
+    costs = f"{row.file_size or 0:,}", f"{row.work or 0.0:.2g}", f"{row.query_work or 0.0:.2g}"
+    return row.method, f"{row.error or 0.0:.3g}", between, *costs, sizes
+
+
+def plan(
+    *,
+    n_hint: int,
+    dimension: int,
+    epsilon: Any,
+    kernel: str | Kernel = "gaussian",
+    bandwidth: Any = None,
+    delta: float = 0.0,
+    neighbours: str = "add-remove",
+    bounds: Any = None,
+    landmarks: Any = None,
+    unit: str = "record",
+    options: Mapping[str, Any] | None = None,
+    density: float | None = None,
+    work: float | None = None,
+    file_size: float | None = None,
+    query_work: float | None = None,
+    alpha: float | None = None,
+    eta: float | None = None,
+    all_queries: bool = False,
+) -> Plan:
+    """Compare all methods from public facts alone, and choose.
+
+    Parameters
+    ----------
+    n_hint, dimension : int
+        Public guess of the number of records, and the number of columns.
+    epsilon, kernel, bandwidth, delta, neighbours, bounds, landmarks, unit, options
+        As in `PrivateKDE`. An option that only some methods know leaves the others out.
+    density : float, optional
+        P, the mean kernel value between two records, if it is public: sizes are chosen for it, and the prediction is a
+        point instead of an interval.
+    work, query_work : float, optional
+        Most multiplications for the curator in all, and for one query. One core does some 10**9 a second.
+    file_size : float, optional
+        Most bytes of the release file.
+    alpha, eta : float, optional
+        Ask for an error of at most `alpha` with probability 1 - `eta` at each query (`lsq-rff`, median of means).
+    all_queries : bool
+        With `alpha` and `eta`: at all queries in the bounds together.
+
+    Returns
+    -------
+    Plan
+        Print it, or go on with ``plan.estimator().fit(X)``.
+
+    Raises
+    ------
+    InputError
+        If no method applies, or a parameter is wrong.
+
+    Examples
+    --------
+    >>> made = plan(n_hint=100_000, dimension=10, bandwidth=1.0, epsilon=0.5)
+    >>> made.method, round(made.error, 4)
+    ('fourier', 0.0021)
+    >>> made.estimator().method
+    'fourier'
+    """
+    promise = _promise(alpha, eta, all_queries)
+    given = {} if density is None else {"density": density}
+    model = PrivateKDE(
+        kernel,
+        bandwidth=bandwidth,
+        epsilon=epsilon,
+        delta=delta,
+        bounds=bounds,
+        landmarks=landmarks,
+        neighbours=neighbours,
+        n_hint=n_hint,
+        unit=unit,
+        options={**(options or {}), **given, **promise},
+        feature_seed=0,
+    )
+    request = model.request(checked_dimension(dimension))
+    if bounds is not None:
+        Box.from_bounds(bounds, dimension, request.outside)
+    limits = Limits(
+        work_per_record=_budget("work", work) / request.n,
+        work_per_query=_budget("query_work", query_work),
+        file_size=_budget("file_size", file_size),
+    )
+    request = replace(request, limits=limits)
+    return Plan(request, compare(request), constant_row(request))
+
+
+def checked_dimension(dimension: Any) -> int:
+    """Return the number of columns, which must be a positive whole number."""
+    if isinstance(dimension, bool) or not isinstance(dimension, Integral) or dimension < 1:
+        raise InputError(f"dimension must be a positive whole number, got {dimension!r}")
+    return int(dimension)
+
+
+def _budget(name: str, value: float | None) -> float:
+    if value is None:
+        return math.inf
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise InputError(f"{name} must be a positive number, got {value!r}")
+    return float(value)
+
+
+def _promise(alpha: float | None, eta: float | None, all_queries: bool) -> dict[str, Any]:
+    if (alpha is None) != (eta is None):
+        raise InputError("alpha and eta belong together: pass both, or neither")
+    if alpha is None:
+        if all_queries:
+            raise InputError("all_queries needs alpha and eta: pass the largest error and how often it may be exceeded")
+        return {}
+    return {"alpha": alpha, "eta": eta, **({"all_queries": True} if all_queries else {})}

@@ -1,0 +1,253 @@
+"""What a caller asks for: public facts only. Every choice of mechanism and size is a function of a `Request`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from sfumato.central.contributions import WEIGHTS_CONDITION, CountNoise, limit_condition
+from sfumato.errors import InputError
+from sfumato.kernels import Kernel
+from sfumato.kernels.scale import Scale
+from sfumato.methods.limits import Limits, header_size, term_size
+from sfumato.privacy.guarantee import UNITS, Guarantee, check_choice
+from sfumato.privacy.rational import exact_epsilon
+from sfumato.public.ranges import (
+    LARGEST_OPTION,
+    MOST_COLUMNS,
+    MOST_RECORDS,
+    check_bounds,
+    check_budget,
+    check_length,
+    check_whole,
+)
+from sfumato.quantizers.box import Box
+from sfumato.quantizers.nystrom import PublicSample
+
+LIMIT = "max_records_per_user"
+GENERAL_OPTIONS = ("count_share", "density", LIMIT, "outside")
+COUNT_SHARE = Fraction(1, 20)
+# The papers' bandwidths give mean kernel values near this; sizes chosen for it are within 12 % of the best for a
+# fourfold other one.
+TYPICAL_DENSITY = 0.02
+SMALLEST_DENSITY = 1e-12
+# Least part of the budget that the count, and what is left, may have.
+SMALLEST_SHARE = Fraction(1, 10**6)
+
+
+@dataclass(frozen=True)
+class Request:
+    """Public facts about a wanted release.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        What similar means.
+    dimension : int
+        Columns of a point.
+    epsilon : Fraction
+        Total budget of the release, count included.
+    delta : float
+        0 for pure differential privacy.
+    neighbours : {"add-remove", "replace"}
+        The neighbouring relation; n is private under the first and public under the second.
+    n : int
+        A public guess of the number of records kept, or a paid estimate: it sets sizes, never the answer.
+    bounds : array-like or None
+        Public bounds, see `Box`.
+    options : mapping
+        The general options, and what only one method knows.
+    limits : Limits
+        Budgets for time and space, which sizes respect.
+    feature_seed : int
+        Public seed of the features.
+    private : bool
+        False when the noise is seeded.
+    unit : {"record", "user"}
+        What is hidden; users need the option ``max_records_per_user``.
+    weighted : bool
+        Whether the records have weights.
+    landmarks : PublicSample or None
+        Public points that resemble the records.
+    """
+
+    kernel: Kernel
+    dimension: int
+    epsilon: Fraction
+    n: int
+    feature_seed: int
+    delta: float = 0.0
+    neighbours: str = "add-remove"
+    bounds: Any = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    private: bool = True
+    limits: Limits = field(default_factory=Limits)
+    unit: str = "record"
+    weighted: bool = False
+    landmarks: PublicSample | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("unit", self.unit, UNITS)
+        check_whole("dimension", self.dimension, MOST_COLUMNS)
+        check_whole("n_hint", self.n, MOST_RECORDS)
+        check_budget(self.epsilon, self.delta)
+        check_kernel(self.kernel)
+        if isinstance(self.bounds, Box):
+            check_bounds(self.bounds.lower, self.bounds.upper)
+        if self.weighted and self.neighbours == "replace":
+            raise InputError(
+                "weights need neighbours='add-remove': how many records their coins keep is private, and "
+                "neighbours='replace' makes the number of records public"
+            )
+        if self.unit == "record":
+            if LIMIT in self.options:
+                raise InputError(f"option {LIMIT} is for users: pass unit='user' too, or leave it out")
+            return
+        if LIMIT not in self.options:
+            raise InputError(
+                f"unit='user' needs options={{'{LIMIT}': k}}: how many records of one user may count. More keep more "
+                "of the data and need more noise; choose it without looking at the data"
+            )
+        if self.neighbours == "replace":
+            raise InputError(
+                "unit='user' needs neighbours='add-remove': replacing a user changes the number of records, which "
+                "neighbours='replace' makes public"
+            )
+
+    @property
+    def records_per_user(self) -> int:
+        """Most records of one unit of privacy: 1 where the unit is a record."""
+        return self.positive_option(LIMIT, 1)
+
+    @property
+    def density(self) -> float:
+        """Public guess of P, the mean kernel value between two records, for which sizes are chosen."""
+        value = self.options.get("density", TYPICAL_DENSITY)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not SMALLEST_DENSITY <= value <= 1:
+            raise InputError(
+                f"density must be a number above 0 ({SMALLEST_DENSITY:g} at least) and at most 1, got {value!r}"
+            )
+        return float(value)
+
+    @property
+    def count_epsilon(self) -> Fraction:
+        """Part of the budget that buys the count (law 4); nothing when n is public."""
+        if self.neighbours == "replace":
+            if "count_share" in self.options:
+                raise InputError("option count_share has no use under neighbours='replace', where n is public")
+            return Fraction(0)
+        share = self.options.get("count_share", COUNT_SHARE)
+        share = share if isinstance(share, Fraction) else exact_epsilon(share)
+        if not SMALLEST_SHARE <= share <= 1 - SMALLEST_SHARE:
+            raise InputError(f"count_share must lie between 0 and 1, a millionth from either, got {float(share):g}")
+        return self.epsilon * share
+
+    @property
+    def feature_epsilon(self) -> Fraction:
+        """What is left for the features."""
+        return self.epsilon - self.count_epsilon
+
+    @property
+    def count_law(self) -> CountNoise | None:
+        """Noise of the count, which one record changes by 1 and a user by as many as they have; None for a public n."""
+        return None if self.neighbours == "replace" else CountNoise.of(self.count_epsilon, self.records_per_user)
+
+    def count_error(self, density: float) -> float:
+        """Variance that the noisy count, and coins that choose records, add to an answer of size `density`."""
+        law = self.count_law
+        coins = density * (1 - density) / self.n if self.weighted or self.unit == "user" else 0.0
+        return coins if law is None else coins + law.variance * (density / self.n) ** 2
+
+    @property
+    def factor(self) -> int:
+        """How many records' features differ between neighbours: replacing one removes a record and adds another."""
+        return (2 if self.neighbours == "replace" else 1) * self.records_per_user
+
+    @property
+    def own_options(self) -> set[str]:
+        """Names of the options that are not general ones."""
+        return set(self.options) - set(GENERAL_OPTIONS)
+
+    def without_own_options(self) -> Request:
+        """Return the same request without the options that only one method knows."""
+        return replace(self, options={name: self.options[name] for name in GENERAL_OPTIONS if name in self.options})
+
+    @property
+    def outside(self) -> str:
+        """What happens to finite values outside the bounds."""
+        return str(self.options.get("outside", "clip"))
+
+    def check_options(self, *known: str) -> None:
+        """Refuse options that the method does not know."""
+        allowed = {*GENERAL_OPTIONS, *known}
+        unknown = sorted(set(self.options) - allowed)
+        if unknown:
+            raise InputError(f"unknown option {unknown[0]!r}; this method knows {', '.join(sorted(allowed))}")
+
+    def positive_option(self, name: str, default: int) -> int:
+        """Read a positive whole number from the options."""
+        return check_whole(f"option {name}", self.options.get(name, default), LARGEST_OPTION)
+
+    def size_option(self, name: str, best: int, most: int) -> int:
+        """Read a size from the options, or take the best one that the limits allow."""
+        value = self.positive_option(name, max(1, min(best, most)))
+        if value > most:
+            raise InputError(f"option {name} is {value}, and the budgets for time and space allow {most}")
+        return value
+
+    def most_terms(self, width: int) -> int:
+        """Most features of `width` integers that the limits on file and queries allow."""
+        return self.limits.most_terms(self.kernel, self.dimension, width)
+
+    @property
+    def most_terms_of_a_record(self) -> int:
+        """Most features that a record may touch under the limit on the curator's work."""
+        return self.limits.most_terms_of_a_record(self.dimension)
+
+    def too_tight(self, width: int) -> str | None:
+        """Say so when the limits leave no room for a single feature of `width` integers."""
+        if min(self.most_terms(width), self.most_terms_of_a_record) >= 1:
+            return None
+        smallest = header_size(self.kernel, self.dimension) + term_size(self.kernel, self.dimension, width)
+        return (
+            "the budgets leave no room for a single feature, which takes a file of "
+            f"{smallest} bytes and {self.dimension} multiplications for each record and query"
+        )
+
+    def file_size(self, terms: int, width: int) -> int:
+        """Most bytes of a release of `terms` features."""
+        return header_size(self.kernel, self.dimension) + terms * term_size(self.kernel, self.dimension, width)
+
+    def guarantee(self, *conditions: str) -> Guarantee:
+        """Return the promise of a release that spends the whole budget."""
+        if self.unit == "user":
+            conditions = (*conditions, limit_condition(self.records_per_user))
+        if self.weighted:
+            conditions = (*conditions, WEIGHTS_CONDITION)
+        return Guarantee(
+            trust="central",
+            neighbours=self.neighbours,
+            unit=self.unit,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            n_public=self.neighbours == "replace",
+            conditions=conditions,
+            private=self.private,
+        )
+
+
+def check_kernel(kernel: Kernel) -> None:
+    """Refuse a bandwidth or radius outside the stated limits."""
+    radius, scale = getattr(kernel, "radius", None), getattr(kernel, "scale", None)
+    if isinstance(radius, float):
+        check_length("radius", radius)
+    if not isinstance(scale, Scale):
+        return
+    lengths = np.abs(scale.numbers)
+    check_length("bandwidth", float(lengths.max()))
+    # A matrix shrinks lengths by its inverse; what a column of zeros in it means, `Scale` has refused.
+    check_length("bandwidth", float(lengths.min() if lengths.ndim < 2 else 1 / np.abs(scale.inverse).max()))

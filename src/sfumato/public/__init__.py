@@ -1,0 +1,1 @@
+"""What all parties must agree on, bit for bit: documents, seeded streams and rows, portable arithmetic, domains."""

@@ -1,0 +1,272 @@
+"""The Hermite expansion of the Gaussian kernel, cell by cell, on integers.
+
+Source: the fast Gauss transform as used in sections 3.2, B.1 and E.1 of 000_373b91ba792b499d.txt. With u = x over the
+bandwidth, space is cut into the cells of side 1 whose corners are whole numbers; a record in the cell with centre z
+adds prod_j (u_j - z_j)^r_j to that cell's orders r_1, ..., r_d < rho, and a query reads them with prod_j h_{r_j}(v_j -
+z_j) / r_j!, h_r the Hermite functions, because e^(-(u - v)^2) = sum_r (u - z)^r h_r(v - z) / r!. Only the cells that
+meet the public box are kept.
+
+Bound of one record, order by order (the refinement of B.1). |u_j - z_j| <= 1/2, so order r is at most 2^-|r|. The
+powers are products of dyadic bounds, and correct rounding never passes a power of two: the integer `rint(2^B prod_j
+(u_j - z_j)^r_j)` is at most 2^(B - |r|), or 0 where that is below 1. l1 is the sum of these bounds over the orders, at
+most 2^B (2 - 2^(1 - rho))^d, and is taken from the integers themselves. (B.1 prints (2 - 2^(2 - rho))^d, which is too
+small; the released code of the source has it right.)
+
+The cut-off. As published, a query reads the cells whose centre lies within sqrt(rho) of it, and leaves out others
+however much of the kernel they hold: at rho = 4 a record 1.3 bandwidths away, where the kernel is 0.18, may be missed.
+"fixed" reads every cell with a point within 4 bandwidths, beyond which the kernel is below 2e-7.
+
+J repetitions release the same sums J times, each with noise of its own, and answer by the median.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import InputError, ReleaseFileError
+from sfumato.kernels import Gaussian
+from sfumato.privacy.bits import SecureBits
+from sfumato.published.cells import add_orders, cells_of, contract, first_corner, outer, scaled_hermite, stacked
+from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
+from sfumato.quantizers.box import Box
+from sfumato.quantizers.columns import kept_rows, midpoints, raised_bias, relative_misfit
+from sfumato.quantizers.portable_kernels import axis_lengths
+
+CUTOFFS = ("published", "fixed")
+FIXED_REACH = 4.0
+MOST_RHO = 32
+MISFIT_POINTS = 8
+# Queries times cells that are looked at together.
+BLOCK_CELLS = 1 << 21
+
+
+@dataclass(frozen=True, eq=False)
+class HermiteQuantizer(LinearQuantizer):
+    """Orders below rho of the expansion around each cell's centre.
+
+    Attributes
+    ----------
+    kernel : Gaussian
+        With one bandwidth or one a column.
+    bounds : Box
+        The public box.
+    rho : int
+        Orders of one column.
+    cutoff : {"published", "fixed"}
+        Which cells a query reads, see the module's text.
+    repetitions : int
+        J.
+    bits : int
+        B: the integer 2^B stands for 1.
+    density : float
+        Public guess of the density: the least for which the bias is stated.
+
+    Examples
+    --------
+    >>> quantizer = HermiteQuantizer(Gaussian(1.0), Box((0.0,), (2.0,)), rho=3, bits=10)
+    >>> quantizer.encode(np.array([[1.25]]))
+    array([[   0,    0,    0, 1024, -256,   64]])
+    >>> quantizer.bound.l1
+    1792
+    """
+
+    kernel: Any
+    bounds: Box
+    rho: int
+    cutoff: str = "published"
+    repetitions: int = 1
+    bits: int = 20
+    density: float = 0.02
+
+    name: ClassVar[str] = "hermite"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.kernel, Gaussian) or len(self.kernel.scale.shape) == 2:
+            raise InputError("a Hermite expansion needs a gaussian kernel with one bandwidth, or one for each column")
+        if self.cutoff not in CUTOFFS:
+            raise InputError(f"cutoff must be 'published' or 'fixed', got {self.cutoff!r}")
+        if not 1 <= self.rho <= MOST_RHO:
+            raise InputError(f"rho must be from 1 to {MOST_RHO}, got {self.rho}")
+        if self.repetitions < 1 or not 1 <= self.bits <= 40:
+            raise InputError(f"{self.repetitions} repetitions of {self.bits} bits cannot be")
+        self.kernel.scale.check(self.bounds.dimension)
+
+    @property
+    def box(self) -> Box:
+        """The declared box."""
+        return self.bounds
+
+    @cached_property
+    def lengths(self) -> Floats:
+        """Bandwidth of each column."""
+        return axis_lengths(self.kernel, self.bounds.dimension)
+
+    @cached_property
+    def origin(self) -> Floats:
+        """Lower corner of the first cell, in data units."""
+        return first_corner(self.bounds, self.lengths)
+
+    @cached_property
+    def cells(self) -> tuple[int, ...]:
+        """Cells of each column."""
+        return cells_of(self.bounds, self.lengths)
+
+    @property
+    def orders(self) -> int:
+        """Orders of one cell."""
+        return int(self.rho**self.dimension)
+
+    @property
+    def width(self) -> int:
+        """All orders of all cells, once for each repetition."""
+        return self.repetitions * math.prod(self.cells) * self.orders
+
+    @property
+    def sparsity(self) -> int:
+        """The orders of one cell."""
+        return self.repetitions * self.orders
+
+    @cached_property
+    def bound(self) -> Bound:
+        """Sums of the orders' own bounds, see the module's text."""
+        largest = [(1 << (self.bits - total), many) for total, many in enumerate(self._totals) if total <= self.bits]
+        return Bound(
+            l1=self.repetitions * sum(value * many for value, many in largest),
+            l2_squared=self.repetitions * sum(value**2 * many for value, many in largest),
+            largest=1 << self.bits,
+        )
+
+    @property
+    def _totals(self) -> list[int]:
+        """How many orders have each total |r| = 0, 1, 2, ...: coefficients of (1 + t + ... + t^(rho - 1))^d."""
+        counts = [1]
+        for _ in range(self.dimension):
+            grown = [0] * (len(counts) + self.rho - 1)
+            for total, many in enumerate(counts):
+                for order in range(self.rho):
+                    grown[total + order] += many
+            counts = grown
+        return counts
+
+    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
+        """Integers of the kept rows: repetition by repetition, cell by cell, order by order."""
+        kept = kept_rows(self.bounds, rows)
+        encoded = np.zeros((len(kept), self.size // self.repetitions), dtype=np.int64)
+        self._add(kept, encoded)
+        return np.tile(encoded, (1, self.repetitions))
+
+    def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
+        """Add the rows' integers to the sums of their cells."""
+        kept = kept_rows(self.bounds, rows)
+        once = np.zeros((1, self.size // self.repetitions), dtype=np.int64)
+        self._add(kept, once)
+        sums.reshape(self.repetitions, -1)[:] += once
+        return len(kept)
+
+    def _add(self, rows: Floats, out: Integers) -> None:
+        """Add each row to its own row of `out`, or all of them to the only one."""
+        add_orders(rows, self.origin, self.lengths, np.array(self.cells), self.rho, 2.0**self.bits, out)
+
+    def read(self, Y: Floats, sums: Floats) -> Reading:
+        """Read the cells near each query; the median of the repetitions."""
+        block = max(1, BLOCK_CELLS // math.prod(self.cells))
+        parts = [self._read(Y[start : start + block], sums) for start in range(0, len(Y), block)]
+        totals, squares, misfits = (np.concatenate(part) for part in zip(*parts, strict=True))
+        # A median of J answers has about pi / (2 J) times the variance of one.
+        inflation = math.pi / (2 * self.repetitions) if self.repetitions > 1 else 1.0
+        unit = 2.0**-self.bits
+        total = np.asarray(np.median(totals, axis=1), dtype=np.float64)
+        return Reading(total * unit, inflation * squares * unit**2, self.density * misfits)
+
+    def read_released(self, Y: Floats, sums: Floats, known: Known) -> Reading:
+        """Read answers; where they are larger than the guess of the density, so is the bias."""
+        return raised_bias(self.read(Y, sums), self.density, known)
+
+    def _read(self, Y: Floats, sums: Floats) -> tuple[Floats, Floats, Floats]:
+        tables = [self._axis_weights(column, Y[:, column]) for column in range(self.dimension)]
+        near = self._near(Y)
+        repeated = sums.reshape(self.repetitions, -1)
+        totals, squares = contract(stacked(tables), np.array(self.cells), near, repeated, self.rho)
+        return totals, squares, self._misfit(Y, tables, near)
+
+    def weights(self, Y: Floats) -> Floats:
+        """Weights of all cells, zero beyond the cut-off; the mean over the repetitions."""
+        dense = np.full((len(Y), 1, 1), 2.0**-self.bits / self.repetitions)
+        for column in range(self.dimension):
+            table = self._axis_weights(column, Y[:, column])
+            dense = np.einsum("qcr,qds->qcdrs", dense, table).reshape(
+                len(Y), dense.shape[1] * table.shape[1], dense.shape[2] * table.shape[2]
+            )
+        once = np.where(self._near(Y)[:, :, None], dense, 0.0).reshape(len(Y), -1)
+        return np.tile(once, (1, self.repetitions))
+
+    def _centres(self, column: int) -> Floats:
+        return np.arange(self.cells[column], dtype=np.float64) + 0.5
+
+    def _places(self, column: int, y: Floats) -> Floats:
+        return np.asarray((y - self.origin[column]) / self.lengths[column])
+
+    def _axis_weights(self, column: int, y: Floats) -> Floats:
+        """``h_r(v - z) / r!`` for each query, cell of the column, and order."""
+        away = self._places(column, y)[:, None] - self._centres(column)
+        return scaled_hermite(away, self.rho)
+
+    def _near(self, Y: Floats) -> NDArray[np.bool_]:
+        """Which cells each query reads, shape (queries, cells)."""
+        squares = np.zeros((len(Y), 1))
+        for column in range(self.dimension):
+            away = np.abs(self._places(column, Y[:, column])[:, None] - self._centres(column))
+            if self.cutoff == "fixed":
+                away = np.maximum(away - 0.5, 0.0)  # to the nearest point of the cell, not to its centre
+            squares = (squares[:, :, None] + np.square(away)[:, None, :]).reshape(len(Y), -1)
+        return np.asarray(squares <= (self.rho if self.cutoff == "published" else FIXED_REACH**2))
+
+    def _misfit(self, Y: Floats, tables: list[Floats], near: NDArray[np.bool_]) -> Floats:
+        """``|k(., y) - f.g(y)| / |k(., y)|`` in L2 over the cells at each query, truncation and cut-off together."""
+        place = midpoints(-0.5, 0.5, MISFIT_POINTS)
+        powers = np.power(place[:, None], np.arange(self.rho))
+        exact = mixed = fitted = np.ones((len(Y), 1))
+        for column, table in enumerate(tables):
+            away = self._places(column, Y[:, column])[:, None, None] - self._centres(column)[:, None] - place
+            kernel, fit = np.exp(-np.square(away)), table @ powers.T
+            exact = outer(exact, np.square(kernel).mean(axis=2))
+            mixed = outer(mixed, (kernel * fit).mean(axis=2))
+            fitted = outer(fitted, np.square(fit).mean(axis=2))
+        return relative_misfit(exact.sum(axis=1), (mixed * near).sum(axis=1), (fitted * near).sum(axis=1))
+
+    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the public description."""
+        document = {
+            "quantizer": self.name,
+            "box": self.bounds.to_document(),
+            "rho": self.rho,
+            "cutoff": self.cutoff,
+            "repetitions": self.repetitions,
+            "bits": self.bits,
+            "density": self.density,
+        }
+        return document, {}
+
+    @classmethod
+    def from_document(
+        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
+    ) -> HermiteQuantizer:
+        """Rebuild from a release."""
+        made = cls(
+            kernel,
+            Box.from_document(document["box"]),
+            int(document["rho"]),
+            str(document["cutoff"]),
+            int(document["repetitions"]),
+            int(document["bits"]),
+            float(document["density"]),
+        )
+        if made.size != size:
+            raise ReleaseFileError(f"the release claims {made.size} orders of cells and holds {size}")
+        return made

@@ -1,0 +1,419 @@
+"""A release: the public, immutable function that anyone may query for ever.
+
+It holds noisy integers, the public maps that read them, and the guarantee. Everything here is post-processing of what
+the mechanism published, so queries cost no privacy, however many and however chosen.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sfumato.decoders import Answer, decode
+from sfumato.engines.threads import default_threads, one_blas_thread
+from sfumato.errors import InputError, ReleaseFileError
+from sfumato.kernels import Distance, InnerProduct, Kernel, ShiftInvariantKernel, kernel_from_document
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.laws import NoiseLaw, law_from_document
+from sfumato.privacy.seeding import warn_unless_private
+from sfumato.quantizers import Quantizer, quantizer_from_document
+from sfumato.quantizers.base import Floats, Integers, Known, LinearQuantizer
+from sfumato.quantizers.projection import ProjectedPoints
+from sfumato.release import format as container
+from sfumato.storage import AtomicFile
+from sfumato.version import __version__
+
+if TYPE_CHECKING:
+    from sfumato.methods.mechanism import Mechanism
+
+CLEAR_COUNT = 3  # standard errors from zero at which a count is fit to divide by
+QUERY_BLOCK_TERMS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Count:
+    """The number of records as published: a noisy value with its variance, or the exact public n."""
+
+    value: int
+    variance: float
+    public: bool
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {"value": self.value, "variance": self.variance, "public": self.public}
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """A private density, ready to be queried.
+
+    Attributes
+    ----------
+    method : str
+        The mechanism's name.
+    guarantee : Guarantee
+        What is promised to every record.
+    kernel : Kernel or None
+        What similar means; None for a user's own kernel read from a file, which cannot carry it.
+    kernel_document : mapping
+        The kernel's description.
+    quantizer : Quantizer
+        The public maps.
+    values : ndarray of int64
+        The noisy sums.
+    noise : NoiseLaw
+        The law of the noise in `values`.
+    count : Count
+        The published number of records.
+    groups : int
+        J of the median of means.
+    parameters : mapping
+        Public parameters, for the record.
+    columns : tuple of str or None
+        Names of the points' columns.
+    sampled : bool
+        Whether coins chose the records that count (weights, limits per user), which error bars then include.
+    """
+
+    method: str
+    guarantee: Guarantee
+    kernel: Kernel | None
+    kernel_document: Mapping[str, Any]
+    quantizer: Quantizer
+    values: Integers
+    noise: NoiseLaw
+    count: Count
+    groups: int = 1
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    columns: tuple[str, ...] | None = None
+    sampled: bool = False
+    version: str = __version__
+
+    def __post_init__(self) -> None:
+        if self.values.shape != (self.quantizer.size,):
+            raise ReleaseFileError(f"a release of {self.quantizer.size} sums holds {self.values.shape} values")
+        if not 1 <= self.groups <= self.quantizer.terms:
+            raise ReleaseFileError(f"{self.quantizer.terms} terms cannot be cut into {self.groups} groups")
+        self.values.setflags(write=False)
+
+    @classmethod
+    def of(cls, mechanism: Mechanism, values: Integers, count: Count) -> Release:
+        """Wrap what a mechanism published."""
+        return cls(
+            method=mechanism.method,
+            guarantee=mechanism.guarantee,
+            kernel=mechanism.kernel,
+            kernel_document=mechanism.kernel.to_document(),
+            quantizer=mechanism.published,
+            values=values,
+            noise=mechanism.noise,
+            count=count,
+            groups=mechanism.groups,
+            parameters=dict(mechanism.parameters),
+        )
+
+    @property
+    def dimension(self) -> int:
+        """Columns of a query."""
+        return self.quantizer.dimension
+
+    @overload
+    def query(self, Y: ArrayLike, return_std: Literal[False] = False) -> Floats: ...
+    @overload
+    def query(self, Y: ArrayLike, return_std: Literal[True]) -> tuple[Floats, Floats]: ...
+    def query(self, Y: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
+        """Mean kernel value (or distance) between the records and each query, not clipped.
+
+        Parameters
+        ----------
+        Y : array-like, shape (queries, dimension)
+            Query points, anywhere.
+        return_std : bool
+            Also return the standard error of each answer (noise, approximation and count).
+
+        Returns
+        -------
+        answers, or (answers, standard errors)
+        """
+        answers, errors = self._answers(Y, mean=True)
+        return (answers, errors) if return_std else answers
+
+    @overload
+    def total(self, Y: ArrayLike, return_std: Literal[False] = False) -> Floats: ...
+    @overload
+    def total(self, Y: ArrayLike, return_std: Literal[True]) -> tuple[Floats, Floats]: ...
+    def total(self, Y: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
+        """Sum over the records of the kernel value, or distance, between record and query.
+
+        It does not depend on the published count. Parameters and results are those of `query`.
+        """
+        answers, errors = self._answers(Y, mean=False)
+        return (answers, errors) if return_std else answers
+
+    def _mean(self, answer: Answer, largest: Floats | float) -> tuple[Floats, Floats]:
+        """Divide by the count, whose error may go together with the answer's."""
+        scale = self.count.value
+        mean = answer.total / scale
+        noise = answer.standard_error**2 + mean * (self.count.variance * mean - 2 * answer.count_covariance)
+        share = np.clip(mean / largest, 0.0, 1.0)
+        coins = largest**2 * share * (1 - share) / scale if self.sampled else 0.0
+        error = np.sqrt(np.maximum(noise, 0.0) / scale**2 + answer.bias**2 + coins)
+        if scale < CLEAR_COUNT * math.sqrt(self.count.variance):
+            error = np.full_like(error, np.inf)  # a mean over nobody knows how many; `total` needs no count
+        return mean, error
+
+    def _sum(self, answer: Answer, largest: Floats | float) -> tuple[Floats, Floats]:
+        coins = largest * np.maximum(answer.total, 0.0) if self.sampled else 0.0
+        return answer.total, np.sqrt(answer.standard_error**2 + (answer.bias * self.count.value) ** 2 + coins)
+
+    def _largest(self, points: Floats) -> Floats | float:
+        """Return what one record can add to an answer at most, on which the variance of coins depends.
+
+        Coins that choose records (weights, limits per user) add to a sum at most the largest value times the sum, and
+        to a mean A of values up to 1 at most A (1 - A) / n.
+        """
+        if not isinstance(self.kernel, Distance):
+            return 1.0
+        box = self.quantizer.box
+        return self.kernel.farthest(points, np.array(box.lower), np.array(box.upper))
+
+    def _answers(self, Y: ArrayLike, mean: bool) -> tuple[Floats, Floats]:
+        points, finish = self._points(Y), self._mean if mean else self._sum
+        answers, errors = np.empty(len(points)), np.empty(len(points))
+        block = max(1, QUERY_BLOCK_TERMS // max(self.quantizer.terms, 1024))
+        sums = self.values.astype(np.float64)
+
+        def answer(start: int) -> None:
+            part = slice(start, start + block)
+            result = decode(
+                self.quantizer,
+                sums,
+                points[part],
+                noise_variance=self.noise.variance,
+                groups=self.groups,
+                count=self.count.value,
+                count_variance=self.count.variance,
+            )
+            answers[part], errors[part] = finish(result, self._largest(points[part]))
+
+        starts = range(0, len(points), block)
+        if len(starts) <= 1:
+            for start in starts:
+                answer(start)
+        else:
+            with one_blas_thread(), ThreadPoolExecutor(default_threads()) as pool:
+                list(pool.map(answer, starts))
+        return answers, errors
+
+    def bias_bound(self, Y: ArrayLike) -> Floats:
+        """Upper limit of the answers' approximation bias, for methods that can state one for any records.
+
+        It is 0 for unbiased methods. For landmarks it holds with a probability above 99.9 % over the noise, whatever
+        the records are; it is wide, and `query`'s standard errors assume less than it does.
+        """
+        points = self._points(Y)
+        if isinstance(self.quantizer, ProjectedPoints):
+            raise InputError("the bias of projected points has no limit: error bars state its typical size")
+        if not isinstance(self.quantizer, LinearQuantizer):
+            return np.full(len(points), self.quantizer.term_bias)
+        return self.quantizer.bias_bound(points, self.values.astype(np.float64), self._known)
+
+    def findings(self) -> dict[str, float]:
+        """Say what the release itself shows of how well its method suits the records.
+
+        For landmarks that is how far the records lie outside their reach; for most methods there is nothing to show.
+        """
+        if not isinstance(self.quantizer, LinearQuantizer):
+            return {}
+        return self.quantizer.findings(self.values.astype(np.float64), self._known)
+
+    @property
+    def _known(self) -> Known:
+        return Known(self.noise.variance, self.count.value, self.count.variance)
+
+    def density(self, Y: ArrayLike) -> Floats:
+        """Mean kernel value clipped to [0, 1], where it must lie."""
+        if isinstance(self.kernel, Distance):
+            raise InputError("a release of distances is no density: use query for the mean distance, total for the sum")
+        if isinstance(self.kernel, InnerProduct):
+            raise InputError("a mean inner product may be negative and is no density: use query")
+        return np.clip(self.query(Y), 0.0, 1.0)
+
+    def log_density(self, Y: ArrayLike) -> Floats:
+        """Log of the normalised density (integrating to one), in scikit-learn's units.
+
+        Answers that are not above their own standard error are noise; they are raised to it, so that the logarithm
+        exists.
+        """
+        if not isinstance(self.kernel, ShiftInvariantKernel):
+            raise InputError("a normalised density needs a shift-invariant kernel that the release carries; use query")
+        answers, errors = self.query(Y, return_std=True)
+        floor = np.where(np.isfinite(errors) & (errors > 0), errors, np.finfo(np.float64).tiny)
+        return np.asarray(np.log(np.maximum(answers, floor)) - self.kernel.log_integral(self.dimension))
+
+    def _points(self, Y: ArrayLike) -> Floats:
+        try:
+            points = np.asarray(Y, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError("queries must be numbers, one row per query") from None
+        if points.ndim != 2 or points.shape[1] != self.dimension:
+            raise InputError(f"queries must have shape (queries, {self.dimension}), got {points.shape}")
+        if not np.isfinite(points).all():
+            raise InputError("queries must be finite numbers")
+        box = self.quantizer.box
+        if not box.declared and not box.holds(points).all():
+            raise InputError(
+                f"a query lies beyond {max(box.upper):g}, where the default box ends and points were clipped: "
+                "release again with bounds=, one (lower, upper) pair per column"
+            )
+        return points
+
+    def statement(self) -> str:
+        """Plain-language privacy statement."""
+        return self.guarantee.statement()
+
+    def describe(self) -> dict[str, Any]:
+        """Everything public about the release, as JSON values."""
+        document, _ = self.quantizer.to_document()
+        return {
+            "method": self.method,
+            "guarantee": self.guarantee.to_document(),
+            "kernel": dict(self.kernel_document),
+            "quantizer": document,
+            "noise": self.noise.to_document(),
+            "count": self.count.to_document(),
+            "groups": self.groups,
+            "parameters": dict(self.parameters),
+            "columns": None if self.columns is None else list(self.columns),
+            "sampled": self.sampled,
+            "written_by": f"sfumato {self.version}",
+        }
+
+    def __repr__(self) -> str:
+        name = repr(self.kernel) if self.kernel is not None else f"kernel {self.kernel_document.get('name')!r}"
+        spread = math.sqrt(self.count.variance)
+        count = f"n = {self.count.value}" if self.count.public else f"n about {self.count.value} +- {spread:.0f}"
+        return f"<Release {self.method}: {name}, {self.dimension} columns, {count}; {self.guarantee}>"
+
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        columns: Sequence[str | int] | None = None,
+        at: Mapping[str, float] | None = None,
+        extent: Any = None,
+        size: int = 128,
+        title: str | None = None,
+        longitude_latitude: bool = False,
+        contours: bool = True,
+        uncertainty: bool = True,
+    ) -> Any:
+        """Draw the density on matplotlib axes: a heat map of two columns or a curve of one, with the guarantee.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        columns, at, extent, size, title
+            What to draw, see `sfumato.maps.evaluate`.
+        longitude_latitude : bool
+            Whether the two columns are degrees of longitude and latitude: true proportions and a scale bar.
+        contours, uncertainty : bool
+            Whether to draw contour lines, and hatching where the answer may be noise alone.
+
+        Returns
+        -------
+        Axes
+        """
+        from sfumato.maps.field import evaluate
+        from sfumato.maps.figure import draw_on
+
+        field = evaluate(self, columns=columns, at=at, extent=extent, size=size, title=title)
+        return draw_on(ax, field, contours=contours, uncertainty=uncertainty, geographic=longitude_latitude)
+
+    def _repr_html_(self) -> str:
+        """Show a small card in notebooks."""
+        from sfumato.maps.card import card
+
+        return card(self)
+
+    def to_bytes(self) -> bytes:
+        """Return the file's content."""
+        _, stored = self.quantizer.to_document()
+        return container.encode(self.describe(), {"values": self.values, **stored})
+
+    def save(self, path: str | Path, overwrite: bool = False) -> None:
+        """Write the release to one file (atomically: a crash leaves the old file or the new one)."""
+        warn_unless_private(self.guarantee)
+        with AtomicFile(path, overwrite=overwrite) as file:
+            file.write(self.to_bytes())
+
+
+def load(path: str | Path) -> Release:
+    """Read a release from a file and check it.
+
+    Parameters
+    ----------
+    path : str or Path
+        A `.sfm` file.
+    """
+    return from_content(*container.decode(path))
+
+
+def from_content(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Release:
+    """Rebuild a release from its header and arrays; anything out of place is a `ReleaseFileError`."""
+    if "classifier" in header:
+        raise ReleaseFileError("the file holds a classifier: read it with sfumato.learn.DensityClassifier.load")
+    try:
+        release = _rebuild(header, arrays)
+        _check_faithful(release, header, arrays)
+    except ReleaseFileError:
+        raise
+    except (InputError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as problem:
+        raise ReleaseFileError(f"the release's header does not describe a release: {problem!s:.300}") from problem
+    return release
+
+
+def _rebuild(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Release:
+    kernel = None if header["kernel"]["kernel"] == "custom" else kernel_from_document(header["kernel"])
+    values, columns, count = arrays["values"], header["columns"], header["count"]
+    if values.dtype.kind != "i" or values.ndim != 1:
+        raise ReleaseFileError("the values of a release must be a list of integers")
+    if not 1 <= count["value"] < 2**63 or not 0 <= count["variance"] < math.inf:
+        raise ReleaseFileError("the count of a release must be positive, and so must be its variance")
+    quantizer = quantizer_from_document(header["quantizer"], arrays, kernel, len(values))
+    if columns is not None and len(columns) != quantizer.dimension:
+        raise ReleaseFileError(f"the release names {len(columns)} columns and has {quantizer.dimension}")
+    return Release(
+        method=str(header["method"]),
+        guarantee=Guarantee.from_document(header["guarantee"]),
+        kernel=kernel,
+        kernel_document=dict(header["kernel"]),
+        quantizer=quantizer,
+        values=np.asarray(values, dtype=np.int64),
+        noise=law_from_document(header["noise"]),
+        count=Count(int(count["value"]), float(count["variance"]), bool(count["public"])),
+        groups=int(header["groups"]),
+        parameters=dict(header["parameters"]),
+        columns=None if columns is None else tuple(map(str, columns)),
+        sampled=bool(header["sampled"]),
+        version=str(header["written_by"]).removeprefix("sfumato "),
+    )
+
+
+def _check_faithful(release: Release, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    """Refuse what was read as something else than it says, such as a number in the place of a text."""
+    described = release.describe()
+    for name, part in header.items():
+        if name in described and json.dumps(described[name], sort_keys=True) != json.dumps(part, sort_keys=True):
+            raise ReleaseFileError(f"the entry {name!r} of the release's header is not what a release would write")
+    if unknown := set(arrays) - {"values", *release.quantizer.to_document()[1]}:
+        raise ReleaseFileError(f"the release holds an array {min(unknown)!r} that nothing reads")

@@ -1,0 +1,36 @@
+"""The classifier and its projected moments leak no more than they claim, and their broken twins are caught."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.twins import TWINS, Twin
+from sfumato.audit import AUDITS, ExactCase, audit, load_library
+from sfumato.audit.cases.learn import CLASSIFIER, GAUSSIAN, PURE
+from sfumato.privacy.bits import SecureBits
+
+load_library()
+
+TRIALS = 40_000
+# How much of the claim the bounds must show, sampled and exact.
+CLOSE = {CLASSIFIER: (0.75, 1.0), PURE: (0.35, 0.5), GAUSSIAN: (0.6, 1.0)}
+
+
+@pytest.mark.parametrize("mechanism", CLOSE)
+def test_claims_hold_by_bounds_that_come_close(mechanism: str) -> None:
+    for case in AUDITS[mechanism]():
+        result = audit(case, TRIALS, bits=SecureBits.seeded(f"{mechanism} {case.name}"))
+        assert result.holds, result
+        assert result.lower_bound >= CLOSE[mechanism][isinstance(case, ExactCase)] * result.claim.value, result
+
+
+@pytest.mark.parametrize(
+    "twin", [twin for twin in TWINS if twin.mechanism in CLOSE], ids=lambda twin: f"{twin.mechanism}: {twin.mistake}"
+)
+def test_broken_twins_are_caught(twin: Twin) -> None:
+    result = audit(twin.case(), TRIALS, bits=SecureBits.seeded(f"{twin.mechanism} {twin.mistake}"))
+    assert not result.holds, result
+
+
+def test_every_mechanism_has_a_twin() -> None:
+    assert {twin.mechanism for twin in TWINS} >= set(CLOSE)
