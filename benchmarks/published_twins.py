@@ -25,7 +25,8 @@ from sfumato.published import (
     pmw,
     smalldb,
 )
-from sfumato.quantizers import HermiteQuantizer, KernelQueries
+from sfumato.published.hermite import HermiteQuantizer
+from sfumato.published.queries import KernelQueries
 
 LOW = Fraction(7, 10)
 TWICE = Fraction(1, 2)

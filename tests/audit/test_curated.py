@@ -19,10 +19,9 @@ from sfumato.audit.cases.variants import SUBJECTS, Built
 from sfumato.central.curator import Curator
 from sfumato.central.kde import PrivateKDE
 from sfumato.distances import PrivateDistance
-from sfumato.distances.registry import METHODS as DISTANCES
 from sfumato.kernels.distance import Distance
 from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.registry import METHODS
+from sfumato.methods.registry import DISTANCES, METHODS
 from sfumato.privacy.bits import SecureBits
 from sfumato.release import Count, Release
 

@@ -6,8 +6,8 @@ import pytest
 
 from sfumato.audit import load_library
 from sfumato.audit.cases.variants import SUBJECTS
-from sfumato.distances.registry import METHODS
 from sfumato.kernels.distance import Distance
+from sfumato.methods.registry import DISTANCES
 from tests.audit.calibration_checks import check_calibrations, check_complete, check_options, check_twins
 
 load_library()
@@ -22,21 +22,21 @@ CLOSE: dict[str, dict[str, float]] = {
 }
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", DISTANCES)
 def test_every_variant_that_is_offered_has_a_case(method: str) -> None:
     assert method in SUBJECTS, "say in sfumato.audit.cases.distance_subjects which requests to check"
-    check_complete(method, METHODS[method].reason)
-    check_options(method, METHODS[method].options)
+    check_complete(method, DISTANCES[method].reason)
+    check_options(method, DISTANCES[method].options)
     metrics = {subject.facts["kernel"].metric for subject in SUBJECTS[method]}
-    assert metrics == set(METHODS[method].metrics)
+    assert metrics == set(DISTANCES[method].metrics)
     assert all(isinstance(subject.facts["kernel"], Distance) for subject in SUBJECTS[method])
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", DISTANCES)
 def test_calibrations_hold_and_come_close(method: str) -> None:
     check_calibrations(method, CLOSE.get(method, {}))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", DISTANCES)
 def test_mistaken_calibrations_are_caught(method: str) -> None:
     check_twins(method)

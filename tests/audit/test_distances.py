@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.twins import TWINS, Twin
 from sfumato.audit import AUDITS, ExactCase, audit, load_library
-from sfumato.distances.registry import METHODS
+from sfumato.methods.registry import DISTANCES
 from sfumato.privacy.bits import SecureBits
 
 load_library()
@@ -25,7 +25,7 @@ CLOSE = {
 }
 
 
-@pytest.mark.parametrize("mechanism", METHODS)
+@pytest.mark.parametrize("mechanism", DISTANCES)
 def test_claims_hold_by_bounds_that_come_close(mechanism: str) -> None:
     for case in AUDITS[mechanism]():
         result = audit(case, TRIALS, bits=SecureBits.seeded(f"{mechanism} {case.name}"))
@@ -34,7 +34,9 @@ def test_claims_hold_by_bounds_that_come_close(mechanism: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "twin", [twin for twin in TWINS if twin.mechanism in METHODS], ids=lambda twin: f"{twin.mechanism}: {twin.mistake}"
+    "twin",
+    [twin for twin in TWINS if twin.mechanism in DISTANCES],
+    ids=lambda twin: f"{twin.mechanism}: {twin.mistake}",
 )
 def test_broken_twins_are_caught(twin: Twin) -> None:
     result = audit(twin.case(), TRIALS, bits=SecureBits.seeded(f"{twin.mechanism} {twin.mistake}"))
@@ -42,4 +44,4 @@ def test_broken_twins_are_caught(twin: Twin) -> None:
 
 
 def test_every_method_has_a_twin() -> None:
-    assert {twin.mechanism for twin in TWINS} >= set(METHODS)
+    assert {twin.mechanism for twin in TWINS} >= set(DISTANCES)

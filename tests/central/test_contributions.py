@@ -25,7 +25,7 @@ from sfumato.audit.cases.users import RECORDS, run_limited, user_cases
 from sfumato.central import fourier
 from sfumato.central.contributions import Choice, bounded, keeps, thinned
 from sfumato.kernels import Gaussian
-from sfumato.methods import registry
+from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.body import DiscNoise
@@ -282,7 +282,7 @@ def _request(method: str = "fourier", **arguments: Any) -> Request:
 
 @pytest.mark.parametrize("method", ["lsq-rff", "fourier", "fourier-gaussian"])
 def test_noise_is_made_for_all_records_of_a_user(method: str) -> None:
-    mechanism = registry.build(method, _request(method))
+    mechanism = METHODS.build(method, _request(method))
     bound, budget = mechanism.quantizer.bound, Fraction(19, 20)
     if isinstance(mechanism.noise, DiscreteLaplace):
         assert mechanism.noise.rate == budget / (3 * bound.l1)
@@ -298,7 +298,7 @@ def test_noise_is_made_for_all_records_of_a_user(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["lsq-rff", "fourier", "fourier-gaussian"])
 def test_one_user_changes_the_sums_by_at_most_their_limit(method: str) -> None:
-    mechanism = registry.build(method, _request(method))
+    mechanism = METHODS.build(method, _request(method))
     quantizer, random = mechanism.quantizer, np.random.default_rng(6)
     crowd_rows, crowd_users = random.normal(size=(50, 2)), random.integers(0, 20, 50)
     words, groups = random.integers(0, 2**63, 60), random.integers(0, 2**30, 60)
@@ -511,5 +511,5 @@ def test_error_is_the_formula(method: str, features: int) -> None:
     assert abs(np.mean(squares) - expected) < tolerance
     assert 0.85 < np.mean(scores) < 1.2
     request = _request(method, dimension=3, epsilon=Fraction(2), n=N, options={**options})
-    predicted = registry.METHODS[method].predict(request, float(KERNEL.value(THEIRS, THEIRS).mean())).rmse
+    predicted = METHODS[method].predict(request, float(KERNEL.value(THEIRS, THEIRS).mean())).rmse
     assert 0.8 < predicted / math.sqrt(np.mean(squares)) < 1.3

@@ -14,7 +14,7 @@ from sfumato import PrivateKDE, load, plan
 from sfumato.central import exponential_sums
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Gaussian, Rational
-from sfumato.methods import registry
+from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.privacy.stacked_discs import StackedDiscs
 from sfumato.quantizers import ExponentialSums
@@ -76,7 +76,7 @@ def test_error_follows_the_prediction_and_beats_an_even_split(name: str) -> None
         rmse[split] = math.sqrt(squares.mean())
         if split == "best":
             request = _request(kernel=kernel, options={"density": density})
-            predicted = registry.METHODS["exponential-sums"].predict(request, density).rmse
+            predicted = METHODS["exponential-sums"].predict(request, density).rmse
             assert 0.75 < rmse[split] / predicted < 1.25
             assert 0.85 < math.sqrt(np.mean(made[:, 1] ** 2)) / rmse[split] < 1.15
             # t statistic of 5.5 over 30 runs: a false alarm below 1e-5 for one kernel, and biases are near 0.1 rmse
@@ -98,16 +98,16 @@ def test_the_split_beats_one_draw_and_the_published_structure() -> None:
 
 
 def test_auto_takes_the_split_for_pure_and_one_draw_with_delta() -> None:
-    assert registry.choose(_request()) == "exponential-sums"
-    assert registry.choose(_request(delta=1e-6)) == "fourier-gaussian"
-    assert registry.choose(_request(kernel=Gaussian(1.0), bounds=None)) == "fourier"
+    assert METHODS.choose(_request()) == "exponential-sums"
+    assert METHODS.choose(_request(delta=1e-6)) == "fourier-gaussian"
+    assert METHODS.choose(_request(kernel=Gaussian(1.0), bounds=None)) == "fourier"
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 @pytest.mark.parametrize("split", ["best", "even"])
 def test_budgets_add_up_to_the_claim(neighbours: str, split: str) -> None:
     request = _request(neighbours=neighbours, options={"split": split})
-    mechanism = registry.build("exponential-sums", request)
+    mechanism = METHODS.build("exponential-sums", request)
     law, quantizer = mechanism.noise, mechanism.quantizer
     assert isinstance(law, StackedDiscs)
     assert isinstance(quantizer, ExponentialSums)
@@ -174,7 +174,7 @@ def test_the_plan_is_what_is_built() -> None:
 )
 def test_refusals_name_the_problem(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        registry.build("exponential-sums", _request(**arguments))
+        METHODS.build("exponential-sums", _request(**arguments))
 
 
 @pytest.mark.parametrize("density", [1e-9, 0.001, 0.3, 0.999])

@@ -20,9 +20,9 @@ from sfumato.central import grid
 from sfumato.central.curator import Curator
 from sfumato.errors import InputError
 from sfumato.kernels import Cauchy, Gaussian, Laplacian, StableExponential
-from sfumato.methods import registry
 from sfumato.methods.limits import Limits
 from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers import GridQuantizer
@@ -50,7 +50,7 @@ def _request(**arguments: Any) -> Request:
 
 
 def _built(**arguments: Any) -> tuple[Mechanism, GridQuantizer]:
-    mechanism = registry.build("grid", _request(**arguments))
+    mechanism = METHODS.build("grid", _request(**arguments))
     assert isinstance(mechanism.quantizer, GridQuantizer)
     return mechanism, mechanism.quantizer
 
@@ -81,11 +81,11 @@ def test_error_is_the_formula(neighbours: str, buckets: int | None) -> None:
     options = {"spacing": 0.4} if buckets is None else {"buckets": buckets, "spacing": 0.1}
     runs = 500 if buckets is None else 200
     request = _request(n=N, neighbours=neighbours, options=options, bounds=BOUNDS)
-    mechanism = registry.build("grid", request)
+    mechanism = METHODS.build("grid", request)
     errors, bars = np.empty((runs, len(QUERIES))), np.empty((runs, len(QUERIES)))
     for seed in range(runs):
         if buckets is not None:
-            mechanism = registry.build("grid", replace(request, feature_seed=seed))
+            mechanism = METHODS.build("grid", replace(request, feature_seed=seed))
         release = Curator(open_source(POINTS), None, SecureBits.seeded(seed), threads=1).run(mechanism)
         answers, bars[seed] = release.query(QUERIES, return_std=True)
         errors[seed] = answers - EXACT
@@ -179,7 +179,7 @@ def test_the_spacing_minimises_the_error_bar() -> None:
     ],
 )
 def test_auto_takes_the_grid_where_it_is_best(arguments: dict[str, Any], method: str) -> None:
-    assert registry.choose(_request(**arguments)) == method
+    assert METHODS.choose(_request(**arguments)) == method
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_auto_takes_the_grid_where_it_is_best(arguments: dict[str, Any], method:
 )
 def test_refusals_name_the_problem(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        registry.build("grid", _request(**arguments))
+        METHODS.build("grid", _request(**arguments))
 
 
 def test_a_billion_cells_are_hashed() -> None:

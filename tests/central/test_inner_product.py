@@ -16,8 +16,8 @@ from sfumato.audit import audit
 from sfumato.audit.cases.similarities import inner_product_cases, signs_cases
 from sfumato.central import inner_product
 from sfumato.kernels import Gaussian, InnerProduct
-from sfumato.methods import registry
 from sfumato.methods.limits import Limits
+from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.gaussian import gaussian_multiplier
@@ -96,21 +96,21 @@ def test_error_is_the_formula(method: str, delta: float, options: dict[str, Any]
 
 
 def test_predictions_are_for_queries_of_the_radius() -> None:
-    predicted = registry.METHODS["inner-product"].predict(request(), 0.0)
+    predicted = METHODS["inner-product"].predict(request(), 0.0)
     assert predicted.rmse == pytest.approx(math.sqrt(2 * DIMENSION) / (0.95 * N))
-    assert registry.METHODS["inner-product"].predict(request(options={"clip": 2.5}), 0.5).rmse > 0.0124 * 0.5
+    assert METHODS["inner-product"].predict(request(options={"clip": 2.5}), 0.5).rmse > 0.0124 * 0.5
     errors = [
-        registry.METHODS["inner-product-signs"].predict(request(options={"n_features": draws}), 0.02).rmse
+        METHODS["inner-product-signs"].predict(request(options={"n_features": draws}), 0.02).rmse
         for draws in (10, 40, 160, 640)
     ]
-    best = registry.METHODS["inner-product-signs"].predict(request(), 0.02)
+    best = METHODS["inner-product-signs"].predict(request(), 0.02)
     assert best.rmse <= min(errors) * 1.001
 
 
 def test_auto_takes_the_noisy_mean_and_never_the_baseline() -> None:
-    assert registry.choose(request()) == "inner-product"
-    assert registry.choose(request(delta=1e-6)) == "inner-product"
-    assert registry.choose(request(options={"clip": 2.5})) == "inner-product"
+    assert METHODS.choose(request()) == "inner-product"
+    assert METHODS.choose(request(delta=1e-6)) == "inner-product"
+    assert METHODS.choose(request(options={"clip": 2.5})) == "inner-product"
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_auto_takes_the_noisy_mean_and_never_the_baseline() -> None:
 )
 def test_refusals_name_the_problem(method: str, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        registry.build(method, request(**arguments))
+        METHODS.build(method, request(**arguments))
 
 
 def test_guarantees_say_what_happens_to_long_records(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_guarantees_say_what_happens_to_long_records(tmp_path: Path) -> None:
 
 
 def test_little_budget_takes_coarser_integers() -> None:
-    mechanism = registry.build("inner-product", request(epsilon=Fraction(1, 1000), delta=1e-6))
+    mechanism = METHODS.build("inner-product", request(epsilon=Fraction(1, 1000), delta=1e-6))
     assert inner_product.SMALLEST_SCALE <= mechanism.quantizer.bound.largest < inner_product.SCALE
 
 

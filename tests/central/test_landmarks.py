@@ -20,8 +20,9 @@ from sfumato.audit.cases.similarities import landmark_cases
 from sfumato.central import landmarks
 from sfumato.cli import app
 from sfumato.kernels import Gaussian, InnerProduct, Kernel, ShiftInvariant
-from sfumato.methods import plan, registry
+from sfumato.methods import plan
 from sfumato.methods.limits import Limits
+from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.gaussian import gaussian_multiplier
@@ -65,7 +66,7 @@ class TestNoise:
     @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
     @pytest.mark.parametrize("rank", [2, 16])
     def test_laplace_noise_has_the_stated_rate(self, neighbours: str, rank: int) -> None:
-        mechanism = registry.build("landmarks", request(neighbours=neighbours, options={"n_features": rank}))
+        mechanism = METHODS.build("landmarks", request(neighbours=neighbours, options={"n_features": rank}))
         budget = Fraction(19, 20) if neighbours == "add-remove" else Fraction(1, 2)
         length = math.isqrt(rank * landmarks.SCALE**2) if rank >= 4 else landmarks.SCALE * 3 // 2
         assert mechanism.noise.rate == budget / length
@@ -73,7 +74,7 @@ class TestNoise:
 
     @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
     def test_gaussian_noise_is_calibrated_to_the_ball(self, neighbours: str) -> None:
-        mechanism = registry.build("landmarks", request(neighbours=neighbours, delta=1e-6))
+        mechanism = METHODS.build("landmarks", request(neighbours=neighbours, delta=1e-6))
         factor, epsilon = (1, 0.95) if neighbours == "add-remove" else (2, 1.0)
         assert isinstance(mechanism.quantizer, LandmarkQuantizer)
         ratio = mechanism.noise.sigma / (factor * mechanism.quantizer.scale)
@@ -82,15 +83,15 @@ class TestNoise:
         assert float(mechanism.feature_loss.mu_squared) == pytest.approx(ratio**-2, rel=1e-6)
 
     def test_little_budget_takes_coarser_integers_and_then_none(self) -> None:
-        small = registry.build("landmarks", request(epsilon=Fraction(1, 1000), delta=1e-6))
+        small = METHODS.build("landmarks", request(epsilon=Fraction(1, 1000), delta=1e-6))
         assert 16 <= small.quantizer.bound.largest < landmarks.SCALE
         with pytest.raises(InputError, match="64-bit noise"):
-            registry.build("landmarks", request(epsilon=Fraction(1, 10**6), delta=1e-300))
+            METHODS.build("landmarks", request(epsilon=Fraction(1, 10**6), delta=1e-300))
 
     @pytest.mark.parametrize("delta", [0.0, 1e-6])
     def test_error_is_noise_and_bias(self, delta: float) -> None:
         """500 noisy releases of the same sums: mean and variance within 5 standard errors of the formula."""
-        mechanism = registry.build("landmarks", request(delta=delta, epsilon=Fraction(1, 2)))
+        mechanism = METHODS.build("landmarks", request(delta=delta, epsilon=Fraction(1, 2)))
         quantizer = mechanism.quantizer
         sums = np.zeros(quantizer.size, dtype=np.int64)
         quantizer.accumulate(POINTS, sums)
@@ -122,7 +123,7 @@ class TestErrors:
             answers, bar = made.query(QUERIES, return_std=True)
             errors.append(answers - EXACT)
             bars.append(bar)
-        predicted = registry.METHODS["landmarks"].predict(made.request(DIMENSION), float(EXACT.mean())).rmse
+        predicted = METHODS["landmarks"].predict(made.request(DIMENSION), float(EXACT.mean())).rmse
         rmse = math.sqrt(np.square(errors).mean())
         assert 0.6 < rmse / predicted < 1.6
         assert 0.6 < math.sqrt(np.square(bars).mean()) / rmse < 1.8
@@ -180,14 +181,14 @@ class TestErrors:
 class TestChoice:
     def test_more_budget_takes_more_features(self) -> None:
         sizes = [
-            registry.METHODS["landmarks"].predict(request(n=n), 0.02).parameters["n_features"]
+            METHODS["landmarks"].predict(request(n=n), 0.02).parameters["n_features"]
             for n in (10**3, 10**4, 10**5, 10**6)
         ]
         assert sizes == sorted(sizes) and sizes[0] < sizes[-1]
 
     def test_auto_and_plan_weigh_landmarks_against_the_others(self) -> None:
-        assert registry.choose(request()) == "landmarks"
-        assert registry.choose(request(landmarks=None)) == "fourier"
+        assert METHODS.choose(request()) == "landmarks"
+        assert METHODS.choose(request(landmarks=None)) == "fourier"
         made = plan(n_hint=N, dimension=DIMENSION, kernel=KERNEL, epsilon=1, landmarks=PUBLIC)
         assert made.method == "landmarks" and made.estimator().landmarks == SAMPLE
         assert "records which resemble the public points" in " ".join(str(made).split())
@@ -197,9 +198,9 @@ class TestChoice:
 
     def test_landmarks_that_could_not_show_resemblance_are_not_chosen(self) -> None:
         sparse = PublicSample.of(np.random.default_rng(6).uniform(-9, 9, (300, DIMENSION)), DIMENSION)
-        assert registry.METHODS["landmarks"].predict(request(landmarks=sparse), 0.02).rmse > 0.9
-        assert registry.choose(request(landmarks=sparse)) == "fourier"
-        noisy = registry.METHODS["landmarks"].predict(request(epsilon=Fraction(1, 200)), 0.02)
+        assert METHODS["landmarks"].predict(request(landmarks=sparse), 0.02).rmse > 0.9
+        assert METHODS.choose(request(landmarks=sparse)) == "fourier"
+        noisy = METHODS["landmarks"].predict(request(epsilon=Fraction(1, 200)), 0.02)
         assert noisy.rmse > 0.5  # the noise would hide whether the records resemble the landmarks
 
     @pytest.mark.parametrize(
@@ -216,17 +217,17 @@ class TestChoice:
     )
     def test_refusals_name_the_problem(self, arguments: dict[str, Any], message: str) -> None:
         with pytest.raises(InputError, match=message):
-            registry.build("landmarks", request(**arguments))
+            METHODS.build("landmarks", request(**arguments))
 
     def test_a_kernel_that_a_file_cannot_carry_is_refused(self) -> None:
         own = ShiftInvariant(lambda u: np.exp(-np.square(u).sum(axis=-1)), lambda *_: np.zeros((20, 1)), bandwidth=1.0)
         with pytest.raises(InputError, match="its author's own"):
-            registry.build("landmarks", request(kernel=own))
+            METHODS.build("landmarks", request(kernel=own))
 
     def test_limits_leave_smaller_sizes(self) -> None:
-        whole = registry.METHODS["landmarks"].predict(request(n=10**6), 0.02)
+        whole = METHODS["landmarks"].predict(request(n=10**6), 0.02)
         limits = Limits(file_size=whole.file_size / 2)
-        half = registry.METHODS["landmarks"].predict(request(n=10**6, limits=limits), 0.02)
+        half = METHODS["landmarks"].predict(request(n=10**6, limits=limits), 0.02)
         assert half.parameters["n_features"] < whole.parameters["n_features"] and half.file_size <= limits.file_size
 
 
@@ -272,7 +273,7 @@ def test_files_answer_as_the_release_did(tmp_path: Path) -> None:
     for before, after in zip(release.query(QUERIES, True), again.query(QUERIES, True), strict=True):
         assert np.array_equal(before, after)
     assert np.array_equal(release.bias_bound(QUERIES), again.bias_bound(QUERIES))
-    predicted = registry.METHODS["landmarks"].predict(model().request(DIMENSION), 0.02)
+    predicted = METHODS["landmarks"].predict(model().request(DIMENSION), 0.02)
     assert (tmp_path / "out.sfm").stat().st_size <= predicted.file_size
 
 

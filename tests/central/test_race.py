@@ -14,8 +14,8 @@ from sfumato import Ledger, PrivateKDE, load
 from sfumato.central import race
 from sfumato.errors import InputError
 from sfumato.kernels import L2LSH, Angular, Gaussian, Jaccard, Kernel, Laplacian
-from sfumato.methods import registry
 from sfumato.methods.limits import Limits
+from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.privacy.gaussian import gaussian_multiplier
 from sfumato.published import race as race_published
@@ -124,7 +124,7 @@ def test_typical_prediction_is_within_a_factor_of_two() -> None:
     options = {"density": density}
     runs = [_model(seed, seed, options=options).fit(POINTS).query(QUERIES, return_std=True) for seed in range(30)]
     rmse = math.sqrt(np.mean([(answers - exact) ** 2 for answers, _ in runs]))
-    predicted = registry.METHODS["race"].predict(_request(n=N, options=options), density).rmse
+    predicted = METHODS["race"].predict(_request(n=N, options=options), density).rmse
     assert 0.5 < predicted / rmse < 2
     bars = math.sqrt(np.mean([bars**2 for _, bars in runs]))
     assert 0.85 < bars / rmse < 2  # on the safe side, because rows are spread evenly
@@ -151,7 +151,7 @@ class TestBudget:
         ],
     )
     def test_laplace_noise_has_the_stated_rate(self, arguments: dict[str, Any], rate: Fraction) -> None:
-        mechanism = registry.build("race", _request(**arguments))
+        mechanism = METHODS.build("race", _request(**arguments))
         assert mechanism.noise.rate == rate
         own = arguments["options"].get("own_count", False)
         assert (mechanism.count_law is None) == (own or "neighbours" in arguments)
@@ -166,7 +166,7 @@ class TestBudget:
         self, arguments: dict[str, Any], l2: float
     ) -> None:
         options: dict[str, Any] = {"rows": 50, "width": 256} | ({} if arguments else {"own_count": True})
-        mechanism = registry.build("race", _request(delta=1e-6, options=options, **arguments))
+        mechanism = METHODS.build("race", _request(delta=1e-6, options=options, **arguments))
         step = mechanism.quantizer.value
         assert step == race.GAUSSIAN_STEP
         assert mechanism.noise.sigma / (step * l2) == pytest.approx(gaussian_multiplier(1.0, 1e-6), rel=2e-3)
@@ -188,7 +188,7 @@ class TestBudget:
         assert release.parameters["own_count"] is False
 
     def test_a_count_cannot_be_paid_twice(self) -> None:
-        mechanism = registry.build("race", _request(options={"own_count": True}))
+        mechanism = METHODS.build("race", _request(options={"own_count": True}))
         with pytest.raises(InputError, match="reads the count off its sums"):
             mechanism.cost(count_is_bought=True)
 
@@ -232,11 +232,11 @@ class TestSizes:
     @pytest.mark.parametrize("method", ["race", "race-published"])
     def test_limits_are_respected(self, method: str, limits: dict[str, float]) -> None:
         request = _request(limits=Limits(**limits))
-        prediction = registry.METHODS[method].predict(request, 0.1)
+        prediction = METHODS[method].predict(request, 0.1)
         assert prediction.file_size <= limits.get("file_size", math.inf)
         assert prediction.work_per_record <= limits.get("work_per_record", math.inf)
         assert prediction.work_per_query <= limits.get("work_per_query", math.inf)
-        mechanism = registry.build(method, request)
+        mechanism = METHODS.build(method, request)
         assert mechanism.quantizer.size == prediction.integers
         assert {name: mechanism.parameters[name] for name in prediction.parameters} == prediction.parameters
 
@@ -268,15 +268,15 @@ class TestSizes:
 )
 def test_refusals_name_the_problem(method: str, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        registry.build(method, _request(**arguments))
+        METHODS.build(method, _request(**arguments))
 
 
 def test_auto_takes_it_for_kernels_that_are_hashed_only() -> None:
-    assert registry.choose(_request()) == "race"
-    assert registry.choose(_request(delta=1e-6)) == "race"
-    assert registry.choose(_request(kernel=Jaccard(), bounds=None)) == "race"
-    assert registry.choose(_request(kernel=Gaussian(1.0), bounds=None)) == "fourier"
-    assert registry.METHODS["race-published"].baseline
+    assert METHODS.choose(_request()) == "race"
+    assert METHODS.choose(_request(delta=1e-6)) == "race"
+    assert METHODS.choose(_request(kernel=Jaccard(), bounds=None)) == "race"
+    assert METHODS.choose(_request(kernel=Gaussian(1.0), bounds=None)) == "fourier"
+    assert METHODS["race-published"].baseline
 
 
 class TestPublished:

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.distances import registry
 from sfumato.distances.request import DistanceRequest
 from sfumato.kernels import Distance
 from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.registry import DISTANCES
 from sfumato.privacy.bits import SecureBits
-from sfumato.release import Count, Release
+from sfumato.release import Count
 
 
 def request(
@@ -54,7 +54,7 @@ def run(
         values = mechanism.publish(sums, count, bits)
         if mechanism.count_reader is not None:
             count = mechanism.count_reader(values)
-        release = Release.of(mechanism, values, count)
+        release = mechanism.release(values, count)
         answers, errors_stated = (release.query if mean else release.total)(queries, return_std=True)
         errors.append(answers - exact)
         bars.append(errors_stated)
@@ -63,4 +63,4 @@ def run(
 
 def built(method: str, **facts: Any) -> Mechanism:
     """Build a mechanism over the unit box."""
-    return registry.build(method, request(**facts))
+    return DISTANCES.build(method, request(**facts))

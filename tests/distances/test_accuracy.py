@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato.distances.registry import METHODS
+from sfumato.methods.registry import DISTANCES
 from sfumato.privacy.bits import SecureBits
 from tests.distances.runs import built, request, run
 
@@ -49,7 +49,7 @@ def test_ten_columns(delta: float) -> None:
     rows, queries = np.random.default_rng(8).random((2, 1000, 10))
     method = "hat-gaussian" if delta else "hat"
     facts: dict[str, Any] = {"dimension": 10, "delta": delta}
-    predicted = METHODS[method].forecast(request(**facts)).rmse
+    predicted = DISTANCES[method].predict(request(**facts), 0.0).rmse
     ours = run(built(method, **facts), rows, queries[:200], 100, "ten")
     assert ours.rmse == pytest.approx(predicted, rel=0.2)
     published = run(built("tree-published", **facts), rows, queries[:40], 8, "tree")
@@ -63,7 +63,7 @@ def test_squared_distances_are_four_times_better_than_published() -> None:
     for method in ("moments", "sqeuclidean-published"):
         runs = run(built(method, metric="sqeuclidean", dimension=10), rows, queries[:200], 150, method)
         relative[method] = float(np.abs(runs.errors / exact).mean())
-        forecast = METHODS[method].forecast(request("sqeuclidean", 10)).rmse
+        forecast = DISTANCES[method].predict(request("sqeuclidean", 10), 0.0).rmse
         assert runs.rmse == pytest.approx(forecast, rel=0.2)
     assert relative["moments"] <= relative["sqeuclidean-published"] / 4
     assert relative["moments"] < 0.01
@@ -93,7 +93,7 @@ def test_predictions_and_error_bars(name: str) -> None:
     columns = facts["dimension"]
     rows, queries = np.random.default_rng(10).random((2, 1000, columns))
     runs = run(built(method, **facts), rows, queries[:100], 150, name)
-    forecast = METHODS[method].forecast(request(**facts))
+    forecast = DISTANCES[method].predict(request(**facts), 0.0)
     assert runs.rmse == pytest.approx(forecast.rmse, rel=0.25)
     assert np.sqrt(np.square(runs.bars).mean()) == pytest.approx(runs.rmse, rel=0.3)
     assert forecast.worst >= forecast.rmse

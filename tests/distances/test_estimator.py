@@ -16,9 +16,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import sfumato
 from sfumato import InputError, Ledger
 from sfumato.distances import PrivateDistance
-from sfumato.distances.registry import METHODS
 from sfumato.errors import BudgetError, ReleaseFileError
 from sfumato.kernels import Distance
+from sfumato.methods.registry import DISTANCES
 from sfumato.release import format as container
 
 POINTS = np.random.default_rng(0).random((800, 2))
@@ -26,7 +26,7 @@ QUERIES = np.random.default_rng(1).uniform(-0.5, 1.5, size=(40, 2))
 SEEDED: dict[str, Any] = {"epsilon": 1, "bounds": (0, 1), "n_hint": 800, "random_state": 3, "feature_seed": 4}
 EVERY = {
     (method.name, metric): {"method": method.name, "metric": metric, "p": 1.5 if metric == "lpp" else None}
-    for method in METHODS.values()
+    for method in DISTANCES.values()
     for metric in method.metrics
 }
 
@@ -156,7 +156,7 @@ class TestBudget:
 
     @pytest.mark.parametrize("name", ["hat", "hat-gaussian", "moments", "sqeuclidean-published", "huang-roth"])
     def test_a_paid_count_comes_first(self, name: str) -> None:
-        metric = METHODS[name].metrics[-1] if name.startswith(("moments", "sq")) else "l1"
+        metric = DISTANCES[name].metrics[-1] if name.startswith(("moments", "sq")) else "l1"
         account = Ledger().account("people")
         delta = 1e-6 if name.endswith("gaussian") else 0.0
         model = made(name, metric, n_hint="paid", ledger=account).fit(POINTS)

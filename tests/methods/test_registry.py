@@ -13,7 +13,7 @@ from sfumato import PrivateKDE
 from sfumato.central import fourier
 from sfumato.errors import InputError
 from sfumato.kernels import Gaussian
-from sfumato.methods import registry
+from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.published import lsq_rff
 
@@ -33,7 +33,7 @@ def _request(**arguments: Any) -> Request:
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_laplace_noise_has_the_stated_rate(neighbours: str) -> None:
-    mechanism = registry.build("lsq-rff", _request(neighbours=neighbours, options={"n_features": 100}))
+    mechanism = METHODS.build("lsq-rff", _request(neighbours=neighbours, options={"n_features": 100}))
     budget = Fraction(19, 20) if neighbours == "add-remove" else Fraction(1, 2)
     assert mechanism.noise.rate == budget / (100 * lsq_rff.RADIUS)
     assert (mechanism.count_law is None) == (neighbours == "replace")
@@ -41,7 +41,7 @@ def test_laplace_noise_has_the_stated_rate(neighbours: str) -> None:
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_disc_noise_has_the_stated_rate(neighbours: str) -> None:
-    mechanism = registry.build("fourier", _request(neighbours=neighbours))
+    mechanism = METHODS.build("fourier", _request(neighbours=neighbours))
     budget = Fraction(19, 20) if neighbours == "add-remove" else Fraction(1, 2)
     assert mechanism.noise.rate == budget / fourier.RADIUS
     assert mechanism.noise.pairs == mechanism.quantizer.per_group == 20
@@ -70,12 +70,12 @@ def test_the_count_share_splits_the_budget_exactly(share: Any) -> None:
 )
 def test_refusals_name_the_problem(method: str, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        registry.build(method, _request(**arguments))
+        METHODS.build(method, _request(**arguments))
 
 
 def test_auto_takes_the_least_predicted_error() -> None:
-    assert registry.choose(_request()) == "fourier"
-    assert registry.choose(_request(delta=1e-6)) == "fourier-gaussian"
+    assert METHODS.choose(_request()) == "fourier"
+    assert METHODS.choose(_request(delta=1e-6)) == "fourier-gaussian"
 
 
 @pytest.mark.parametrize("density", [0.005, 0.02, 0.1])
@@ -89,10 +89,7 @@ def test_best_sizes_minimise_the_prediction(density: float) -> None:
 
 
 def test_pairs_with_disc_noise_beat_the_published_prediction() -> None:
-    ratio = (
-        registry.METHODS["fourier"].predict(_request(), 0.02).rmse
-        / registry.METHODS["lsq-rff"].predict(_request(), 0.02).rmse
-    )
+    ratio = METHODS["fourier"].predict(_request(), 0.02).rmse / METHODS["lsq-rff"].predict(_request(), 0.02).rmse
     assert 0.55 < ratio < 0.68
 
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from sfumato import BudgetError, InputError, Ledger, PrivateKDE
 from sfumato.kernels import get_kernel
-from sfumato.methods.registry import build
+from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.privacy.accounting import RESERVED_SHARE, basic_composition, compose, covers
 from sfumato.privacy.events import RULES, Charge
@@ -188,7 +188,7 @@ def test_one_release_costs_no_more_than_it_says(epsilon: str, delta: float, neig
         kernel=get_kernel("gaussian", 1.0), dimension=2, epsilon=Fraction(epsilon), delta=delta, neighbours=neighbours,
         n=1000, feature_seed=1, options={"n_features": 60},
     )  # fmt: skip
-    cost, loss = build("fourier-gaussian", request).cost(count_is_bought=False)
+    cost, loss = METHODS.build("fourier-gaussian", request).cost(count_is_bought=False)
     assert cost == Fraction(epsilon)
     for rule in ("gdp", "pld"):
         assert covers([charge(cost, delta, loss)], rule, cost, delta)

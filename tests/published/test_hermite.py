@@ -13,7 +13,8 @@ from scipy.special import eval_hermite
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Gaussian, Laplacian
 from sfumato.published.cells import cells_of, first_corner, scaled_hermite
-from sfumato.quantizers import Box, HermiteQuantizer, quantizer_from_document
+from sfumato.published.hermite import HermiteQuantizer
+from sfumato.quantizers import Box, quantizer_from_document
 
 BOX = Box((-2.3, 0.4), (3.1, 5.0))
 KERNEL = Gaussian([1.0, 1.7])

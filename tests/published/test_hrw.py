@@ -15,7 +15,7 @@ import pytest
 
 from sfumato import InputError, Ledger, PrivateKDE
 from sfumato.kernels import Laplacian
-from sfumato.methods import registry
+from sfumato.methods.registry import METHODS
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.gaussian import gaussian_multiplier
 from sfumato.published.hrw_online import OnlineQueries
@@ -29,7 +29,7 @@ def _model(**arguments: Any) -> PrivateKDE:
 
 
 def test_noise_has_the_kernels_covariance() -> None:
-    mechanism = registry.build("hrw", request(**facts("hrw")))
+    mechanism = METHODS.build("hrw", request(**facts("hrw")))
     quantizer, bits = mechanism.quantizer, SecureBits.seeded(1)
     zeros = np.zeros(quantizer.size, dtype=np.int64)
     runs = 3000
@@ -48,11 +48,11 @@ def test_noise_has_the_kernels_covariance() -> None:
 def test_more_queries_cost_no_more_noise() -> None:
     queries = np.random.default_rng(5).uniform(0, 4, size=(300, 2))
     few, many = (
-        registry.METHODS["hrw"].predict(request(delta=1e-6, options={"queries": listed}), 0.05).rmse
+        METHODS["hrw"].predict(request(delta=1e-6, options={"queries": listed}), 0.05).rmse
         for listed in (queries[:3], queries)
     )
     assert few == many
-    independent = registry.METHODS["gaussian-queries"].predict(request(delta=1e-6, options={"queries": queries}), 1e-9)
+    independent = METHODS["gaussian-queries"].predict(request(delta=1e-6, options={"queries": queries}), 1e-9)
     assert independent.rmse > 10 * many * 0.9
 
 

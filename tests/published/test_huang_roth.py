@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato.distances.registry import METHODS
 from sfumato.kernels import Distance
+from sfumato.methods.registry import DISTANCES
 from sfumato.privacy.bits import SecureBits
 from sfumato.published import huang_roth
 from sfumato.published.huang_roth import CELLS, Learner
@@ -34,7 +34,7 @@ def test_it_answers_zero_with_a_thousand_records(epsilon: str) -> None:
 def test_its_error_is_that_of_zero_and_the_hats_are_a_hundred_times_better() -> None:
     rows = np.random.default_rng(1).random((1000, 1))
     zero = run(built("huang-roth"), rows, GRID, 5, "zero")
-    assert zero.rmse == pytest.approx(METHODS["huang-roth"].forecast(request()).rmse, rel=0.05)
+    assert zero.rmse == pytest.approx(DISTANCES["huang-roth"].predict(request(), 0.0).rmse, rel=0.05)
     exact = Distance("l1").exact_density(rows, GRID) * 1000
     assert np.allclose(zero.errors, -exact)
     assert run(built("hat"), rows, GRID, 20, "hat").rmse < zero.rmse / 100

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sfumato import PrivateKDE
-from sfumato.methods import registry
+from sfumato.methods.registry import METHODS
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.gaussian import gaussian_multiplier
 from sfumato.release import Count
@@ -82,7 +82,7 @@ def test_error_is_the_formula(name: str, more: dict[str, Any], neighbours: str) 
 def test_noise_has_the_stated_variance(name: str, more: dict[str, Any]) -> None:
     """The published answers scatter around the exact ones as `weight_squares` says."""
     settings = facts(name, **SIZES.get(name, {}), **more)
-    mechanism = registry.build(name, request(**settings))
+    mechanism = METHODS.build(name, request(**settings))
     sums, bits = _exact_sums(mechanism.quantizer), SecureBits.seeded(name)
     exact = mechanism.quantizer.read(QUERIES, sums.astype(float))
     noisy = [
@@ -98,8 +98,8 @@ def test_noise_has_the_stated_variance(name: str, more: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", LINEAR)
 def test_predictions_of_noise_hold(name: str, epsilon: Fraction) -> None:
     asked = request(epsilon=epsilon, **facts(name, **SIZES.get(name, {})))
-    predicted = registry.METHODS[name].predict(asked, 1e-9).rmse
-    mechanism = registry.build(name, asked)
+    predicted = METHODS[name].predict(asked, 1e-9).rmse
+    mechanism = METHODS.build(name, asked)
     reading = mechanism.quantizer.read(QUERIES, np.zeros(mechanism.quantizer.size))
     noise = math.sqrt(mechanism.noise.variance * reading.weight_squares.mean()) / N
     assert predicted == pytest.approx(noise, rel=0.12)
@@ -109,8 +109,8 @@ def test_predictions_of_noise_hold(name: str, epsilon: Fraction) -> None:
 def test_predicted_misfit_is_not_too_small(name: str, largest: float) -> None:
     """It is that of spiky data; smooth points miss less, above all where the error oscillates (even-trig)."""
     asked = request(epsilon=Fraction(1000), **facts(name, **SIZES[name]))
-    predicted = registry.METHODS[name].predict(asked, DENSITY).rmse
-    quantizer = registry.build(name, asked).quantizer
+    predicted = METHODS[name].predict(asked, DENSITY).rmse
+    quantizer = METHODS.build(name, asked).quantizer
     bias = quantizer.read(QUERIES, _exact_sums(quantizer).astype(float)).total / N - TRUTH
     measured = math.sqrt((bias**2).mean())
     assert 0.7 * measured < predicted < largest * measured
@@ -126,14 +126,14 @@ def test_laplace_rates(neighbours: str) -> None:
         "laplace-queries": (2**15 - 1) * 40,
     }
     for name, sensitivity in expected.items():
-        mechanism = registry.build(name, request(neighbours=neighbours, **facts(name, **SIZES.get(name, {}))))
+        mechanism = METHODS.build(name, request(neighbours=neighbours, **facts(name, **SIZES.get(name, {}))))
         assert mechanism.noise.rate == budget / sensitivity, name
 
 
 @pytest.mark.parametrize("name", GAUSSIAN)
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_gaussian_sigmas(name: str, neighbours: str) -> None:
-    mechanism = registry.build(name, request(neighbours=neighbours, **facts(name)))
+    mechanism = METHODS.build(name, request(neighbours=neighbours, **facts(name)))
     budget = 0.95 if neighbours == "add-remove" else 1.0
     sensitivity = math.sqrt(40) if name == "gaussian-queries" else (1 if neighbours == "add-remove" else 2)
     multiplier = mechanism.noise.sigma / (sensitivity * mechanism.quantizer.scale)
@@ -143,7 +143,7 @@ def test_gaussian_sigmas(name: str, neighbours: str) -> None:
 def test_users_get_more_noise() -> None:
     for name in LINEAR:
         settings = facts(name, **SIZES.get(name, {}))
-        one = registry.build(name, request(**settings))
+        one = METHODS.build(name, request(**settings))
         users = {**settings, "options": {**settings["options"], "max_records_per_user": 3}}
-        three = registry.build(name, request(unit="user", **users))
+        three = METHODS.build(name, request(unit="user", **users))
         assert three.noise.variance == pytest.approx(9 * one.noise.variance, rel=1e-3)

@@ -12,8 +12,9 @@ import pytest
 import sfumato
 from sfumato import InputError, Ledger, PrivateKDE
 from sfumato.kernels import Gaussian, Laplacian
-from sfumato.methods import plan, registry
+from sfumato.methods import plan
 from sfumato.methods.limits import Limits
+from sfumato.methods.registry import METHODS
 from sfumato.published import lsq_fgt
 from tests.published.requests import (
     ALL,
@@ -56,7 +57,7 @@ def test_a_release_survives_its_file(name: str, tmp_path: Path) -> None:
     ):
         assert np.array_equal(ours, theirs)
     assert again.describe() == release.describe() and again.to_bytes() == release.to_bytes()
-    predicted = registry.METHODS[name].predict(request(**facts(name)), 0.05)
+    predicted = METHODS[name].predict(request(**facts(name)), 0.05)
     extra = QUERIES.nbytes if name in LISTS else 0
     assert len(release.to_bytes()) <= predicted.file_size + extra
     assert predicted.integers == len(release.values)
@@ -87,16 +88,16 @@ def test_a_list_answers_only_its_queries(name: str) -> None:
 
 def test_auto_never_takes_a_baseline() -> None:
     for arguments in ({}, {"delta": 1e-6}, {"epsilon": Fraction(1, 100)}):
-        assert not registry.METHODS[registry.choose(request(**arguments))].baseline
-    assert {name for name, method in registry.METHODS.items() if method.baseline} >= set(ALL)
+        assert not METHODS[METHODS.choose(request(**arguments))].baseline
+    assert {name for name, method in METHODS.items() if method.baseline} >= set(ALL)
     with pytest.raises(InputError, match="unknown option 'rho'"):
-        registry.build("auto", request(options={"rho": 4}))
+        METHODS.build("auto", request(options={"rho": 4}))
 
 
 def test_plans_list_baselines_after_the_choice() -> None:
     made = plan(n_hint=N, dimension=2, epsilon=1, bandwidth=1.0, bounds=BOUNDS)
     applicable = [row for row in made.rows if row.applies]
-    baseline = [registry.METHODS[row.method].baseline for row in applicable]
+    baseline = [METHODS[row.method].baseline for row in applicable]
     assert not baseline[0] and baseline == sorted(baseline)
     listed = {row.method for row in applicable}
     assert {"lsq-fgt", "bernstein", "even-trig", "pmw", "smalldb", "noisy-sample"} <= listed
@@ -109,8 +110,8 @@ def test_plans_list_baselines_after_the_choice() -> None:
 
 @pytest.mark.parametrize("name", [name for name in ALL if name not in LISTS])
 def test_a_plans_options_build_what_was_planned(name: str) -> None:
-    predicted = registry.METHODS[name].predict(request(), 0.05)
-    again = registry.METHODS[name].predict(request(options=dict(predicted.parameters)), 0.05)
+    predicted = METHODS[name].predict(request(), 0.05)
+    again = METHODS[name].predict(request(options=dict(predicted.parameters)), 0.05)
     assert again == predicted
 
 
@@ -118,7 +119,7 @@ def test_a_plans_options_build_what_was_planned(name: str) -> None:
 def test_budgets_for_time_and_space_are_respected(name: str) -> None:
     for limits in (Limits(file_size=100), Limits(work_per_record=1e-9), Limits(work_per_query=1e-9)):
         with pytest.raises(InputError, match="budgets allow"):
-            registry.METHODS[name].predict(request(limits=limits, **facts(name)), 0.05)
+            METHODS[name].predict(request(limits=limits, **facts(name)), 0.05)
 
 
 NO_BOUNDS = {"bounds": None}
@@ -159,14 +160,14 @@ MATRIX = {"kernel": Gaussian([[1.0, 0.2], [0.0, 1.0]])}
 )
 def test_refusals_name_the_problem(name: str, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        registry.build(name, request(**arguments))
+        METHODS.build(name, request(**arguments))
 
 
 def test_the_default_rho_is_the_sources_rule() -> None:
     assert [lsq_fgt.rule(epsilon, 1e5, 2) for epsilon in (0.02, 0.05, 0.5, 1)] == [4, 4, 6, 7]
     assert [lsq_fgt.rule(0.5, 1e5, dimension) for dimension in (1, 3, 9)] == [8, 4, 1]
     wide = request(bounds=(0, 1000), n=10**15)
-    assert registry.build("lsq-fgt", wide).parameters["rho"] == 4  # as much as fits
+    assert METHODS.build("lsq-fgt", wide).parameters["rho"] == 4  # as much as fits
 
 
 @pytest.mark.parametrize("name", ["lsq-fgt", "bernstein", "even-trig", "pmw"])

@@ -14,7 +14,7 @@ from scipy.stats import binomtest
 from sfumato import PrivateKDE
 from sfumato.audit import audit
 from sfumato.audit.cases.published import EVERYONE, sampled, small_sample
-from sfumato.methods import registry
+from sfumato.methods.registry import METHODS
 from sfumato.privacy.bits import SecureBits
 from sfumato.published.noisy_sample import SecretSample, largest_sample, largest_step, loss
 from tests.published.requests import BOUNDS, KERNEL, POINTS, QUERIES, N, request
@@ -63,7 +63,7 @@ def test_the_step_spends_the_budget() -> None:
 
 
 def test_coins_sample_each_record_alike() -> None:
-    algorithm = registry.build("noisy-sample", request(n=50, options={"sample": 5})).algorithm
+    algorithm = METHODS.build("noisy-sample", request(n=50, options={"sample": 5})).algorithm
     assert isinstance(algorithm, SecretSample)
     histogram = np.zeros(algorithm.queries.grid.cells, dtype=np.int64)
     histogram[[3, 10, 40]] = (1, 20, 4)
@@ -78,7 +78,7 @@ def test_coins_sample_each_record_alike() -> None:
 
 
 def test_too_large_a_sample_is_cut() -> None:
-    algorithm = registry.build("noisy-sample", request(n=50, options={"sample": 50})).algorithm
+    algorithm = METHODS.build("noisy-sample", request(n=50, options={"sample": 50})).algorithm
     histogram = np.zeros(algorithm.queries.grid.cells, dtype=np.int64)
     histogram[:2] = 200
     cut = [algorithm.draw(histogram, SecureBits.seeded(seed)) for seed in range(20)]
@@ -87,7 +87,7 @@ def test_too_large_a_sample_is_cut() -> None:
 
 
 def test_densities_are_held_to_the_guess_of_n() -> None:
-    algorithm = registry.build("noisy-sample", request(n=50, options={"sample": 5})).algorithm
+    algorithm = METHODS.build("noisy-sample", request(n=50, options={"sample": 5})).algorithm
     histogram = np.zeros(algorithm.queries.grid.cells, dtype=np.int64)
     histogram[7] = 400
     assert algorithm.total(histogram, np.array([7, 7])) == 2 * 50 * algorithm.queries.scale

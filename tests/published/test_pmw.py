@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sfumato import PrivateKDE
-from sfumato.methods import registry
+from sfumato.methods.registry import METHODS
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from sfumato.published import pmw, smalldb
@@ -32,7 +32,7 @@ def _sums(mechanism: Any) -> np.ndarray:
 
 
 class TestQueries:
-    mechanism = registry.build("pmw", request(options={"spacing": 1.5}))
+    mechanism = METHODS.build("pmw", request(options={"spacing": 1.5}))
     queries: NodeQueries = mechanism.algorithm.queries
 
     def test_answers_are_exact_integers(self) -> None:
@@ -89,7 +89,7 @@ class TestMultiplicativeWeights:
 
     @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
     def test_the_budget_is_shared_by_all_steps(self, neighbours: str) -> None:
-        mechanism = registry.build("pmw", request(neighbours=neighbours, options={"rounds": 9}))
+        mechanism = METHODS.build("pmw", request(neighbours=neighbours, options={"rounds": 9}))
         budget, scale = mechanism.algorithm.budget, mechanism.algorithm.queries.scale
         total = Fraction(1) if neighbours == "replace" else Fraction(19, 20)
         assert isinstance(budget.law, DiscreteLaplace)
@@ -97,7 +97,7 @@ class TestMultiplicativeWeights:
         assert total * Fraction(10**6 - 2, 10**6) <= spent <= total
 
     def test_with_delta_the_steps_compose_to_the_claim(self) -> None:
-        mechanism = registry.build("pmw", request(delta=1e-5, options={"rounds": 9}))
+        mechanism = METHODS.build("pmw", request(delta=1e-5, options={"rounds": 9}))
         budget, scale = mechanism.algorithm.budget, mechanism.algorithm.queries.scale
         assert isinstance(budget.law, DiscreteGaussian)
         choosing = (2 * float(budget.rate) * scale) ** 2 / 8
@@ -110,20 +110,20 @@ class TestMultiplicativeWeights:
         assert np.array_equal(first, again) and not np.array_equal(first, other)
 
     def test_users_get_a_smaller_rate(self) -> None:
-        one = registry.build("pmw", request(options={"rounds": 4})).algorithm.budget
+        one = METHODS.build("pmw", request(options={"rounds": 4})).algorithm.budget
         many = request(unit="user", options={"rounds": 4, "max_records_per_user": 5})
-        five = registry.build("pmw", many).algorithm.budget
+        five = METHODS.build("pmw", many).algorithm.budget
         assert five.rate == pytest.approx(one.rate / 5) and five.law.rate == pytest.approx(one.law.rate / 5)
 
 
 class TestSmallDatabase:
     def test_every_set_is_listed_once(self) -> None:
-        algorithm = registry.build("smalldb", request(options={"points": 3, "spacing": 3.0})).algorithm
+        algorithm = METHODS.build("smalldb", request(options={"points": 3, "spacing": 3.0})).algorithm
         assert len(algorithm.sets) == smalldb.number_of_sets(4, 3) == 20
         assert len({tuple(sorted(row)) for row in algorithm.sets.tolist()}) == 20
 
     def test_errors_are_the_largest_over_the_class(self) -> None:
-        mechanism = registry.build("smalldb", request(options={"points": 2, "spacing": 2.0}))
+        mechanism = METHODS.build("smalldb", request(options={"points": 2, "spacing": 2.0}))
         algorithm = mechanism.algorithm
         queries = algorithm.queries
         answers = queries.answers(queries.histogram(_sums(mechanism)))
@@ -133,7 +133,7 @@ class TestSmallDatabase:
             assert errors[place] == np.abs(2 * answers - N * synthetic).max()
 
     def test_no_record_changes_an_error_by_more_than_the_sensitivity(self) -> None:
-        mechanism = registry.build("smalldb", request(options={"points": 2, "spacing": 2.0}))
+        mechanism = METHODS.build("smalldb", request(options={"points": 2, "spacing": 2.0}))
         algorithm = mechanism.algorithm
         queries, histogram = algorithm.queries, algorithm.queries.histogram(_sums(mechanism))
         before = algorithm.errors(queries.answers(histogram), N)
@@ -142,7 +142,7 @@ class TestSmallDatabase:
             assert np.abs(change).max() <= 2 * queries.scale
 
     def test_with_much_budget_the_best_set_is_chosen(self) -> None:
-        mechanism = registry.build("smalldb", request(epsilon=Fraction(500), options={"points": 3, "spacing": 1.5}))
+        mechanism = METHODS.build("smalldb", request(epsilon=Fraction(500), options={"points": 3, "spacing": 1.5}))
         algorithm, sums = mechanism.algorithm, _sums(mechanism)
         errors = algorithm.errors(algorithm.queries.answers(algorithm.queries.histogram(sums)), N)
         values = mechanism.publish(sums, Count(N, 0.0, True), SecureBits.seeded(1))
@@ -151,7 +151,7 @@ class TestSmallDatabase:
         assert values[-1] / 1024 == pytest.approx(errors.min() / (3 * algorithm.queries.scale), abs=1)
 
     def test_rates(self) -> None:
-        mechanism = registry.build("smalldb", request(options={"points": 2, "spacing": 2.0}))
+        mechanism = METHODS.build("smalldb", request(options={"points": 2, "spacing": 2.0}))
         algorithm = mechanism.algorithm
         sensitivity = 2 * algorithm.queries.scale
         assert 2 * algorithm.rate * sensitivity + algorithm.law.rate * sensitivity == Fraction(19, 20)
@@ -159,7 +159,7 @@ class TestSmallDatabase:
     def test_exact_probabilities_keep_the_claim(self) -> None:
         """All sets' probabilities on a tiny grid, for all histograms of up to three records and one record more."""
         tight = {"bounds": (0, 4), "dimension": 1, "epsilon": Fraction(2)}
-        algorithm = registry.build("smalldb", request(**tight, options={"points": 2, "spacing": 2.0})).algorithm
+        algorithm = METHODS.build("smalldb", request(**tight, options={"points": 2, "spacing": 2.0})).algorithm
         worst = 0.0
         for records in ((0, 0), (1, 0), (2, 0), (1, 2), (3, 0)):
             for row in ((1, 0), (0, 1)):
@@ -171,13 +171,13 @@ class TestSmallDatabase:
         assert 0.3 * 0.9 * 1.9 < worst <= 0.9 * 1.9
 
     def test_the_default_grid_is_as_fine_as_sets_allow(self) -> None:
-        parameters = registry.METHODS["smalldb"].predict(request(), 0.05).parameters
-        wide = registry.METHODS["smalldb"].predict(request(bounds=(0, 100)), 0.05).parameters
+        parameters = METHODS["smalldb"].predict(request(), 0.05).parameters
+        wide = METHODS["smalldb"].predict(request(bounds=(0, 100)), 0.05).parameters
         assert parameters["points"] == wide["points"] == 4 and wide["spacing"] > 4 * parameters["spacing"]
 
 
 def test_pmw_predictions_are_of_the_right_size() -> None:
     for epsilon in (Fraction(1, 2), Fraction(5)):
-        predicted = registry.METHODS[pmw.NAME].predict(request(epsilon=epsilon), 0.2).rmse
+        predicted = METHODS[pmw.NAME].predict(request(epsilon=epsilon), 0.2).rmse
         errors = [np.square(_fit("pmw", seed, epsilon=epsilon).query(QUERIES) - TRUTH).mean() for seed in range(5)]
         assert 0.3 < predicted / math.sqrt(np.mean(errors)) < 3

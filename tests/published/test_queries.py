@@ -12,8 +12,8 @@ from hypothesis.extra import numpy as hnp
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Gaussian, Laplacian
-from sfumato.published.queries import QueryList, around
-from sfumato.quantizers import Box, KernelQueries, WhitenedQueries, quantizer_from_document
+from sfumato.published.queries import KernelQueries, QueryList, WhitenedQueries, around
+from sfumato.quantizers import Box, quantizer_from_document
 
 QUERIES = np.random.default_rng(0).normal(size=(40, 5))
 ROWS = np.random.default_rng(1).normal(size=(600, 5)) * 1.5

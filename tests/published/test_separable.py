@@ -10,8 +10,10 @@ import pytest
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Cauchy, Gaussian, Laplacian
+from sfumato.published.bernstein_quantizer import BernsteinQuantizer
 from sfumato.published.separable import SeparableQuantizer
-from sfumato.quantizers import BernsteinQuantizer, Box, TrigonometricQuantizer, quantizer_from_document
+from sfumato.published.trigonometric_quantizer import TrigonometricQuantizer
+from sfumato.quantizers import Box, quantizer_from_document
 
 BOX = Box((-1.0, 2.0), (3.0, 5.0))
 POINTS = np.random.default_rng(0).uniform(BOX.lower, BOX.upper, size=(300, 2))

@@ -7,7 +7,8 @@ import pytest
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Gaussian
-from sfumato.quantizers import Box, Constant, GridRecords, quantizer_from_document
+from sfumato.published.synthetic import Constant, GridRecords
+from sfumato.quantizers import Box, quantizer_from_document
 
 BOX = Box((0.0, -1.0), (4.0, 1.0))
 GRID = GridRecords(Gaussian([1.0, 0.5]), BOX, (40, 30), scale=16)

@@ -20,22 +20,22 @@ from sfumato.kernels import (
     Rational,
 )
 from sfumato.kernels.exponential_sum import exponential_sum
+from sfumato.published.bernstein_quantizer import BernsteinQuantizer
+from sfumato.published.hermite import HermiteQuantizer
+from sfumato.published.synthetic import GridRecords
+from sfumato.published.trigonometric_quantizer import TrigonometricQuantizer
 from sfumato.quantizers import (
-    BernsteinQuantizer,
     Box,
     ExponentialSums,
     FourierQuantizer,
     GridQuantizer,
-    GridRecords,
     HashingQuantizer,
-    HermiteQuantizer,
     InnerProductQuantizer,
     InnerProductSigns,
     LandmarkQuantizer,
     ProjectedPoints,
     Quantizer,
     ShardedFourier,
-    TrigonometricQuantizer,
 )
 from sfumato.quantizers.ball import Ball
 from sfumato.quantizers.exponential_sums import draw_terms

@@ -14,7 +14,8 @@ from scipy.linalg import hadamard
 from sfumato import PrivateKDE, load, plan
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import L2LSH, Exponential, Gaussian, Kernel, Laplacian, Rational
-from sfumato.methods import projecting, registry
+from sfumato.methods import projecting
+from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.hadamard import padded, transform
@@ -139,8 +140,8 @@ def test_every_method_takes_projected_points(kind: str, method: str, tmp_path: P
         errors.append(answers - exact)
         bars.append(stated)
     request = _request(kernel=kernel, delta=delta, options=model.options)
-    reduced = projecting.reduce(registry.METHODS[method], request)
-    inner = registry.METHODS[method].predict(reduced.request, request.density)
+    reduced = projecting.reduce(METHODS[method], request)
+    inner = METHODS[method].predict(reduced.request, request.density)
     measured = math.sqrt(np.mean(np.square(errors)))
     assert 0.75 < measured / reduced.prediction(inner, request.density).rmse < 1.3
     assert 0.75 < math.sqrt(np.mean(np.square(bars))) / measured < 1.35
@@ -175,9 +176,9 @@ def test_sizes_come_from_the_error() -> None:
             return projection_error(request.kernel, request.density, Projection(_box(), kind, size, 0).variance)
 
         assert added(columns) <= 0.004 < added(columns - 1)
-    chosen = projecting.reduce(registry.METHODS["fourier"], _request(options={"project": "fast"}))
-    assert chosen.added_error(0.02) <= registry.METHODS["fourier"].predict(request, 0.02).rmse / 3
-    given = projecting.reduce(registry.METHODS["fourier"], _request(options={"project": "fast", "project_to": 0.004}))
+    chosen = projecting.reduce(METHODS["fourier"], _request(options={"project": "fast"}))
+    assert chosen.added_error(0.02) <= METHODS["fourier"].predict(request, 0.02).rmse / 3
+    given = projecting.reduce(METHODS["fourier"], _request(options={"project": "fast", "project_to": 0.004}))
     assert given.projection.columns == columns_for(request.kernel, DIMENSION, "fast", 0.02, 0.004)
 
 
@@ -191,10 +192,10 @@ def test_without_bounds_a_wide_box_is_stated() -> None:
 
 def test_rows_outside_can_be_dropped() -> None:
     options = {"project": "fast", "project_to": 50, "outside": "drop"}
-    mechanism = registry.build("lsq-rff", _request(options=options))
+    mechanism = METHODS.build("lsq-rff", _request(options=options))
     rows = np.vstack([POINTS[:10], np.full((1, DIMENSION), 13.0), np.full((1, DIMENSION), np.nan)])
     assert len(mechanism.quantizer.encode(rows)) == 10
-    clipped = registry.build("lsq-rff", _request(options={**options, "outside": "clip"}))
+    clipped = METHODS.build("lsq-rff", _request(options={**options, "outside": "clip"}))
     assert len(clipped.quantizer.encode(rows)) == 11
 
 
@@ -216,18 +217,18 @@ def test_rows_outside_can_be_dropped() -> None:
 )
 def test_refusals_name_the_problem(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        registry.build("fourier", _request(**arguments))
+        METHODS.build("fourier", _request(**arguments))
 
 
 def test_lists_of_queries_take_no_projection() -> None:
     options = {"project": "fast", "project_to": 20, "queries": np.zeros((1, DIMENSION))}
     with pytest.raises(InputError, match="list of queries"):
-        registry.build("laplace-queries", _request(options=options))
+        METHODS.build("laplace-queries", _request(options=options))
 
 
 def test_a_projection_of_a_projection_is_refused() -> None:
     options = {"project": "fast", "project_to": 8, "n_features": 4}
-    mechanism = registry.build("lsq-rff", _request(options=options))
+    mechanism = METHODS.build("lsq-rff", _request(options=options))
     document, _ = mechanism.quantizer.to_document()
     model = PrivateKDE(
         Gaussian(SPREAD / 2),

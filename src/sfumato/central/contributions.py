@@ -40,7 +40,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cache
 
 import numpy as np
@@ -48,52 +47,11 @@ import numpy.typing as npt
 
 from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits, Words
-from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.sources import Source
 from sfumato.sources.base import BATCH_ROWS, Rows, Weights, reblock
 from sfumato.sources.keys import KEY_WORDS, Keys
 
 Positions = npt.NDArray[np.int64]
-
-WEIGHTS_CONDITION = "weights outside [0, 1] are clipped to it; records without a weight are dropped"
-
-
-def limit_condition(limit: int) -> str:
-    """Say what the limit does, for the guarantee.
-
-    Examples
-    --------
-    >>> limit_condition(1)
-    'at most 1 record per user, chosen at random; records without a user are dropped'
-    """
-    return (
-        f"at most {limit} record{'s' if limit > 1 else ''} per user, chosen at random; records without a user are "
-        "dropped"
-    )
-
-
-@dataclass(frozen=True)
-class CountNoise(DiscreteLaplace):
-    """Noise of a count that one unit of privacy changes by at most `records`.
-
-    Examples
-    --------
-    >>> from fractions import Fraction
-    >>> CountNoise.of(Fraction(1, 20), records=3)
-    CountNoise(rate=Fraction(1, 60), records=3)
-    """
-
-    records: int = 1
-
-    @classmethod
-    def of(cls, epsilon: Fraction, records: int) -> CountNoise:
-        """Noise for a count that may cost `epsilon`."""
-        return cls(epsilon / records, records)
-
-    @property
-    def epsilon(self) -> Fraction:
-        """What the count costs."""
-        return self.rate * self.records
 
 
 @dataclass

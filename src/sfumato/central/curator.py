@@ -100,7 +100,7 @@ class Curator:
         values = mechanism.publish(sums, count, self.bits)
         if mechanism.count_reader is not None:
             count = mechanism.count_reader(values)
-        return Release.of(mechanism, values, count)
+        return mechanism.release(values, count)
 
     def _noisy_count(self, kept: int, law: DiscreteLaplace) -> Count:
         noisy = wrapped(kept + int(law.sample(self.bits, 1)[0]))

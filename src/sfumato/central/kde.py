@@ -12,8 +12,8 @@ from sfumato.central.estimator import PrivateEstimator
 from sfumato.engines.threads import Progress
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel, get_kernel
-from sfumato.methods import registry
 from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.privacy.ledger import Account
 from sfumato.quantizers.base import Floats
@@ -178,4 +178,4 @@ class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
     def _mechanism(self, request: Request) -> Mechanism:
         if self.n_hint == "paid" and {"alpha", "eta"} & set(request.options):
             raise InputError("options alpha and eta need a public n: pass n_hint as a number, not 'paid'")
-        return registry.build(self.method, request)
+        return METHODS.build(self.method, request)

@@ -36,7 +36,6 @@ from functools import partial
 
 import numpy as np
 
-from sfumato.central.contributions import CountNoise
 from sfumato.errors import InputError
 from sfumato.methods.limits import INTEGER_BYTES, MOST_TERMS, header_size
 from sfumato.methods.mechanism import Mechanism
@@ -45,7 +44,7 @@ from sfumato.methods.request import Request
 from sfumato.privacy.gaussian import LARGEST_SIGMA, calibrate, gaussian_multiplier, lattice_distance
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.loss import Loss
-from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from sfumato.privacy.noise import CountNoise, DiscreteGaussian, DiscreteLaplace
 from sfumato.public.ranges import check_size
 from sfumato.quantizers.base import Integers
 from sfumato.quantizers.hashes import HashFamily, family_for

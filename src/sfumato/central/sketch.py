@@ -275,7 +275,7 @@ class RaceSketch:
         values = mechanism.publish(counters * scale, count, bits)
         if mechanism.count_reader is not None:
             count = mechanism.count_reader(values)
-        return Release.of(mechanism, values, count)
+        return mechanism.release(values, count)
 
     def _mechanism(self, epsilon: Fraction, delta: float, neighbours: str, own_count: bool, private: bool) -> Mechanism:
         request = Request(

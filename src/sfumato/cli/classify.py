@@ -196,13 +196,13 @@ def largest_size(model: DensityClassifier, source: Source) -> int:
     import numpy as np
 
     from sfumato.learn import files
-    from sfumato.release import Count, Release
+    from sfumato.release import Count
 
     classes = np.unique(model.classes)
     mechanism = model.mechanism(source, len(classes))
     # The longest numbers there can be, and different ones, so that no true classifier is longer.
     releases = [
-        Release.of(mechanism, np.full(mechanism.published.size, 2**62 - place), Count(10**18 - place, 1 / 3, False))
+        mechanism.release(np.full(mechanism.published.size, 2**62 - place), Count(10**18 - place, 1 / 3, False))
         for place in range(len(classes))
     ]
     releases = [replace(release, columns=source.column_names) for release in releases]

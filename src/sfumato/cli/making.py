@@ -117,13 +117,13 @@ def largest_size(model: PrivateKDE, source: Source) -> int:
     """Most bytes that the model's release can take; known from public facts alone."""
     import numpy as np
 
-    from sfumato.methods import registry
-    from sfumato.release import Count, Release
+    from sfumato.methods.registry import METHODS
+    from sfumato.release import Count
 
-    mechanism = registry.build(model.method, model.request(source.dimension, weighted=source.weighted))
+    mechanism = METHODS.build(model.method, model.request(source.dimension, weighted=source.weighted))
     # The longest numbers there can be, so that no true release is longer.
     values, count = np.full(mechanism.published.size, 2**62), Count(10**18, 1 / 3, public=False)
-    return len(replace(Release.of(mechanism, values, count), columns=source.column_names).to_bytes())
+    return len(replace(mechanism.release(values, count), columns=source.column_names).to_bytes())
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,3 +96,11 @@ class ColumnSums(LinearQuantizer):
         parts = (columns.totals, columns.squares, columns.biases, columns.count_products)
         total, squares, bias, product = (part.sum(axis=1) for part in parts)
         return Reading(total, squares, bias, count_product=product)
+
+
+class HoldsCounts(ABC):
+    """A structure whose sums hold the numbers of records in intervals of one column."""
+
+    @abstractmethod
+    def counts_between(self, sums: Floats, noise: float, ends: list[Floats], column: int) -> tuple[Floats, Floats]:
+        """Estimate the numbers of records between pairs of ends, with standard errors; `noise` is a sum's variance."""

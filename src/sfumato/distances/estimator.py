@@ -8,12 +8,12 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from sfumato.central.estimator import PrivateEstimator
-from sfumato.distances import registry
 from sfumato.distances.intervals import interval_counts
 from sfumato.distances.request import DistanceRequest
 from sfumato.engines.threads import Progress
 from sfumato.kernels.distance import Distance
 from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.registry import DISTANCES
 from sfumato.methods.request import Request
 from sfumato.privacy.ledger import Account
 from sfumato.sources import Source
@@ -158,4 +158,4 @@ class PrivateDistance(PrivateEstimator):
 
     def _mechanism(self, request: Request) -> Mechanism:
         assert isinstance(request, DistanceRequest)
-        return registry.build(self.method, request)
+        return DISTANCES.build(self.method, request)

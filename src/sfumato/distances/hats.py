@@ -27,8 +27,8 @@ import numpy as np
 
 from sfumato.distances import design
 from sfumato.distances.counting import count_reader
+from sfumato.distances.forecast import forecast_by_reading
 from sfumato.distances.hat import LARGEST_UNIT, MOST_LEVELS, HatQuantizer
-from sfumato.distances.method import DistanceMethod, Forecast, forecast_by_reading
 from sfumato.distances.projected import ProjectedQuantizer
 from sfumato.distances.projection import (
     CLIP,
@@ -43,6 +43,7 @@ from sfumato.distances.request import DistanceRequest
 from sfumato.errors import InputError
 from sfumato.kernels.distance import Distance
 from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.method import Method, Prediction
 from sfumato.privacy.gaussian import LARGEST_SIGMA, calibrate, gaussian_multiplier, lattice_distance
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.loss import Loss
@@ -211,7 +212,7 @@ def build_gaussian(request: DistanceRequest) -> Mechanism:
     return _build(GAUSSIAN, GaussianHats(request))
 
 
-def _forecast(request: DistanceRequest, mechanism: Mechanism) -> Forecast:
+def _forecast(request: DistanceRequest, mechanism: Mechanism) -> Prediction:
     quantizer, clipped = mechanism.quantizer, 0.0
     if isinstance(quantizer, ProjectedQuantizer):
         half_diagonal = math.sqrt(float(np.square(request.box.half_widths).sum()))
@@ -222,23 +223,21 @@ def _forecast(request: DistanceRequest, mechanism: Mechanism) -> Forecast:
 
 
 LAPLACE, GAUSSIAN = "hat", "hat-gaussian"
-METHODS = (
-    DistanceMethod(
-        LAPLACE,
-        "nodes and hats in every column, Laplace noise",
-        METRICS,
-        OPTIONS,
-        refuse=lambda request: None,
-        build=build_laplace,
-        forecast=lambda request: _forecast(request, build_laplace(request)),
-    ),
-    DistanceMethod(
-        GAUSSIAN,
-        "nodes and hats in every column, Gaussian noise",
-        METRICS,
-        OPTIONS,
-        refuse=lambda request: None if request.delta else "it needs delta > 0",
-        build=build_gaussian,
-        forecast=lambda request: _forecast(request, build_gaussian(request)),
-    ),
+LAPLACE_METHOD = Method(
+    LAPLACE,
+    "nodes and hats in every column, Laplace noise",
+    OPTIONS,
+    refuse=lambda request: None,
+    build=build_laplace,
+    predict=lambda request, _: _forecast(request, build_laplace(request)),
+    metrics=METRICS,
+)
+GAUSSIAN_METHOD = Method(
+    GAUSSIAN,
+    "nodes and hats in every column, Gaussian noise",
+    OPTIONS,
+    refuse=lambda request: None if request.delta else "it needs delta > 0",
+    build=build_gaussian,
+    predict=lambda request, _: _forecast(request, build_gaussian(request)),
+    metrics=METRICS,
 )

@@ -5,20 +5,17 @@ b is the number of records between them. Hats: below level L the structure's f i
 there is that of the exact f on average over the cell. Level l adds noise of variance V / S_l^2 to a slope, which grows
 with l, and the average over a cell misses the count at an end within it by at most half of the cell's records, by 1 /
 sqrt(12) of them typically. The level with the least sum of squared noise and miss is used, for records spread evenly.
-Trees: the fewest nodes that tile the interval, ends rounded to leaves; a tree with consistency is at least as exact.
+Structures that hold counts as such (`HoldsCounts`) say them by themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sfumato.distances.columns import HoldsCounts
 from sfumato.distances.hat import HatQuantizer
 from sfumato.errors import InputError
-from sfumato.published.consistent import ConsistentTree
-from sfumato.published.tree import BinaryTree
 from sfumato.quantizers.base import Floats
 from sfumato.release import Release
 
@@ -61,8 +58,8 @@ def interval_counts(release: Release, lower: ArrayLike, upper: ArrayLike, column
     sums, noise = release.values.astype(np.float64), release.noise.variance
     if isinstance(quantizer, HatQuantizer):
         return _from_hats(quantizer, sums, noise, release.count.value, ends, column)
-    if isinstance(quantizer, BinaryTree):
-        return _from_tree(quantizer, sums, noise, ends, column)
+    if isinstance(quantizer, HoldsCounts):
+        return quantizer.counts_between(sums, noise, ends, column)
     raise InputError(f"releases of {release.method} for {release.kernel!r} do not hold counts of single columns")
 
 
@@ -101,30 +98,3 @@ def _below(hats: HatQuantizer, scales: Floats, y: Floats, beyond: Floats, levels
         slope = np.where(y * cells - place < 0.5, -0.5, 0.5)  # minus the hat rises, then falls; half of the slope
         result[np.arange(len(y)), 1 + cells + place] = np.where(np.isnan(beyond), slope, 0.0) / scales[1 + level]
     return result
-
-
-def _from_tree(tree: BinaryTree, sums: Floats, noise: float, ends: list[Floats], column: int) -> tuple[Floats, Floats]:
-    own = sums[tree.part(column)]
-    first, last = (np.clip(np.rint(tree.relative(end, column) * tree.leaves), 0, tree.leaves) for end in ends)
-    pairs = list(zip(first.astype(int), last.astype(int), strict=True))
-    tilings = [list(_tiling(tree, begin, end)) for begin, end in pairs]
-    errors = [np.sqrt(noise * sum(tree.scales[level] ** -2.0 for level, _ in nodes)) for nodes in tilings]
-    if isinstance(tree, ConsistentTree):
-        below = np.concatenate([[0.0], np.cumsum(tree.consistent_leaves(own))])
-        counts = [below[end] - below[begin] for begin, end in pairs]
-    else:
-        counts = [sum(own[(1 << level) - 1 + node] / tree.scales[level] for level, node in nodes) for nodes in tilings]
-    return np.array(counts, dtype=np.float64), np.array(errors, dtype=np.float64)
-
-
-def _tiling(tree: BinaryTree, begin: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the level and place of the fewest nodes that tile the leaves from `begin` to before `end`."""
-    level = tree.depth
-    while begin < end:
-        if begin & 1:
-            yield level, begin
-            begin += 1
-        if end & 1:
-            end -= 1
-            yield level, end
-        begin, end, level = begin >> 1, end >> 1, level - 1

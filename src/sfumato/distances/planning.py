@@ -12,17 +12,18 @@ from rich.table import Table
 from rich.text import Text
 
 from sfumato.distances.estimator import PrivateDistance
-from sfumato.distances.method import QUERIES, RECORDS, DistanceMethod, Forecast, evenly
-from sfumato.distances.registry import METHODS
+from sfumato.distances.forecast import QUERIES, RECORDS, evenly
 from sfumato.distances.request import DistanceRequest
 from sfumato.distances.theory import PaperError, earlier_error, lower_bound, published_error
 from sfumato.errors import InputError
 from sfumato.kernels.distance import Distance
+from sfumato.methods.method import Method, Prediction
+from sfumato.methods.registry import DISTANCES
 from sfumato.privacy.guarantee import amount_text, checked_delta
 from sfumato.privacy.rational import exact_epsilon
-from sfumato.published import trees
 
 TEXT_WIDTH = 110
+USUAL_ALPHA = 0.1  # relative error for which the published bound is stated, where the caller names none
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Row:
     summary: str
     baseline: bool
     reason: str | None = None
-    forecast: Forecast | None = None
+    forecast: Prediction | None = None
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ class DistancePlan:
                 table.add_row(row.method, *self._cells(row.forecast), style="bold" if row is self.rows[0] else "")
         return table
 
-    def _cells(self, forecast: Forecast) -> list[str]:
+    def _cells(self, forecast: Prediction) -> list[str]:
         sizes = ", ".join(f"{name} {value:.4g}" for name, value in forecast.parameters.items() if name != "n_hint")
         errors = (forecast.rmse, forecast.rmse / self.typical, forecast.worst, forecast.bias)
         return [*(f"{error:.3g}" for error in errors), f"{forecast.integers:,}", sizes]
@@ -196,7 +197,7 @@ def plan(
         bounds=bounds,
         options=dict(options or {}),
     )
-    rows = [_row(method, request) for method in METHODS.values() if request.metric.metric in method.metrics]
+    rows = [_row(method, request) for method in DISTANCES.values() if request.metric.metric in method.metrics]
     known = sorted((row for row in rows if row.forecast is not None), key=_rank)
     if not known or known[0].baseline:
         reasons = "; ".join(f"{row.method}: {row.reason}" for row in rows if not row.baseline)
@@ -206,18 +207,18 @@ def plan(
         request=request,
         rows=(*known, *(row for row in rows if row.forecast is None)),
         typical=request.n * float(request.metric.exact_density(records, queries).mean()),
-        published=published_error(request, float(request.options.get("alpha", trees.ALPHA))),
+        published=published_error(request, float(request.options.get("alpha", USUAL_ALPHA))),
         earlier=earlier_error(request),
         lower=lower_bound(request),
     )
 
 
-def _row(method: DistanceMethod, request: DistanceRequest) -> Row:
+def _row(method: Method, request: DistanceRequest) -> Row:
     unknown = sorted(request.own_options - set(method.options))
     reason = f"it has no option {unknown[0]!r}" if unknown else method.reason(request)
     if reason is None:
         try:
-            return Row(method.name, method.summary, method.baseline, forecast=method.forecast(request))
+            return Row(method.name, method.summary, method.baseline, forecast=method.predict(request, 0.0))
         except InputError as error:
             reason = str(error)
     return Row(method.name, method.summary, method.baseline, reason)

@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.central.contributions import CountNoise
 from sfumato.errors import InputError
 from sfumato.kernels.distance import Distance
 from sfumato.methods.request import Request
+from sfumato.privacy.noise import CountNoise
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
 

@@ -30,11 +30,12 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.distances.counting import count_reader
-from sfumato.distances.method import DistanceMethod, Forecast, forecast_by_reading
+from sfumato.distances.forecast import forecast_by_reading
 from sfumato.distances.moments import LARGEST_SCALE, OFFSET, MomentQuantizer
 from sfumato.distances.request import DistanceRequest
 from sfumato.errors import InputError
 from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.method import Method, Prediction
 from sfumato.privacy.body import CubeNoise
 from sfumato.privacy.gaussian import LARGEST_SIGMA, calibrate, gaussian_multiplier, lattice_distance
 from sfumato.privacy.loss import Loss
@@ -181,27 +182,25 @@ def build_gaussian(request: DistanceRequest) -> Mechanism:
     )
 
 
-def _forecast(request: DistanceRequest, mechanism: Mechanism) -> Forecast:
+def _forecast(request: DistanceRequest, mechanism: Mechanism) -> Prediction:
     return forecast_by_reading(request, mechanism, 0.0)
 
 
-METHODS = (
-    DistanceMethod(
-        LAPLACE,
-        "centred moments, noise shaped like cubes",
-        ("sqeuclidean",),
-        (),
-        refuse=lambda request: None,
-        build=build_laplace,
-        forecast=lambda request: _forecast(request, build_laplace(request)),
-    ),
-    DistanceMethod(
-        GAUSSIAN,
-        "centred moments, Gaussian noise",
-        ("sqeuclidean",),
-        (),
-        refuse=lambda request: None if request.delta else "it needs delta > 0",
-        build=build_gaussian,
-        forecast=lambda request: _forecast(request, build_gaussian(request)),
-    ),
+LAPLACE_METHOD = Method(
+    LAPLACE,
+    "centred moments, noise shaped like cubes",
+    (),
+    refuse=lambda request: None,
+    build=build_laplace,
+    predict=lambda request, _: _forecast(request, build_laplace(request)),
+    metrics=("sqeuclidean",),
+)
+GAUSSIAN_METHOD = Method(
+    GAUSSIAN,
+    "centred moments, Gaussian noise",
+    (),
+    refuse=lambda request: None if request.delta else "it needs delta > 0",
+    build=build_gaussian,
+    predict=lambda request, _: _forecast(request, build_gaussian(request)),
+    metrics=("sqeuclidean",),
 )

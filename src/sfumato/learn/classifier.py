@@ -38,8 +38,8 @@ from sfumato.errors import InputError
 from sfumato.kernels import InnerProduct, Kernel, get_kernel
 from sfumato.learn import collecting, files, rules, squared_distance
 from sfumato.learn.labels import ClassSums, LabelledSource, label_conditions, labelled, one_type
-from sfumato.methods import registry
 from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.registry import METHODS
 from sfumato.privacy.guarantee import TRUSTS, Guarantee, check_choice
 from sfumato.privacy.ledger import Account
 from sfumato.privacy.seeding import noise_bits, warn_unless_private
@@ -279,7 +279,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             random_state=self.random_state,
         )
         request = model.request(source.dimension, column_names=source.column_names)
-        build = squared_distance.build if self.rule == rules.DISTANCE else registry.build
+        build = squared_distance.build if self.rule == rules.DISTANCE else METHODS.build
         mechanism = build(self.method, request)
         guarantee = mechanism.guarantee
         conditions = (*guarantee.conditions, *label_conditions(guarantee, self.classes))

@@ -34,13 +34,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.distances import registry
 from sfumato.distances.moments import MomentQuantizer
 from sfumato.distances.request import DistanceRequest
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import InnerProduct
 from sfumato.kernels.distance import Distance
 from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.registry import DISTANCES
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.ball import Ball
@@ -288,7 +288,7 @@ def build(method: str, request: Request) -> Mechanism:
         options=options,
         private=request.private,
     )
-    made = registry.build(method, inner)
+    made = DISTANCES.build(method, inner)
     assert isinstance(made.quantizer, MomentQuantizer)
     clipped = f"records are projected on {projections} public directions, and clipped at {box.upper[0]:.3g} in each"
     return replace(

@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from sfumato.central.contributions import CountNoise
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.loss import Loss
+from sfumato.privacy.noise import CountNoise
 from sfumato.quantizers import Quantizer
 from sfumato.quantizers.base import Integers
-
-if TYPE_CHECKING:
-    from sfumato.release import Count
+from sfumato.release import Count, Release
 
 
 @dataclass(frozen=True)
@@ -77,6 +75,21 @@ class Mechanism:
         if self.algorithm is not None:
             return self.algorithm(sums, count, bits)
         return np.asarray(sums + self.noise.sample(bits, self.quantizer.size))
+
+    def release(self, values: Integers, count: Count) -> Release:
+        """Wrap what was published."""
+        return Release(
+            method=self.method,
+            guarantee=self.guarantee,
+            kernel=self.kernel,
+            kernel_document=self.kernel.to_document(),
+            quantizer=self.published,
+            values=values,
+            noise=self.noise,
+            count=count,
+            groups=self.groups,
+            parameters=dict(self.parameters),
+        )
 
     def cost(self, count_is_bought: bool) -> tuple[Fraction, Loss]:
         """Epsilon that a run charges, and what it reveals; a count that is bought already is charged already."""

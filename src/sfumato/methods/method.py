@@ -17,26 +17,30 @@ class Prediction:
     Attributes
     ----------
     rmse : float
-        Root mean square error of one answer (mean kernel value), the count's part included.
+        Root mean square error of one answer (mean kernel value, or sum of distances), the count's part included.
     integers, file_size : int
         Numbers in the release, and most bytes of its file.
     work_per_record, work_per_query : float
         Multiplications for one record (curator) and one query (anyone).
     parameters : mapping
         The sizes chosen.
+    worst, bias : float
+        For distances: the error at the worst query, and the most that the approximation can miss in one sum.
     """
 
     rmse: float
     integers: int
-    file_size: int
-    work_per_record: float
-    work_per_query: float
+    file_size: int = 0
+    work_per_record: float = 0.0
+    work_per_query: float = 0.0
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    worst: float = 0.0
+    bias: float = 0.0
 
 
 @dataclass(frozen=True)
 class Method:
-    """One central mechanism under the name people type.
+    """One mechanism under the name people type.
 
     Attributes
     ----------
@@ -45,19 +49,29 @@ class Method:
     options : tuple of str
         Names of the options that are the method's own.
     refuse : callable
-        Says why the method does not apply to a request, or returns None.
+        Says why the method does not apply to a request, or returns None; `reason` asks it.
     predict : callable
         From a request and a mean kernel value P to a `Prediction`.
     build : callable
         From a request to the mechanism; draws the public features.
     baseline : bool
         Whether the method is there to be measured against: plans list it, and "auto" never takes it.
+    metrics : tuple of str
+        For distances: those that it is for.
     """
 
     name: str
     summary: str
     options: tuple[str, ...]
-    refuse: Callable[[Request], str | None]
-    predict: Callable[[Request, float], Prediction]
-    build: Callable[[Request], Mechanism]
+    refuse: Callable[[Any], str | None]
+    predict: Callable[[Any, float], Prediction]
+    build: Callable[[Any], Mechanism]
     baseline: bool = False
+    metrics: tuple[str, ...] = ()
+
+    def reason(self, request: Request) -> str | None:
+        """Say why the method does not apply, or return None."""
+        metric = getattr(request.kernel, "metric", "similarities")
+        if self.metrics and metric not in self.metrics:
+            return f"it is for {' and '.join(self.metrics)}, not for {metric}"
+        return self.refuse(request)

@@ -7,13 +7,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from sfumato.central.kde import PrivateKDE
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel
 from sfumato.methods import projecting
@@ -23,6 +22,9 @@ from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.privacy.guarantee import amount_text
 from sfumato.quantizers.box import Box
+
+if TYPE_CHECKING:
+    from sfumato.central.kde import PrivateKDE
 
 TEXT_WIDTH = 110
 
@@ -87,6 +89,8 @@ class Plan:
             "unit": request.unit,
             "options": dict(self.chosen.options),
         }
+        from sfumato.central.kde import PrivateKDE
+
         return PrivateKDE(request.kernel, **planned | arguments)
 
     def to_document(self) -> dict[str, Any]:
@@ -234,6 +238,8 @@ def plan(
     """
     promise = _promise(alpha, eta, all_queries)
     given = {} if density is None else {"density": density}
+    from sfumato.central.kde import PrivateKDE
+
     model = PrivateKDE(
         kernel,
         bandwidth=bandwidth,

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.central.contributions import WEIGHTS_CONDITION, CountNoise, limit_condition
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel
 from sfumato.kernels.scale import Scale
 from sfumato.methods.limits import Limits, header_size, term_size
 from sfumato.privacy.guarantee import UNITS, Guarantee, check_choice
+from sfumato.privacy.noise import CountNoise
 from sfumato.privacy.rational import exact_epsilon
 from sfumato.public.ranges import (
     LARGEST_OPTION,
@@ -37,6 +37,21 @@ TYPICAL_DENSITY = 0.02
 SMALLEST_DENSITY = 1e-12
 # Least part of the budget that the count, and what is left, may have.
 SMALLEST_SHARE = Fraction(1, 10**6)
+WEIGHTS_CONDITION = "weights outside [0, 1] are clipped to it; records without a weight are dropped"
+
+
+def limit_condition(limit: int) -> str:
+    """Say what the limit does, for the guarantee.
+
+    Examples
+    --------
+    >>> limit_condition(1)
+    'at most 1 record per user, chosen at random; records without a user are dropped'
+    """
+    return (
+        f"at most {limit} record{'s' if limit > 1 else ''} per user, chosen at random; records without a user are "
+        "dropped"
+    )
 
 
 @dataclass(frozen=True)

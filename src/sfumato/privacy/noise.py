@@ -241,3 +241,27 @@ def _checked_rate(rate: Fraction) -> tuple[np.uint64, np.uint64]:
             "Use an epsilon with fewer digits, a larger epsilon or a coarser integer grid."
         )
     return np.uint64(rate.numerator), np.uint64(rate.denominator)
+
+
+@dataclass(frozen=True)
+class CountNoise(DiscreteLaplace):
+    """Noise of a count that one unit of privacy changes by at most `records`.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> CountNoise.of(Fraction(1, 20), records=3)
+    CountNoise(rate=Fraction(1, 60), records=3)
+    """
+
+    records: int = 1
+
+    @classmethod
+    def of(cls, epsilon: Fraction, records: int) -> CountNoise:
+        """Noise for a count that may cost `epsilon`."""
+        return cls(epsilon / records, records)
+
+    @property
+    def epsilon(self) -> Fraction:
+        """What the count costs."""
+        return self.rate * self.records

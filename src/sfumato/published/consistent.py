@@ -57,6 +57,13 @@ class ConsistentTree(BinaryTree):
             result[level] = 1 / (1 / own[level] + 1 / (2 * result[level + 1]))
         return result
 
+    def counts_between(self, sums: Floats, noise: float, ends: list[Floats], column: int) -> tuple[Floats, Floats]:
+        """Take counts from the consistent leaves; the error bars of the plain tilings are an upper limit."""
+        first, last = (np.clip(np.rint(self.relative(end, column) * self.leaves), 0, self.leaves) for end in ends)
+        below = np.concatenate([[0.0], np.cumsum(self.consistent_leaves(sums[self.part(column)]))])
+        counts = below[last.astype(np.int64)] - below[first.astype(np.int64)]
+        return counts, super().counts_between(sums, noise, ends, column)[1]
+
     def consistent_leaves(self, sums: Floats) -> Floats:
         """Estimate the leaves of one column from its noisy sums."""
         u = self.estimate_variances

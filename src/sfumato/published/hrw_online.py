@@ -107,7 +107,7 @@ class OnlineQueries:
         if not answered:
             raise InputError("nothing has been asked yet")
         values = np.array([value for _, value in answered], dtype=np.int64)
-        return Release.of(self._mechanism([asked for asked, _ in answered]), values, self._count)
+        return self._mechanism([asked for asked, _ in answered]).release(values, self._count)
 
     def _open(self) -> Count:
         """Charge the whole budget and buy the count."""

@@ -36,11 +36,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.distances.columns import ColumnReading, ColumnSums
-from sfumato.distances.method import DistanceMethod, Forecast
 from sfumato.distances.request import DistanceRequest
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels.distance import Distance
 from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.method import Method, Prediction
 from sfumato.methods.request import COUNT_SHARE
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace, comparing_rate, wrapped
@@ -238,7 +238,7 @@ def build(request: DistanceRequest) -> Mechanism:
     )
 
 
-def forecast(request: DistanceRequest) -> Forecast:
+def forecast(request: DistanceRequest) -> Prediction:
     """Predict the promised error, or that of the answer 0 where the promise is worse."""
     mechanism = build(request)
     quantizer = mechanism.quantizer
@@ -248,16 +248,22 @@ def forecast(request: DistanceRequest) -> Forecast:
     nothing = request.n * math.sqrt(
         float(request.lengths.sum()) ** 2 / 9 + float(np.square(request.lengths).sum()) / 180
     )
-    return Forecast(min(promised, nothing), promised, promised, quantizer.size, mechanism.parameters)
+    return Prediction(
+        rmse=min(promised, nothing),
+        worst=promised,
+        bias=promised,
+        integers=quantizer.size,
+        parameters=mechanism.parameters,
+    )
 
 
-METHOD = DistanceMethod(
+METHOD = Method(
     NAME,
     "learners of convex functions, noisy comparisons (before 003)",
-    ("l1",),
     (),
     refuse=lambda request: None,
     build=build,
-    forecast=forecast,
+    predict=lambda request, _: forecast(request),
     baseline=True,
+    metrics=("l1",),
 )

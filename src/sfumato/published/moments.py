@@ -29,10 +29,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.distances.method import QUERIES, RECORDS, DistanceMethod, Forecast, evenly
+from sfumato.distances.forecast import QUERIES, RECORDS, evenly
 from sfumato.distances.request import DistanceRequest
 from sfumato.errors import InputError
 from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.method import Method, Prediction
 from sfumato.methods.request import COUNT_SHARE
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace, wrapped
@@ -196,7 +197,7 @@ def _with_count(request: DistanceRequest) -> DistanceRequest:
     return request.with_option("count_share", COUNT_SHARE) if request.reads_count else request
 
 
-def forecast(request: DistanceRequest) -> Forecast:
+def forecast(request: DistanceRequest) -> Prediction:
     """Predict the error for evenly spread records."""
     mechanism = build(request)
     quantizer = mechanism.quantizer
@@ -205,16 +206,21 @@ def forecast(request: DistanceRequest) -> Forecast:
     values = np.array([*encoded[:-2], squares_around_mean(encoded), RECORDS]) * (request.n / RECORDS)
     reading = quantizer.read(evenly(request.box, QUERIES, "queries"), values)
     squares = mechanism.noise.variance * reading.weight_squares
-    return Forecast(math.sqrt(squares.mean()), math.sqrt(squares.max()), 0.0, quantizer.size, mechanism.parameters)
+    return Prediction(
+        rmse=math.sqrt(squares.mean()),
+        worst=math.sqrt(squares.max()),
+        integers=quantizer.size,
+        parameters=mechanism.parameters,
+    )
 
 
-METHOD = DistanceMethod(
+METHOD = Method(
     NAME,
     "noisy mean and squares around it, half of epsilon each (as published)",
-    ("sqeuclidean",),
     (),
     refuse=lambda request: None,
     build=build,
-    forecast=forecast,
+    predict=lambda request, _: forecast(request),
     baseline=True,
+    metrics=("sqeuclidean",),
 )

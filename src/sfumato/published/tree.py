@@ -16,6 +16,7 @@ the far end of the column).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -24,7 +25,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sfumato.distances.columns import ColumnReading, ColumnSums
+from sfumato.distances.columns import ColumnReading, ColumnSums, HoldsCounts
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels.distance import Distance
 from sfumato.privacy.bits import SecureBits
@@ -37,7 +38,7 @@ LARGEST_SCALE = 1 << 30
 
 
 @dataclass(frozen=True, eq=False)
-class BinaryTree(ColumnSums):
+class BinaryTree(ColumnSums, HoldsCounts):
     """Counts of every column in the nodes of a binary tree, from the root down.
 
     Attributes
@@ -97,6 +98,28 @@ class BinaryTree(ColumnSums):
     def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
         """Add the rows' integers to `sums`."""
         return int(_add(rows, *self._places, sums))
+
+    def counts_between(self, sums: Floats, noise: float, ends: list[Floats], column: int) -> tuple[Floats, Floats]:
+        """Add up the fewest nodes that tile each interval, its ends rounded to leaves."""
+        own = sums[self.part(column)]
+        first, last = (np.clip(np.rint(self.relative(end, column) * self.leaves), 0, self.leaves) for end in ends)
+        pairs = list(zip(first.astype(int).tolist(), last.astype(int).tolist(), strict=True))
+        tilings = [list(self._tiling(begin, end)) for begin, end in pairs]
+        errors = [math.sqrt(noise * sum(self.scales[level] ** -2.0 for level, _ in nodes)) for nodes in tilings]
+        counts = [sum(own[(1 << level) - 1 + node] / self.scales[level] for level, node in nodes) for nodes in tilings]
+        return np.array(counts, dtype=np.float64), np.array(errors, dtype=np.float64)
+
+    def _tiling(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield the level and place of the fewest nodes that tile the leaves from `begin` to before `end`."""
+        level = self.depth
+        while begin < end:
+            if begin & 1:
+                yield level, begin
+                begin += 1
+            if end & 1:
+                end -= 1
+                yield level, end
+            begin, end, level = begin >> 1, end >> 1, level - 1
 
     def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the public description."""

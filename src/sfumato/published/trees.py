@@ -23,13 +23,14 @@ from typing import Any
 import numpy as np
 
 from sfumato.distances.counting import count_reader
-from sfumato.distances.method import DistanceMethod, Forecast, forecast_by_reading
+from sfumato.distances.forecast import forecast_by_reading
 from sfumato.distances.projected import ProjectedQuantizer
 from sfumato.distances.projection import MOST_PROJECTIONS, Projection
 from sfumato.distances.request import DistanceRequest
 from sfumato.errors import InputError
 from sfumato.kernels.distance import Distance
 from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.method import Method, Prediction
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.privacy.rational import exact_epsilon
 from sfumato.published.consistent import ConsistentTree
@@ -130,36 +131,34 @@ def _mechanism(name: str, request: DistanceRequest, quantizer: BinaryTree | Proj
     )
 
 
-def _forecast_published(request: DistanceRequest) -> Forecast:
+def _forecast_published(request: DistanceRequest) -> Prediction:
     mechanism, power = build_published(request), 1.0 if request.metric.metric == "l2" else request.metric.power
     farthest = request.n * float((request.lengths**power).sum())
     return forecast_by_reading(request, mechanism, _alpha(request) * farthest)
 
 
-def _forecast_consistent(request: DistanceRequest) -> Forecast:
+def _forecast_consistent(request: DistanceRequest) -> Prediction:
     leaf = request.n * float(request.lengths.sum()) / (2 << _depth(request))
     return forecast_by_reading(request, build_consistent(request), leaf)
 
 
-METHODS = (
-    DistanceMethod(
-        PUBLISHED,
-        "noisy binary trees, geometric intervals (as published)",
-        ("l1", "l2", "lpp"),
-        ("alpha", "depth", "projections"),
-        refuse=lambda request: None,
-        build=build_published,
-        forecast=_forecast_published,
-        baseline=True,
-    ),
-    DistanceMethod(
-        CONSISTENT,
-        "noisy binary trees, consistent leaves",
-        ("l1",),
-        ("depth",),
-        refuse=lambda request: None,
-        build=build_consistent,
-        forecast=_forecast_consistent,
-        baseline=True,
-    ),
+PUBLISHED_METHOD = Method(
+    PUBLISHED,
+    "noisy binary trees, geometric intervals (as published)",
+    ("alpha", "depth", "projections"),
+    refuse=lambda request: None,
+    build=build_published,
+    predict=lambda request, _: _forecast_published(request),
+    baseline=True,
+    metrics=("l1", "l2", "lpp"),
+)
+CONSISTENT_METHOD = Method(
+    CONSISTENT,
+    "noisy binary trees, consistent leaves",
+    ("depth",),
+    refuse=lambda request: None,
+    build=build_consistent,
+    predict=lambda request, _: _forecast_consistent(request),
+    baseline=True,
+    metrics=("l1",),
 )

@@ -8,11 +8,6 @@ from typing import Any
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
-from sfumato.published.bernstein_quantizer import BernsteinQuantizer
-from sfumato.published.hermite import HermiteQuantizer
-from sfumato.published.queries import KernelQueries, WhitenedQueries
-from sfumato.published.synthetic import Constant, GridRecords
-from sfumato.published.trigonometric_quantizer import TrigonometricQuantizer
 from sfumato.quantizers.base import Bound, Quantizer
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.exponential_sums import ExponentialSums
@@ -25,25 +20,18 @@ from sfumato.quantizers.projection import ProjectedPoints
 from sfumato.quantizers.sharded import ShardedFourier
 
 __all__ = [
-    "BernsteinQuantizer",
     "Bound",
     "Box",
-    "Constant",
     "ExponentialSums",
     "FourierQuantizer",
     "GridQuantizer",
-    "GridRecords",
     "HashingQuantizer",
-    "HermiteQuantizer",
     "InnerProductQuantizer",
     "InnerProductSigns",
-    "KernelQueries",
     "LandmarkQuantizer",
     "ProjectedPoints",
     "Quantizer",
     "ShardedFourier",
-    "TrigonometricQuantizer",
-    "WhitenedQueries",
     "quantizer_from_document",
     "register_quantizer",
 ]
@@ -51,28 +39,28 @@ __all__ = [
 _FAMILIES: dict[str, Any] = {
     family.name: family
     for family in (
-        BernsteinQuantizer,
-        Constant,
         ExponentialSums,
         FourierQuantizer,
         GridQuantizer,
-        GridRecords,
         HashingQuantizer,
-        HermiteQuantizer,
         InnerProductQuantizer,
         InnerProductSigns,
-        KernelQueries,
         LandmarkQuantizer,
         ProjectedPoints,
         ShardedFourier,
-        TrigonometricQuantizer,
-        WhitenedQueries,
     )
 }
 
 
 # Families of other rooms, imported when a release needs them: those rooms build on this one.
 _ELSEWHERE = {
+    "bernstein": ("sfumato.published.bernstein_quantizer", "BernsteinQuantizer"),
+    "even-trig": ("sfumato.published.trigonometric_quantizer", "TrigonometricQuantizer"),
+    "hermite": ("sfumato.published.hermite", "HermiteQuantizer"),
+    "queries": ("sfumato.published.queries", "KernelQueries"),
+    "whitened-queries": ("sfumato.published.queries", "WhitenedQueries"),
+    "constant": ("sfumato.published.synthetic", "Constant"),
+    "grid-records": ("sfumato.published.synthetic", "GridRecords"),
     "hat": ("sfumato.distances.hat", "HatQuantizer"),
     "moments": ("sfumato.distances.moments", "MomentQuantizer"),
     "projected": ("sfumato.distances.projected", "ProjectedQuantizer"),

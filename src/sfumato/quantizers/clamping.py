@@ -1,7 +1,7 @@
 """Hard integer clamps: on one number, and on a record's Euclidean length where features lie in a ball.
 
 Rows with a value that is not a finite number are dropped before they get here, and the stated limits of public
-parameters (`sfumato.public.ranges`) keep what is computed from the others finite. The clamps do not rest on that: a number
+parameters (`public.ranges`) keep what is computed from the others finite. The clamps do not rest on that: a number
 that is none counts as the lower end (0 in a ball), and nothing is converted to an integer that is not known to fit.
 """
 

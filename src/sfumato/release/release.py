@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,9 +30,6 @@ from sfumato.quantizers.projection import ProjectedPoints
 from sfumato.release import format as container
 from sfumato.storage import AtomicFile
 from sfumato.version import __version__
-
-if TYPE_CHECKING:
-    from sfumato.methods.mechanism import Mechanism
 
 CLEAR_COUNT = 3  # standard errors from zero at which a count is fit to divide by
 QUERY_BLOCK_TERMS = 1 << 20
@@ -103,22 +100,6 @@ class Release:
         if not 1 <= self.groups <= self.quantizer.terms:
             raise ReleaseFileError(f"{self.quantizer.terms} terms cannot be cut into {self.groups} groups")
         self.values.setflags(write=False)
-
-    @classmethod
-    def of(cls, mechanism: Mechanism, values: Integers, count: Count) -> Release:
-        """Wrap what a mechanism published."""
-        return cls(
-            method=mechanism.method,
-            guarantee=mechanism.guarantee,
-            kernel=mechanism.kernel,
-            kernel_document=mechanism.kernel.to_document(),
-            quantizer=mechanism.published,
-            values=values,
-            noise=mechanism.noise,
-            count=count,
-            groups=mechanism.groups,
-            parameters=dict(mechanism.parameters),
-        )
 
     @property
     def dimension(self) -> int:

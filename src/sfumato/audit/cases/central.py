@@ -30,8 +30,8 @@ from sfumato.audit.cases.splines import exact_grid
 from sfumato.audit.exact import at_small_scale, exact_case
 from sfumato.central import fourier, fourier_gaussian, grid
 from sfumato.kernels import Gaussian
-from sfumato.methods import registry
 from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.privacy.gaussian import gaussian_multiplier
 from sfumato.published import lsq_rff
@@ -60,7 +60,7 @@ def small_mechanism(
         bounds=bounds,
         options=options,
     )
-    return registry.build(method, request)
+    return METHODS.build(method, request)
 
 
 def one_more(mechanism: Mechanism, already: int = 0) -> CentralCase:

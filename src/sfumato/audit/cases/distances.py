@@ -17,10 +17,11 @@ from sfumato.audit import AuditCase, EpsilonClaim, ExactCase, log_weights, regis
 from sfumato.audit.attacks import CentralCase
 from sfumato.audit.cases.central import one_more, opposites, register_central
 from sfumato.audit.claims import Samples
-from sfumato.distances import hats, registry, squares
+from sfumato.distances import hats, squares
 from sfumato.distances.request import DistanceRequest
 from sfumato.kernels.distance import Distance
 from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.registry import DISTANCES
 from sfumato.privacy.bits import SecureBits
 from sfumato.published import huang_roth, trees
 from sfumato.published import moments as published_moments
@@ -54,7 +55,7 @@ def small(
         bounds=(0, 1),
         options=options,
     )
-    return registry.build(method, request)
+    return DISTANCES.build(method, request)
 
 
 def worst_places() -> Floats:

@@ -23,8 +23,8 @@ from sfumato.audit.claims import Samples
 from sfumato.errors import InputError
 from sfumato.kernels import Gaussian, InnerProduct
 from sfumato.learn import DensityClassifier, rules, squared_distance
-from sfumato.methods import registry
 from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Floats
@@ -49,7 +49,7 @@ def small(method: str, epsilon: int, neighbours: str = "add-remove", delta: floa
         options=options,
     )
     if method == CLASSIFIER:
-        return registry.build("inner-product", request)
+        return METHODS.build("inner-product", request)
     return squared_distance.build(method.removeprefix("projected-"), request)
 
 

@@ -14,8 +14,8 @@ from sfumato.audit import EpsilonClaim
 from sfumato.audit.attacks import CentralCase, likelihood_ratio
 from sfumato.audit.cases.central import register_central
 from sfumato.kernels import Gaussian
-from sfumato.methods import registry
 from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.published import lsq_rff
 from sfumato.quantizers.base import Floats
@@ -36,7 +36,7 @@ def small_projection(kind: str) -> Mechanism:
         bounds=(-8, 8),
         options={"project": kind, "project_to": 1, "n_features": 2},
     )
-    return registry.build(lsq_rff.NAME, request)
+    return METHODS.build(lsq_rff.NAME, request)
 
 
 def _extreme(mechanism: Mechanism) -> Floats:

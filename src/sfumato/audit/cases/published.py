@@ -24,8 +24,8 @@ from sfumato.audit.attacks import CentralCase, low_bits, scan
 from sfumato.audit.cases.central import one_more, opposites, register_central
 from sfumato.audit.exact import exact_case
 from sfumato.kernels import Gaussian
-from sfumato.methods import registry
 from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.privacy.gaussian import calibrate
 from sfumato.privacy.laws import NoiseLaw
@@ -41,8 +41,8 @@ from sfumato.published import (
     pmw,
     smalldb,
 )
+from sfumato.published.queries import KernelQueries
 from sfumato.published.steps import log_law
-from sfumato.quantizers import KernelQueries
 from sfumato.quantizers.base import Floats, Integers
 
 # Three nodes so far apart that each hears of its own records only.
@@ -74,7 +74,7 @@ def small(
         bounds=bounds,
         options=options,
     )
-    return registry.build(method, request)
+    return METHODS.build(method, request)
 
 
 def laplace_cases(name: str, **options: Any) -> dict[str, CentralCase]:

@@ -17,8 +17,8 @@ from sfumato.audit.cases.central import one_more, opposites, register_central
 from sfumato.audit.cases.published import every_record
 from sfumato.central import inner_product, landmarks
 from sfumato.kernels import Gaussian, InnerProduct
-from sfumato.methods import registry
 from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.quantizers.nystrom import PublicSample
 
@@ -39,7 +39,7 @@ def small(method: str, epsilon: int, neighbours: str = "add-remove", delta: floa
         options=options,
         landmarks=PUBLIC,
     )
-    return registry.build(method, request)
+    return METHODS.build(method, request)
 
 
 @cache

@@ -16,8 +16,8 @@ from sfumato.audit.cases.central import one_more, opposites, register_central
 from sfumato.audit.exact import exact_case
 from sfumato.central import race
 from sfumato.kernels import Laplacian
-from sfumato.methods import registry
 from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.published import race as race_published
 
@@ -37,7 +37,7 @@ def small_sketch(
         bounds=(-8, 8),
         options=options,
     )
-    return registry.build(method, request)
+    return METHODS.build(method, request)
 
 
 @cache

@@ -15,8 +15,8 @@ from sfumato.audit.attacks import CentralCase
 from sfumato.audit.cases.central import one_more, opposites, register_central
 from sfumato.central import exponential_sums
 from sfumato.kernels import Rational
-from sfumato.methods import registry
 from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.privacy.stacked_discs import StackedDiscs
 from sfumato.published import exponential_sums as exponential_sums_published
@@ -35,7 +35,7 @@ def small_sum(method: str, epsilon: int, neighbours: str = "add-remove", **optio
         bounds=(-1000, 1000),
         options={"tolerance": 0.1, "n_features": 2, **options},
     )
-    return registry.build(method, request)
+    return METHODS.build(method, request)
 
 
 def cut(mechanism: Mechanism) -> Mechanism:

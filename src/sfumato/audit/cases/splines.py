@@ -14,8 +14,8 @@ import numpy as np
 from sfumato.audit import EpsilonClaim, ExactCase, log_weights
 from sfumato.central import grid
 from sfumato.kernels import Gaussian
-from sfumato.methods import registry
 from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.splines import POSITIONS
@@ -36,7 +36,7 @@ def small_grid(neighbours: str = "add-remove", buckets: int | None = None, degre
         bounds=(0, 6 * SPACING),
         options={"spacing": SPACING, "degree": degree, **hashed},
     )
-    return registry.build(grid.NAME, request)
+    return METHODS.build(grid.NAME, request)
 
 
 def every_position(mechanism: Mechanism) -> ExactCase:

@@ -12,7 +12,7 @@ from typing import Any
 from sfumato.audit.cases.variants import Subject, register_subjects
 from sfumato.central import exponential_sums, fourier, fourier_gaussian, grid, inner_product, landmarks, race
 from sfumato.kernels import Gaussian, InnerProduct, Laplacian, Rational
-from sfumato.methods import registry
+from sfumato.methods.registry import METHODS
 from sfumato.published import (
     bernstein,
     even_trig,
@@ -40,7 +40,7 @@ RESEMBLED = {**SMOOTH, "landmarks": PUBLIC}
 
 
 def _asked(method: str, name: str, facts: dict[str, Any], **options: Any) -> Subject:
-    return Subject(method, name, facts, options, registry.build)
+    return Subject(method, name, facts, options, METHODS.build)
 
 
 HALF = {"count_share": Fraction(1, 2)}

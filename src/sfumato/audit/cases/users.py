@@ -16,8 +16,8 @@ from sfumato.audit.attacks import CentralCase, Outputs, extremes, likelihood_rat
 from sfumato.central import fourier, fourier_gaussian
 from sfumato.central.contributions import bounded
 from sfumato.kernels import Gaussian
-from sfumato.methods import registry
 from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.registry import METHODS
 from sfumato.methods.request import LIMIT, Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.published import lsq_rff
@@ -40,7 +40,7 @@ def user_mechanism(method: str, epsilon: int, limit: int, delta: float = 0.0, **
         options={LIMIT: limit, **options},
         unit="user",
     )
-    return registry.build(method, request)
+    return METHODS.build(method, request)
 
 
 def run_users(mechanism: Mechanism, rows: Floats, runs: int, bits: SecureBits) -> Outputs:

@@ -19,7 +19,7 @@ eta is a probability for each pair of points, over hash functions that all parti
 some of them with neighbours from whom they are told apart by more. The worst case gamma L always holds.
 
 Seeds can be tried. An organiser who wants to tell one pair apart tries documents until a seed is unlucky for it. The
-seed is a hash of the whole document (`sfumato.public.document`), so that with SHA-256 as a random function every try is a
+seed is a hash of the whole document (`public.document`), so that with SHA-256 as a random function every try is a
 fresh draw; each is unlucky with probability eta' at most if the tail is at most eta' (for its own parameters), and one
 of 2^g tries is with probability 2^g eta' at most. So j is taken for eta' = eta 2^-g: "grinding" g, 64 by default. With
 g = 0, the publication's assumption, nobody may have chosen the seed.
