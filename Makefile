@@ -22,6 +22,7 @@ lint: $(VENV)/ready
 	$(RUN)/ruff check .
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy
+	$(RUN)/lint-imports
 
 audit: $(VENV)/ready
 	$(RUN)/python -m benchmarks.audit

@@ -28,10 +28,9 @@ from sfumato.errors import InputError
 from sfumato.local.coins import Coins
 from sfumato.local.hashing import little_endian
 from sfumato.local.phases import LABEL, POSITION_BITS, Phases
-from sfumato.local.promises import check_radius_in, near, phases_condition
+from sfumato.local.promises import check_radius_in, checked_radius, near, phases_condition
 from sfumato.local.sphere import laplace
 from sfumato.public.rows import WORD_BYTES, row_bytes
-from sfumato.published.local.point import checked_radius
 
 SIGNIFICANT_BITS = 6
 # The norm is computed in floating point, to more digits than this.

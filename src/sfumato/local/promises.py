@@ -95,6 +95,11 @@ def check_magnitude(what: str, value: object) -> float:
     return value
 
 
+def checked_radius(parameters: Mapping[str, Any]) -> float:
+    """Read the radius of a protocol."""
+    return check_magnitude("radius", plain(parameters.get("radius")))
+
+
 def check_radius(radius: float, width: float) -> float:
     """Refuse a radius within which nothing is hidden: below a millionth of a width.
 

@@ -35,9 +35,8 @@ from sfumato.errors import InputError
 from sfumato.local.coins import Coins
 from sfumato.local.mechanism import Device
 from sfumato.local.odds import Odds, Window
-from sfumato.local.promises import check_magnitude, check_radius, near, planar_condition, widest
+from sfumato.local.promises import check_radius, checked_radius, near, planar_condition, widest
 from sfumato.local.sphere import SphereNoise
-from sfumato.public.document import plain
 
 STEPS = 1 << 16
 PM_POSITIONS = 1 << 12
@@ -222,11 +221,6 @@ def planar_law(epsilon: Fraction, dimension: int) -> SphereNoise:
 def planar_step(radius: float, dimension: int) -> float:
     """Lattice step h of `gi`."""
     return radius / (GI_FINENESS * math.sqrt(dimension)) * GI_STEP_MARGIN
-
-
-def checked_radius(parameters: Mapping[str, Any]) -> float:
-    """Read the radius of a protocol."""
-    return check_magnitude("radius", plain(parameters.get("radius")))
 
 
 class PlanarDevice(PointDevice):

@@ -45,6 +45,7 @@ from sfumato.local.promises import (
     check_hashing,
     check_radius,
     check_radius_in,
+    checked_radius,
     claimed_condition,
     direction,
     near,
@@ -56,7 +57,7 @@ from sfumato.privacy.guarantee import fraction_from_text
 from sfumato.public.document import plain
 from sfumato.published.local.calibration import RULES, Calibration, calibrate
 from sfumato.published.local.closeness import Closeness, Steps, closeness_of
-from sfumato.published.local.point import checked_radius, planar_law, planar_step
+from sfumato.published.local.point import planar_law, planar_step
 
 MOST_ROWS = 1 << 12
 FUNCTION_ERROR = 1e-12
