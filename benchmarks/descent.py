@@ -2,7 +2,7 @@
 
 A linear map to class scores under the softmax loss, trained from zero on points of length 1 in T steps. In each step
 every record's gradient is clipped at the length C, the sum gets Gaussian noise of deviation C z in every coordinate,
-and the public number n scales the step. (003_8abe5b5ce9db92a1.txt, appendix H, compares with this: all samples in
+and the public number n scales the step. (Backurs et al. 2024, appendix H, compares with this: all samples in
 every iteration, the best of a grid of parameters, whose search is not paid for.)
 
 Guarantee. Adding or removing a record moves a step's sum by at most C, so a step is a Gaussian mechanism of multiplier

@@ -98,9 +98,7 @@ class TestNoise:
         known = Known(mechanism.noise.variance, float(N))
         noise = mechanism.noise.sample(SecureBits.seeded("noise"), 500 * quantizer.size).reshape(500, -1)
         errors = noise @ quantizer.weights(QUERIES).T / N
-        with_noise, without = (
-            quantizer.read_released(QUERIES, sums + each, known) for each in (noise[0], 0 * noise[0])
-        )
+        with_noise, without = (quantizer.reading(QUERIES, sums + each, known) for each in (noise[0], 0 * noise[0]))
         assert np.allclose((with_noise.total - without.total) / N, errors[0])
         squares = np.square(quantizer.features(QUERIES)[1]).sum(axis=1)
         if delta:

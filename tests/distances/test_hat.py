@@ -165,7 +165,7 @@ class TestAnswers:
         before = np.inf
         for levels in (2, 5, 9):
             hats = laplace_hats(levels, columns, p)
-            missed = hats.read(queries, summed(hats, rows).astype(float)).total - exact
+            missed = hats.weigh(queries, summed(hats, rows).astype(float)).total - exact
             assert missed.min() > -1e-3 and missed.max() < 400 * hats.worst_bias + 1e-3
             assert np.abs(missed).max() < before
             before = np.abs(missed).max()
@@ -173,12 +173,12 @@ class TestAnswers:
     def test_the_worst_bias_is_reached_and_the_even_one_is_typical(self) -> None:
         hats = laplace_hats(4)
         middle = np.full((100, 1), 0.5 + hats.last_cell / 2)
-        worst = hats.read(middle[:1], summed(hats, middle).astype(float)).total
+        worst = hats.weigh(middle[:1], summed(hats, middle).astype(float)).total
         assert worst[0] == pytest.approx(100 * hats.worst_bias, rel=1e-3)
         even = (np.arange(64_000)[:, None] + 0.5) / 64_000
         queries = even[::97]
         missed = (
-            hats.read(queries, summed(hats, even).astype(float)).total
+            hats.weigh(queries, summed(hats, even).astype(float)).total
             - Distance("l1").exact_density(even, queries) * 64_000
         )
         assert missed.mean() == pytest.approx(64_000 * hats.even_biases.sum(), rel=0.02)
@@ -187,7 +187,7 @@ class TestAnswers:
     def test_weights_and_reading_agree(self, p: float) -> None:
         hats, random = laplace_hats(4, 2, p), np.random.default_rng(4)
         queries, values = random.uniform(-1, 2, size=(25, 2)), random.normal(size=hats.size)
-        reading, weights = hats.read(queries, values), hats.weights(queries)
+        reading, weights = hats.weigh(queries, values), hats.weights(queries)
         assert np.allclose(reading.total, weights @ values)
         assert np.allclose(reading.weight_squares, np.square(weights).sum(axis=1))
         count = np.array([hats.count(unit) for unit in np.eye(hats.size)])
@@ -201,7 +201,7 @@ class TestAnswers:
     def test_queries_beyond_the_bounds_add_the_rest_of_the_way(self) -> None:
         hats, rows = laplace_hats(8), np.random.default_rng(6).random((50, 1))
         sums = summed(hats, rows).astype(float)
-        inside, outside = (hats.read(np.array([[y]]), sums).total[0] for y in (1.0, 4.0))
+        inside, outside = (hats.weigh(np.array([[y]]), sums).total[0] for y in (1.0, 4.0))
         assert outside - inside == pytest.approx(150)
 
 

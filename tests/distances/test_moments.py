@@ -42,7 +42,7 @@ class TestMoments:
     def test_answers_are_exact_everywhere(self) -> None:
         queries = np.random.default_rng(1).uniform(-10, 10, size=(40, 2))
         sums = MOMENTS.encode(ROWS).sum(axis=0).astype(float)
-        reading = MOMENTS.read(queries, sums)
+        reading = MOMENTS.weigh(queries, sums)
         assert np.allclose(reading.total, Distance("sqeuclidean").exact_density(ROWS, queries) * 300, rtol=1e-4)
         assert np.allclose(reading.weight_squares, np.square(MOMENTS.weights(queries)).sum(axis=1))
         assert MOMENTS.count(sums) == 300
@@ -134,7 +134,7 @@ class TestPublished:
         sums = self.GRID.encode(rows).sum(axis=0)
         values = np.array([*sums[:-2], squares_around_mean(sums), 50], dtype=float)
         exact = Distance("sqeuclidean").exact_density(rows, queries) * 50
-        assert np.allclose(self.GRID.read(queries, values).total, exact, rtol=1e-2)
+        assert np.allclose(self.GRID.weigh(queries, values).total, exact, rtol=1e-2)
         with pytest.raises(InputError, match="not linear"):
             self.GRID.weights(queries)
 

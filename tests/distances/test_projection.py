@@ -15,6 +15,7 @@ from sfumato.distances.projection import (
     orthonormal,
 )
 from sfumato.errors import InputError
+from sfumato.quantizers.answer import Known
 from sfumato.quantizers.box import Box
 from tests.distances.runs import built
 
@@ -113,7 +114,7 @@ def test_the_structure_behind_must_fit() -> None:
         ProjectedQuantizer(Projection(CUBE, 3, seed=0), quantizer.inner)
     weights = quantizer.weights(np.full((4, 3), 0.3))
     values = np.random.default_rng(7).normal(size=quantizer.size)
-    assert np.allclose(weights @ values, quantizer.read(np.full((4, 3), 0.3), values).total)
+    assert np.allclose(weights @ values, quantizer.read(np.full((4, 3), 0.3), values, Known(1.0)).total)
 
 
 @pytest.mark.parametrize("wrong", [{"count": 0}, {"count": 5000}, {"clip": 0.1}], ids=str)

@@ -22,7 +22,7 @@ def test_the_band_of_a_grid_holds_the_whole_curve_at_its_rate(curve: Release, po
     ages, copies = points[:, :1], 500
     sums = np.zeros(curve.quantizer.size, dtype=np.int64)
     curve.quantizer.accumulate(ages, sums)
-    centre = curve.quantizer.read(field.queries, sums.astype(float)).total / curve.count.value
+    centre = curve.quantizer.weigh(field.queries, sums.astype(float)).total / curve.count.value
     held = sum(
         bool((np.abs(copy.query(field.queries) - centre) <= field.band.multiplier * field.errors).all())
         for copy in noisy_copies(curve, ages, copies)

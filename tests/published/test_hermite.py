@@ -95,9 +95,9 @@ def test_the_published_cut_off_leaves_out_near_records() -> None:
     published, fixed = (HermiteQuantizer(Gaussian(1.0), box, 4, cutoff) for cutoff in ("published", "fixed"))
     near, far = np.array([[4.4]]), np.array([[4.6]])
     sums = published.encode(record)[0].astype(float)
-    assert published.read(near, sums).total[0] == pytest.approx(math.exp(-(1.401**2)), abs=0.01)
-    assert published.read(far, sums).total[0] == 0.0  # its cell's centre is 2.1 away, more than sqrt(4)
-    assert fixed.read(far, sums).total[0] == pytest.approx(math.exp(-(1.601**2)), abs=0.01)
+    assert published.weigh(near, sums).total[0] == pytest.approx(math.exp(-(1.401**2)), abs=0.01)
+    assert published.weigh(far, sums).total[0] == 0.0  # its cell's centre is 2.1 away, more than sqrt(4)
+    assert fixed.weigh(far, sums).total[0] == pytest.approx(math.exp(-(1.601**2)), abs=0.01)
 
 
 @pytest.mark.parametrize("cutoff", ["published", "fixed"])
@@ -105,7 +105,7 @@ def test_the_published_cut_off_leaves_out_near_records() -> None:
 def test_read_uses_the_weights(cutoff: str, repetitions: int) -> None:
     quantizer = _made(cutoff=cutoff, repetitions=repetitions)
     sums = np.tile(_sums(_made(cutoff=cutoff)), repetitions)
-    reading, weights = quantizer.read(QUERIES, sums), quantizer.weights(QUERIES)
+    reading, weights = quantizer.weigh(QUERIES, sums), quantizer.weights(QUERIES)
     np.testing.assert_allclose(reading.total, weights @ sums, rtol=1e-9, atol=1e-9)
     squares = (weights[:, : quantizer.size // repetitions] ** 2).sum(axis=1) * repetitions**2
     inflation = math.pi / (2 * repetitions) if repetitions > 1 else 1.0
@@ -116,7 +116,7 @@ def test_repetitions_answer_by_the_median() -> None:
     once, thrice = _made(), _made(repetitions=3)
     base = _sums(once)
     noisy = np.concatenate([base * factor for factor in (1.0, 5.0, -2.0)])
-    np.testing.assert_allclose(thrice.read(QUERIES, noisy).total, once.read(QUERIES, base).total, atol=1e-9)
+    np.testing.assert_allclose(thrice.weigh(QUERIES, noisy).total, once.weigh(QUERIES, base).total, atol=1e-9)
     assert np.array_equal(thrice.encode(POINTS[:3]), np.tile(once.encode(POINTS[:3]), 3))
     assert thrice.bound.l1 == 3 * once.bound.l1
 
@@ -132,14 +132,14 @@ def test_the_bias_is_the_misfit_over_the_box(cutoff: str) -> None:
     fitted = wide.encode(rows) @ wide.weights(QUERIES[:5]).T
     exact = KERNEL.value(rows, QUERIES[:5])
     misfit = np.sqrt(((fitted - exact) ** 2).sum(axis=0) / (exact**2).sum(axis=0))
-    np.testing.assert_allclose(quantizer.read(QUERIES[:5], np.zeros(quantizer.size)).bias, 0.5 * misfit, rtol=1e-3)
+    np.testing.assert_allclose(quantizer.weigh(QUERIES[:5], np.zeros(quantizer.size)).bias, 0.5 * misfit, rtol=1e-3)
 
 
 def test_many_cells_are_read_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     quantizer = _made()
-    whole = quantizer.read(QUERIES, _sums(quantizer))
+    whole = quantizer.weigh(QUERIES, _sums(quantizer))
     monkeypatch.setattr("sfumato.published.hermite.BLOCK_CELLS", 50)
-    assert np.array_equal(quantizer.read(QUERIES, _sums(quantizer)).total, whole.total)
+    assert np.array_equal(quantizer.weigh(QUERIES, _sums(quantizer)).total, whole.total)
 
 
 def test_a_quantizer_survives_its_document() -> None:
@@ -148,7 +148,7 @@ def test_a_quantizer_survives_its_document() -> None:
     again = quantizer_from_document(document, arrays, KERNEL, quantizer.size)
     sums = _sums(quantizer)
     for ours, theirs in zip(
-        vars(quantizer.read(QUERIES, sums)).values(), vars(again.read(QUERIES, sums)).values(), strict=True
+        vars(quantizer.weigh(QUERIES, sums)).values(), vars(again.weigh(QUERIES, sums)).values(), strict=True
     ):
         assert np.array_equal(ours, theirs)
     with pytest.raises(ReleaseFileError, match="holds 7"):

@@ -35,7 +35,7 @@ def test_noise_has_the_kernels_covariance() -> None:
     runs = 3000
     noise = np.array(
         [
-            quantizer.read(QUERIES, mechanism.publish(zeros, Count(N, 0.0, True), bits).astype(float)).total
+            quantizer.weigh(QUERIES, mechanism.publish(zeros, Count(N, 0.0, True), bits).astype(float)).total
             for _ in range(runs)
         ]
     )

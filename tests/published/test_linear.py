@@ -62,7 +62,7 @@ def test_error_is_the_formula(name: str, more: dict[str, Any], neighbours: str) 
         errors.append(answers - TRUTH)
         bars.append(error)
     release = model.release_
-    reading = release.quantizer.read(QUERIES, _exact_sums(release.quantizer).astype(float))
+    reading = release.quantizer.weigh(QUERIES, _exact_sums(release.quantizer).astype(float))
     bias = reading.total / N - TRUTH
     noise = release.noise.variance * reading.weight_squares / N**2
     counts = release.count.variance * (reading.total / N**2) ** 2
@@ -84,9 +84,9 @@ def test_noise_has_the_stated_variance(name: str, more: dict[str, Any]) -> None:
     settings = facts(name, **SIZES.get(name, {}), **more)
     mechanism = METHODS.build(name, request(**settings))
     sums, bits = _exact_sums(mechanism.quantizer), SecureBits.seeded(name)
-    exact = mechanism.quantizer.read(QUERIES, sums.astype(float))
+    exact = mechanism.quantizer.weigh(QUERIES, sums.astype(float))
     noisy = [
-        mechanism.quantizer.read(QUERIES, mechanism.publish(sums, Count(N, 0.0, True), bits).astype(float)).total
+        mechanism.quantizer.weigh(QUERIES, mechanism.publish(sums, Count(N, 0.0, True), bits).astype(float)).total
         for _ in range(400)
     ]
     scores = ((np.array(noisy) - exact.total) ** 2 / (mechanism.noise.variance * exact.weight_squares)).mean(axis=1)
@@ -100,7 +100,7 @@ def test_predictions_of_noise_hold(name: str, epsilon: Fraction) -> None:
     asked = request(epsilon=epsilon, **facts(name, **SIZES.get(name, {})))
     predicted = METHODS[name].predict(asked, 1e-9).rmse
     mechanism = METHODS.build(name, asked)
-    reading = mechanism.quantizer.read(QUERIES, np.zeros(mechanism.quantizer.size))
+    reading = mechanism.quantizer.weigh(QUERIES, np.zeros(mechanism.quantizer.size))
     noise = math.sqrt(mechanism.noise.variance * reading.weight_squares.mean()) / N
     assert predicted == pytest.approx(noise, rel=0.12)
 
@@ -111,7 +111,7 @@ def test_predicted_misfit_is_not_too_small(name: str, largest: float) -> None:
     asked = request(epsilon=Fraction(1000), **facts(name, **SIZES[name]))
     predicted = METHODS[name].predict(asked, DENSITY).rmse
     quantizer = METHODS.build(name, asked).quantizer
-    bias = quantizer.read(QUERIES, _exact_sums(quantizer).astype(float)).total / N - TRUTH
+    bias = quantizer.weigh(QUERIES, _exact_sums(quantizer).astype(float)).total / N - TRUTH
     measured = math.sqrt((bias**2).mean())
     assert 0.7 * measured < predicted < largest * measured
 

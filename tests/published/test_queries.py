@@ -31,7 +31,7 @@ def test_answers_are_the_kernel_sums(family: type[QueryList], kernel: Any) -> No
     quantizer = _made(family, kernel=kernel)
     sums = np.zeros(quantizer.size, dtype=np.int64)
     assert quantizer.accumulate(ROWS, sums) == 600
-    reading = quantizer.read(QUERIES[::-1], sums.astype(float))
+    reading = quantizer.weigh(QUERIES[::-1], sums.astype(float))
     exact = kernel.value(np.clip(ROWS, -4, 4), QUERIES[::-1]).sum(axis=0)
     # Every record's 40 integers are rounded by at most 1/2.
     np.testing.assert_allclose(reading.total, exact, atol=600 * np.sqrt(40) / 2**16)
@@ -50,7 +50,7 @@ def test_a_query_that_repeats_others_gets_no_coordinate() -> None:
     quantizer = _made(WhitenedQueries, queries=close)
     encoded = quantizer.encode(ROWS)
     assert not encoded[:, 3:].any() and encoded[:, :3].any(axis=0).all()
-    totals = quantizer.read(close, encoded.sum(axis=0).astype(float)).total
+    totals = quantizer.weigh(close, encoded.sum(axis=0).astype(float)).total
     np.testing.assert_allclose(totals[3:6], totals[:3], rtol=1e-4)
 
 
@@ -104,7 +104,7 @@ def test_other_queries_are_refused(family: type[QueryList]) -> None:
     other = QUERIES[:2].copy()
     other[1, 0] = np.nextafter(other[1, 0], 9)
     with pytest.raises(InputError, match="answers the 40 queries that it was made for and no others"):
-        quantizer.read(other, np.zeros(40))
+        quantizer.weigh(other, np.zeros(40))
     zeros = _made(family, queries=np.zeros((1, 5)))
     assert zeros.places(-np.zeros((1, 5))).tolist() == [0]
 
@@ -115,7 +115,7 @@ def test_a_list_survives_its_document(family: type[QueryList]) -> None:
     document, arrays = quantizer.to_document()
     again = quantizer_from_document(document, arrays, quantizer.kernel, 40)
     sums = np.arange(40.0)
-    assert np.array_equal(again.read(QUERIES, sums).total, quantizer.read(QUERIES, sums).total)
+    assert np.array_equal(again.weigh(QUERIES, sums).total, quantizer.weigh(QUERIES, sums).total)
     with pytest.raises(ReleaseFileError, match="40 queries and holds 39"):
         quantizer_from_document(document, arrays, quantizer.kernel, 39)
 

@@ -75,7 +75,7 @@ def test_bernstein_converges_as_its_formula_says() -> None:
 def test_reading_contracts_the_weights(family: type[SeparableQuantizer], kernel: Any) -> None:
     quantizer = _made(family, kernel=kernel)
     sums = np.random.default_rng(2).normal(size=quantizer.size) * 1e4
-    reading, weights = quantizer.read(QUERIES, sums), quantizer.weights(QUERIES)
+    reading, weights = quantizer.weigh(QUERIES, sums), quantizer.weights(QUERIES)
     np.testing.assert_allclose(reading.total, weights @ sums, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(reading.weight_squares, (weights**2).sum(axis=1), rtol=1e-9)
 
@@ -90,7 +90,7 @@ def test_the_bias_is_the_misfit_over_the_box(family: type[SeparableQuantizer]) -
     few = QUERIES[:4]
     fitted, exact = quantizer.encode(rows) @ quantizer.weights(few).T, quantizer.kernel.value(rows, few)
     misfit = np.sqrt(((fitted - exact) ** 2).sum(axis=0) / (exact**2).sum(axis=0))
-    np.testing.assert_allclose(quantizer.read(few, np.zeros(quantizer.size)).bias, 0.5 * misfit, rtol=1e-2)
+    np.testing.assert_allclose(quantizer.weigh(few, np.zeros(quantizer.size)).bias, 0.5 * misfit, rtol=1e-2)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -106,14 +106,14 @@ def test_bounds_are_reached_and_not_passed(family: type[SeparableQuantizer]) -> 
 def test_bernstein_refuses_queries_outside_its_box() -> None:
     quantizer = _made(BernsteinQuantizer)
     with pytest.raises(InputError, match=r"within its bounds only: column 1 has one outside \(2, 5\)"):
-        quantizer.read(np.array([[0.0, 5.1]]), np.zeros(quantizer.size))
-    assert np.isfinite(quantizer.read(np.array([[3.0, 5.0 + 1e-12]]), np.zeros(quantizer.size)).total).all()
+        quantizer.weigh(np.array([[0.0, 5.1]]), np.zeros(quantizer.size))
+    assert np.isfinite(quantizer.weigh(np.array([[3.0, 5.0 + 1e-12]]), np.zeros(quantizer.size)).total).all()
 
 
 def test_even_trig_answers_beside_its_box() -> None:
     quantizer = _made(TrigonometricQuantizer, degree=14)
     outside = np.array([[3.7, 5.5]])
-    total = quantizer.read(outside, quantizer.encode(POINTS).sum(axis=0).astype(float)).total
+    total = quantizer.weigh(outside, quantizer.encode(POINTS).sum(axis=0).astype(float)).total
     assert total[0] == pytest.approx(quantizer.kernel.value(POINTS, outside).sum(), abs=0.05)
 
 
@@ -124,7 +124,7 @@ def test_a_quantizer_survives_its_document(family: type[SeparableQuantizer]) -> 
     again = quantizer_from_document(document, arrays, quantizer.kernel, quantizer.size)
     sums = np.arange(quantizer.size, dtype=float)
     for name in ("total", "weight_squares", "bias"):
-        assert np.array_equal(getattr(again.read(QUERIES, sums), name), getattr(quantizer.read(QUERIES, sums), name))
+        assert np.array_equal(getattr(again.weigh(QUERIES, sums), name), getattr(quantizer.weigh(QUERIES, sums), name))
     with pytest.raises(ReleaseFileError, match="degree of 4"):
         quantizer_from_document(document, arrays, quantizer.kernel, 3)
 

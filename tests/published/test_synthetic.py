@@ -28,7 +28,7 @@ def test_records_move_to_the_nearest_node() -> None:
 
 def test_a_fine_grid_answers_like_the_records() -> None:
     sums = GRID.encode(ROWS).sum(axis=0).astype(float)
-    reading = GRID.read(QUERIES, sums)
+    reading = GRID.weigh(QUERIES, sums)
     exact = Gaussian([1.0, 0.5]).value(ROWS, QUERIES).sum(axis=0)
     np.testing.assert_allclose(reading.total, exact, atol=0.005 * 500)
     np.testing.assert_allclose(reading.total, GRID.weights(QUERIES) @ sums, rtol=1e-9)
@@ -37,20 +37,20 @@ def test_a_fine_grid_answers_like_the_records() -> None:
 
 def test_the_measured_error_and_the_spacing_are_the_bias() -> None:
     sums = np.append(GRID.encode(ROWS).sum(axis=0)[:-1], 0).astype(float)
-    quiet = GRID.read(QUERIES, sums)
+    quiet = GRID.weigh(QUERIES, sums)
     spacing = (0.1**2 + (2 / 30 / 0.5) ** 2) / 12
     np.testing.assert_allclose(quiet.bias, spacing * quiet.total / 500)
     sums[-1] = 16 * 25.0  # an error of 25 records' similarity
-    np.testing.assert_allclose(GRID.read(QUERIES, sums).bias, np.hypot(0.05, quiet.bias))
+    np.testing.assert_allclose(GRID.weigh(QUERIES, sums).bias, np.hypot(0.05, quiet.bias))
     sums[-1] = -1e9
-    np.testing.assert_allclose(GRID.read(QUERIES, sums).bias, quiet.bias)
+    np.testing.assert_allclose(GRID.weigh(QUERIES, sums).bias, quiet.bias)
 
 
 def test_documents() -> None:
     document, arrays = GRID.to_document()
     again = quantizer_from_document(document, arrays, GRID.kernel, GRID.size)
     sums = np.arange(GRID.size, dtype=float)
-    assert np.array_equal(again.read(QUERIES, sums).total, GRID.read(QUERIES, sums).total)
+    assert np.array_equal(again.weigh(QUERIES, sums).total, GRID.weigh(QUERIES, sums).total)
     with pytest.raises(ReleaseFileError, match="holds 1200 numbers"):
         quantizer_from_document(document, arrays, GRID.kernel, 1200)
     constant = Constant(BOX, scale=100, noise_weight=0.5, spread=0.6, records=1000)
@@ -61,7 +61,7 @@ def test_documents() -> None:
 
 def test_a_constant_says_the_same_to_everyone() -> None:
     constant = Constant(BOX, scale=100, noise_weight=0.5, spread=0.6, records=1000)
-    reading = constant.read(QUERIES, np.array([2500.0]))
+    reading = constant.weigh(QUERIES, np.array([2500.0]))
     assert (reading.total == 25).all() and (reading.weight_squares == 0.25).all()
     np.testing.assert_allclose(reading.bias, 0.6 * 0.025)
     assert np.array_equal(constant.weights(QUERIES) @ np.array([2500.0]), reading.total)

@@ -55,7 +55,7 @@ class TestTree:
         tree = IntervalTree(Distance("l1"), UNIT, (1,) * 9, alpha=alpha)
         sums = tree.encode(rows).sum(axis=0).astype(float)
         queries = np.linspace(0.001, 0.999, 37)[:, None]
-        reading = tree.read(queries, sums)
+        reading = tree.weigh(queries, sums)
         wanted = [naive_intervals(sums[255:], float(y), alpha) for y in queries[:, 0]]
         assert np.allclose(reading.total, wanted)
         exact = Distance("l1").exact_density(rows, queries) * 200
@@ -67,7 +67,7 @@ class TestTree:
         tree = IntervalTree(Distance("lpp", p), Box((0.0,) * 2, (1.0, 2.0)), (3, 2, 1, 1, 1))
         random = np.random.default_rng(2)
         queries, values = random.uniform(-0.5, 2.5, size=(20, 2)), random.normal(size=tree.size)
-        reading, weights = tree.read(queries, values), tree.weights(queries)
+        reading, weights = tree.weigh(queries, values), tree.weights(queries)
         assert np.allclose(reading.total, weights @ values)
         assert np.allclose(reading.weight_squares, np.square(weights).sum(axis=1))
         count = np.array([tree.count(unit) for unit in np.eye(tree.size)])
@@ -79,7 +79,7 @@ class TestTree:
         sums = tree.encode(rows).sum(axis=0).astype(float)
         queries = np.array([[3.0], [-2.0]])
         exact = Distance("lpp", 1.5).exact_density(rows, queries) * 100
-        assert np.allclose(tree.read(queries, sums).total, exact, rtol=0.04)
+        assert np.allclose(tree.weigh(queries, sums).total, exact, rtol=0.04)
 
     @pytest.mark.parametrize("wrong", [{"scales": (1,)}, {"scales": (1, 0)}, {"alpha": 0.0}, {"alpha": 1.0}], ids=str)
     def test_impossible_trees_are_refused(self, wrong: dict[str, object]) -> None:
@@ -111,7 +111,7 @@ class TestConsistent:
 
     def test_the_variance_has_a_closed_form(self) -> None:
         queries = np.linspace(-0.5, 1.5, 41)[:, None]
-        reading = self.TREE.read(queries, np.zeros(self.TREE.size))
+        reading = self.TREE.weigh(queries, np.zeros(self.TREE.size))
         exact = np.square(self.TREE.weights(queries)).sum(axis=1)
         assert np.allclose(reading.weight_squares, exact, rtol=0.01)
         count = np.array([self.TREE.count(unit) for unit in np.eye(self.TREE.size)])

@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato.decoders import decode
 from sfumato.kernels import Gaussian
 from sfumato.quantizers import Bound, Box, FourierQuantizer
-from sfumato.quantizers.base import LinearQuantizer, Reading
+from sfumato.quantizers.base import Known, LinearQuantizer, Reading
 
 QUERIES = np.random.default_rng(0).normal(size=(6, 2))
 
@@ -19,7 +18,6 @@ class Coordinates(LinearQuantizer):
     name = "coordinates"
     box = Box((0.0, 0.0), (1.0, 1.0))  # type: ignore[assignment]
     width = 2  # type: ignore[assignment]
-    sparsity = 2  # type: ignore[assignment]
     bound = Bound(l1=2000, l2_squared=2 * 1000**2, largest=1000)  # type: ignore[assignment]
 
     def encode(self, rows: Any, coins: Any = None) -> Any:
@@ -28,7 +26,7 @@ class Coordinates(LinearQuantizer):
     def weights(self, Y: Any) -> Any:
         return Y / 1000
 
-    def read(self, Y: Any, sums: Any) -> Reading:
+    def weigh(self, Y: Any, sums: Any) -> Reading:
         weights = self.weights(Y)
         return Reading(weights @ sums, (weights**2).sum(axis=1), np.full(len(Y), 0.25))
 
@@ -41,7 +39,7 @@ def test_linear_answers_carry_the_noise_of_their_weights() -> None:
     sums = np.zeros(2, dtype=np.int64)
     points = np.random.default_rng(1).uniform(size=(50, 2))
     assert quantizer.accumulate(points, sums) == 50
-    answer = decode(quantizer, sums.astype(float), QUERIES, noise_variance=9.0)
+    answer = quantizer.read(QUERIES, sums.astype(float), Known(9.0))
     assert np.allclose(answer.total, points.sum(axis=0) @ QUERIES.T, atol=0.2)
     assert np.allclose(answer.standard_error, 3 * np.linalg.norm(QUERIES, axis=1) / 1000)
     assert np.array_equal(answer.bias, np.full(6, 0.25))
@@ -54,13 +52,8 @@ def test_monte_carlo_error_bars_match_the_spread_over_draws(groups: int) -> None
     for seed in range(400):
         quantizer = FourierQuantizer.draw(Gaussian(1.0), 2, 200, seed, layout="phase")
         noise = np.random.default_rng(seed).normal(size=200) * 30_000
-        answer = decode(
-            quantizer,
-            quantizer.encode(QUERIES[:3]).sum(axis=0) + noise,
-            QUERIES[3:4],
-            noise_variance=1.0,
-            groups=groups,
-        )
+        sums = quantizer.encode(QUERIES[:3]).sum(axis=0) + noise
+        answer = quantizer.read(QUERIES[3:4], sums, Known(1.0, groups=groups))
         totals.append(answer.total[0])
         squares.append(answer.standard_error[0] ** 2)
     assert np.mean(squares) / np.var(totals) == pytest.approx(1, abs=0.4)
@@ -68,4 +61,4 @@ def test_monte_carlo_error_bars_match_the_spread_over_draws(groups: int) -> None
 
 def test_one_term_has_no_spread_to_judge_by() -> None:
     quantizer = FourierQuantizer.draw(Gaussian(1.0), 2, 1, 3)
-    assert np.isinf(decode(quantizer, np.ones(2), QUERIES, noise_variance=1.0).standard_error).all()
+    assert np.isinf(quantizer.read(QUERIES, np.ones(2), Known(1.0)).standard_error).all()

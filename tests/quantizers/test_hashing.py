@@ -281,7 +281,7 @@ class TestQuantizer:
         assert (np.abs(encoded).sum(axis=1) == quantizer.bound.l1).all()
         assert ((encoded**2).sum(axis=1) == quantizer.bound.l2_squared).all()
         assert quantizer.count(encoded.sum(axis=0)) == 6
-        assert (quantizer.terms, quantizer.width, quantizer.sparsity) == (50, 16, 1)
+        assert (quantizer.terms, quantizer.width, quantizer.bound.touched) == (50, 16, 50)
 
     def test_few_buckets_have_a_counter_each(self) -> None:
         assert self._draw(Angular(3)).width == 8 and self._draw(Angular(3)).collision == 0

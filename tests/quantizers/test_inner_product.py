@@ -101,13 +101,13 @@ class TestCoordinates:
         error = 5 * np.std(shares) / math.sqrt(60) + 0.01
         assert abs(np.mean(shares) - math.erf(clip / math.sqrt(2))) < error < 0.02
         sums = np.full(DIMENSION, 1e6)
-        reading = quantizer.read_released(QUERIES, sums, Known(1.0, count=100.0))
+        reading = quantizer.reading(QUERIES, sums, Known(1.0, count=100.0))
         assert np.allclose(reading.bias, math.erfc(clip / math.sqrt(2)) * np.abs(reading.total) / 100)
 
     def test_only_rounding_is_lost_without_clipping(self) -> None:
         quantizer = InnerProductQuantizer(ball(), clip=None)
         sums = quantizer.encode(POINTS).sum(axis=0).astype(float)
-        errors = np.abs(quantizer.read(QUERIES, sums).total / 300 - InnerProduct().exact_density(POINTS, QUERIES))
+        errors = np.abs(quantizer.weigh(QUERIES, sums).total / 300 - InnerProduct().exact_density(POINTS, QUERIES))
         assert (errors <= quantizer.bias_bound(QUERIES, sums, Known(1.0, 300.0))).all()
         with pytest.raises(InputError, match="no limit"):
             InnerProductQuantizer(ball()).bias_bound(QUERIES, sums, Known(1.0, 300.0))

@@ -152,7 +152,7 @@ class TestAnswers:
     def test_answers_are_those_of_the_oracle_but_for_the_stated_bias(self, kernel: Kernel) -> None:
         quantizer = fit(kernel, 40, LANDMARKS)
         sums, known = self.released(quantizer, RECORDS)
-        reading = quantizer.read_released(QUERIES, sums, known)
+        reading = quantizer.reading(QUERIES, sums, known)
         errors = np.abs(reading.total / len(RECORDS) - kernel.exact_density(RECORDS, QUERIES))
         assert 0.4 < np.sqrt(np.square(errors).mean()) / np.sqrt(np.square(reading.bias).mean()) < 1.6
         assert (errors < 3 * reading.bias).mean() > 0.97
@@ -165,8 +165,8 @@ class TestAnswers:
         for _ in range(20):
             quantizer = fit(kernel, 10, random.normal(size=(150, 30)))
             sums, known = self.released(quantizer, records)
-            completed.append(quantizer.read_released(queries, sums, known).total / len(records) - exact)
-            plain.append(quantizer.read(queries, sums).total / len(records) - exact)
+            completed.append(quantizer.reading(queries, sums, known).total / len(records) - exact)
+            plain.append(quantizer.weigh(queries, sums).total / len(records) - exact)
         assert np.mean(plain) < -0.5 / 150
         assert abs(np.mean(completed)) < 0.2 * abs(np.mean(plain))
         assert np.abs(completed).mean() < 0.6 * np.abs(plain).mean()
@@ -176,7 +176,7 @@ class TestAnswers:
         for records in (RECORDS, np.tile(CENTRES[0] + 3.0, (500, 1)), np.full((500, 8), 1e9)):
             sums, known = self.released(quantizer, records)
             places = np.vstack([QUERIES, records[:1], records[:1] + 0.5])
-            reading = quantizer.read_released(places, sums, known)
+            reading = quantizer.reading(places, sums, known)
             errors = np.abs(reading.total / len(records) - Gaussian(2.0).exact_density(records, places))
             assert (errors <= quantizer.bias_bound(places, sums, known)).all()
             assert (reading.bias <= quantizer.bias_bound(places, sums, known)).all()
@@ -322,5 +322,5 @@ def test_sets_have_landmarks_too() -> None:
     quantizer = fit(Jaccard(), 12, sets[:100])
     encoded = quantizer.encode(sets[100:])
     sums, known = encoded.sum(axis=0).astype(float), Known(0.0, 300.0)
-    reading = quantizer.read_released(sets[:20], sums, known)
+    reading = quantizer.reading(sets[:20], sums, known)
     assert np.abs(reading.total / 300 - Jaccard().exact_density(sets[100:], sets[:20])).max() < 0.03

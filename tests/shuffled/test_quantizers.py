@@ -144,8 +144,8 @@ class TestRotatedLandmarks:
         inner, rotated = pair
         wide = RotatedLandmarks(inner, rotated.seed, clip=20.0)
         X, Y = points(50, 4), points(9, 4, 1)
-        plain = inner.read(Y, inner.encode(X).sum(axis=0).astype(float))
-        turned = wide.read(Y, wide.encode(X).sum(axis=0).astype(float))
+        plain = inner.weigh(Y, inner.encode(X).sum(axis=0).astype(float))
+        turned = wide.weigh(Y, wide.encode(X).sum(axis=0).astype(float))
         assert np.allclose(plain.total, turned.total, atol=1e-3)
         assert np.allclose(wide.weights(Y) @ wide.encode(X).sum(axis=0), turned.total, atol=1e-6)
 

@@ -1,6 +1,6 @@
 """`exponential-sums`: smooth kernels, the budget split over the terms of a short sum of exponentials (pure epsilon).
 
-Source: Theorem 3.3 of 003_8abe5b5ce9db92a1.txt, which gives every term of sum_j a_j exp(-t_j h) the same part of the
+Source: Theorem 3.3 of Backurs et al. (2024), which gives every term of sum_j a_j exp(-t_j h) the same part of the
 budget (option ``split="even"``). Here term j gets what makes the total error least.
 
 Guarantee. Each term has a structure of Fourier pairs in groups (`quantizers.exponential_sums`); structure j is e_j-DP

@@ -1,6 +1,6 @@
 """`fourier`: sharded Fourier pairs with disc noise, the default in many dimensions (pure epsilon).
 
-Source: the LSQ mechanism of 000_373b91ba792b499d.txt with three changes: pairs (cos, sin) instead of a random offset;
+Source: the LSQ mechanism of Wagner et al. (2023) with three changes: pairs (cos, sin) instead of a random offset;
 noise shaped like the product of discs in which a record's pairs lie (`privacy.body`) instead of Laplace noise; and
 groups (`quantizers.sharded`), so that a record pays for m_g pairs and touches only those.
 

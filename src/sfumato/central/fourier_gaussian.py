@@ -1,7 +1,7 @@
 """`fourier-gaussian`: Fourier pairs with one discrete Gaussian, for delta > 0.
 
 Source: the Gaussian mechanism on random Fourier features, the rate of Hall, Rinaldo and Wasserman (appendix C.3 of
-000_373b91ba792b499d.txt) as a function release, linear in the dimension.
+Wagner et al. (2023)) as a function release, linear in the dimension.
 
 Guarantee. A record's m pairs have l2 norm at most D = sqrt(m) s (2 D when a record is replaced), and discrete Gaussian
 noise calibrated to it is (e_f, delta)-DP (`privacy.gaussian`, with its proof); the count at pure e_c composes to

@@ -12,7 +12,7 @@ Error of one answer to a query of length |y| = radius: MSE = 2 d (f / (e_f n))^2
 noise, (c f / n)^2 + ... with Gaussian noise. There is no approximation, unless option clip asks for rotated and clipped
 coordinates: then erfc(clip / sqrt(2)) of the answer is lost for the longest records.
 
-`inner-product-signs`: the random-sign family of 004_eaf068975622a871.txt (A.3) with Laplace noise, to be measured
+`inner-product-signs`: the random-sign family of Wagner (2025) (A.3) with Laplace noise, to be measured
 against. l1 <= I floor(s sqrt(d)). MSE = (1 + P^2) / I + 2 I d (f / (e_f n))^2 + ..., so I = e_f n sqrt((1 + P^2) / (2
 d)) / f is best.
 """

@@ -1,6 +1,6 @@
 """`race`: hashed counters with Laplace or Gaussian noise, for kernels that are collision probabilities.
 
-Source: the private RACE sketch of 002_1c6816b50deabbd0.txt with four changes: integer noise without rounding down
+Source: the private RACE sketch of Coleman and Shrivastava (2021) with four changes: integer noise without rounding down
 (which biased every counter by -1/2), rehash collisions taken off by the row's own sum (`quantizers.hashing`), hash
 functions spread evenly (`quantizers.hashes.spread`), and sizes from public facts.
 

@@ -90,7 +90,7 @@ class ColumnSums(LinearQuantizer):
     def count_squares(self) -> float:
         """Sum of the squared weights that the number of records is read with."""
 
-    def read(self, Y: Floats, sums: Floats) -> Reading:
+    def weigh(self, Y: Floats, sums: Floats) -> Reading:
         """Add up the columns."""
         columns = self.read_columns(Y, sums)
         parts = (columns.totals, columns.squares, columns.biases, columns.count_products)

@@ -16,7 +16,7 @@ from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Prediction
 from sfumato.public.ranges import check_size
 from sfumato.public.streams import PublicStream
-from sfumato.quantizers.base import Floats, LinearQuantizer
+from sfumato.quantizers.answer import Floats, Known
 from sfumato.quantizers.box import Box
 
 RECORDS, QUERIES = 1024, 256
@@ -31,14 +31,13 @@ def evenly(box: Box, count: int, label: str) -> Floats:
 def forecast_by_reading(request: DistanceRequest, mechanism: Mechanism, bias: float) -> Prediction:
     """Predict the error of a mechanism that adds noise to sums; `bias` is the most that a sum can miss."""
     quantizer = mechanism.quantizer
-    assert isinstance(quantizer, LinearQuantizer)
     check_size(quantizer.size)
     records, queries = evenly(request.box, RECORDS, "records"), evenly(request.box, QUERIES, "queries")
     sums = np.zeros(quantizer.size, dtype=np.int64)
     quantizer.accumulate(records, sums)
-    reading = quantizer.read(queries, sums.astype(np.float64))
-    missed = reading.total / RECORDS - request.metric.exact_density(records, queries)
-    squares = mechanism.noise.variance * reading.weight_squares + np.square(request.n * missed)
+    answer = quantizer.read(queries, sums.astype(np.float64), Known(mechanism.noise.variance, RECORDS))
+    missed = answer.total / RECORDS - request.metric.exact_density(records, queries)
+    squares = answer.standard_error**2 + np.square(request.n * missed)
     return Prediction(
         rmse=math.sqrt(squares.mean()),
         worst=math.sqrt(squares.max()),

@@ -1,6 +1,6 @@
 """The hat structure: every column's records on a few nodes and on dyadic levels of hats, for any |x - y|^p.
 
-Source: this library (it takes the place of the noisy binary tree of appendix B of 003_8abe5b5ce9db92a1.txt).
+Source: this library (it takes the place of the noisy binary tree of appendix B of Backurs et al. (2024)).
 
 Structure. A column's range is cut into `bins` equal bins. A record at the fraction t of its bin adds the weights 1 - t
 and t to the two nodes around it (linear binning), and on level l = 0, 1, ... the height u_l in [0, 1] of the hat over
@@ -75,7 +75,7 @@ class HatQuantizer(ColumnSums):
     >>> hats.encode(np.array([[0.1], [0.5]]))
     array([[ 800,  200,    0,  200,    0],
            [   0, 1000,    0,    0,    0]])
-    >>> hats.read(np.array([[0.25]]), np.array([1000.0, 0, 0, 0, 0])).total
+    >>> hats.weigh(np.array([[0.25]]), np.array([1000.0, 0, 0, 0, 0])).total
     array([0.25])
     """
 
@@ -107,11 +107,6 @@ class HatQuantizer(ColumnSums):
         """Integers of one column: nodes, then the cells of every level."""
         return self.bins + 1 + self.bins * ((1 << self.levels) - 1)
 
-    @property
-    def sparsity(self) -> int:
-        """Two nodes and a cell of every level, in every column."""
-        return self.dimension * (2 + self.levels)
-
     @cached_property
     def scales(self) -> Integers:
         """Scales of nodes and levels, shape (columns, 1 + levels)."""
@@ -125,6 +120,7 @@ class HatQuantizer(ColumnSums):
             l1=sum(map(largest_l1, rows)),
             l2_squared=sum(map(largest_l2_squared, rows)),
             largest=int(self.scales.max()),
+            touched=self.dimension * (2 + self.levels),  # two nodes and a cell of every level, in every column
         )
 
     @property

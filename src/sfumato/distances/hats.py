@@ -1,6 +1,6 @@
 """`hat` and `hat-gaussian`: the hat structure with Laplace or Gaussian noise, the default for l1, l_p^p and l2.
 
-Source: this library; it replaces the binary tree of appendix B of 003_8abe5b5ce9db92a1.txt, with which it shares the
+Source: this library; it replaces the binary tree of appendix B of Backurs et al. (2024), with which it shares the
 reduction to columns (Algorithm 4) and the embedding of l2 (Corollary D.2).
 
 Guarantee. `hat` and `projection` bound the integers of one record, `design` splits them. f records differ between
@@ -48,7 +48,7 @@ from sfumato.privacy.gaussian import LARGEST_SIGMA, calibrate, gaussian_multipli
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
-from sfumato.quantizers.base import Floats, LinearQuantizer
+from sfumato.quantizers.base import Floats, Quantizer
 from sfumato.quantizers.box import Box
 
 METRICS = ("l1", "l2", "lpp")
@@ -73,7 +73,7 @@ class Hats(ABC):
         """Lay out the structure over a box."""
 
     @abstractmethod
-    def law(self, quantizer: LinearQuantizer) -> tuple[NoiseLaw, Loss | None]:
+    def law(self, quantizer: Quantizer) -> tuple[NoiseLaw, Loss | None]:
         """Calibrate the noise, and say what it reveals if more is known than the guarantee says."""
 
     def levels(self, power: float, bins: int, lengths: Floats) -> int:
@@ -134,7 +134,7 @@ class LaplaceHats(Hats):
         units = design.laplace_units(power, lengths, TOTAL)
         return HatQuantizer(metric, box, split.bins, units, profile, self.request.reads_count)
 
-    def law(self, quantizer: LinearQuantizer) -> tuple[NoiseLaw, Loss | None]:
+    def law(self, quantizer: Quantizer) -> tuple[NoiseLaw, Loss | None]:
         """Return Laplace noise for the l1 norm."""
         return DiscreteLaplace(self.request.feature_epsilon / (self.request.factor * quantizer.bound.l1)), None
 
@@ -169,10 +169,11 @@ class GaussianHats(Hats):
         units = design.gaussian_units(power, lengths, length)
         return HatQuantizer(metric, box, split.bins, units, profile, self.request.reads_count)
 
-    def law(self, quantizer: LinearQuantizer) -> tuple[NoiseLaw, Loss | None]:
+    def law(self, quantizer: Quantizer) -> tuple[NoiseLaw, Loss | None]:
         """Return Gaussian noise for the l2 norm; only the sums that differ count for its distance from the ideal."""
         request, bound = self.request, quantizer.bound
-        differing = request.factor * quantizer.sparsity
+        assert bound.touched is not None
+        differing = request.factor * bound.touched
         l2 = math.nextafter(self.l2_factor * math.sqrt(bound.l2_squared), math.inf)
         sigma = calibrate(l2, differing, float(request.feature_epsilon), request.delta)
         mu_squared = Fraction(self._l2_factor_squared * bound.l2_squared, sigma**2)

@@ -51,7 +51,7 @@ class MomentQuantizer(LinearQuantizer):
     >>> moments.encode(np.array([[1.0], [0.5]]))
     array([[1000, 1000, 1000],
            [   0, -500, 1000]])
-    >>> moments.read(np.array([[2.0]]), np.array([1000.0, 1000.0, 1000.0])).total.round(6)
+    >>> moments.weigh(np.array([[2.0]]), np.array([1000.0, 1000.0, 1000.0])).total.round(6)
     array([1.])
     """
 
@@ -77,11 +77,6 @@ class MomentQuantizer(LinearQuantizer):
     @property
     def width(self) -> int:
         """One sum a column, squares and number."""
-        return len(self.scales)
-
-    @property
-    def sparsity(self) -> int:
-        """All of them."""
         return len(self.scales)
 
     @property
@@ -123,7 +118,7 @@ class MomentQuantizer(LinearQuantizer):
         number = np.square(offsets).sum(axis=1) + OFFSET * self.largest_square
         return np.column_stack([own, squares, number]) / scales
 
-    def read(self, Y: Floats, sums: Floats) -> Reading:
+    def weigh(self, Y: Floats, sums: Floats) -> Reading:
         """Weigh the sums; there is no bias but the rounding of one integer a record."""
         weights = self.weights(Y)
         product = weights[:, -1] / self.scales[-1] if self.counted else 0.0

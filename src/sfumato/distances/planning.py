@@ -50,7 +50,7 @@ class DistancePlan:
     typical : float
         The sum of distances for records and queries spread evenly over the bounds.
     published, earlier : PaperError or None
-        What 003 and Huang and Roth promise, without constants.
+        What Backurs et al. (2024) and Huang and Roth promise, without constants.
     lower : float or None
         What no pure structure can stay below.
     """
@@ -130,8 +130,8 @@ class DistancePlan:
             "evenly; bias at most: for the worst records."
         )
         lines.append(
-            f"003, {self.published.source}: error (1 + {self.published.relative:g}, {self.published.additive:.3g}), up "
-            "to constants and logarithms."
+            f"Backurs et al. (2024), {self.published.source}: error (1 + {self.published.relative:g}, "
+            f"{self.published.additive:.3g}), up to constants and logarithms."
         )
         if self.earlier is not None:
             lines.append(f"Huang and Roth, {self.earlier.source} there: (1, {self.earlier.additive:.3g}), likewise.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,13 +12,13 @@ from sfumato.distances.columns import ColumnSums
 from sfumato.distances.projection import Projection, embedding_error
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels.distance import Distance
-from sfumato.privacy.bits import SecureBits
-from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
+from sfumato.quantizers.answer import Answer, Floats, Known
 from sfumato.quantizers.box import Box
+from sfumato.quantizers.mapped import Mapped
 
 
 @dataclass(frozen=True, eq=False)
-class ProjectedQuantizer(LinearQuantizer):
+class ProjectedQuantizer(Mapped):
     """A structure for l1 distances on projected points.
 
     Attributes
@@ -43,40 +43,20 @@ class ProjectedQuantizer(LinearQuantizer):
         """The declared box of the points."""
         return self.projection.bounds
 
-    @property
-    def width(self) -> int:
-        """Sums of the inner structure."""
-        return self.inner.size
+    def place(self, rows: NDArray[Any]) -> Floats:
+        """Images of records."""
+        return self.projection.place(rows)
 
-    @property
-    def sparsity(self) -> int:
-        """Sums that a record touches."""
-        return self.inner.sparsity
+    def apply(self, Y: Floats) -> Floats:
+        """Images of queries."""
+        return self.projection.apply(Y)
 
-    @property
-    def bound(self) -> Bound:
-        """Bounds of the inner structure, which hold for every image."""
-        return self.inner.bound
-
-    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
-        """Integers of the kept rows."""
-        return self.inner.encode(self.projection.place(rows), coins)
-
-    def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
-        """Add the rows' integers to `sums`."""
-        return self.inner.accumulate(self.projection.place(rows), sums, coins)
-
-    def weights(self, Y: Floats) -> Floats:
-        """Weights of the inner structure at the images."""
-        return self.inner.weights(self.projection.apply(Y))
-
-    def read(self, Y: Floats, sums: Floats) -> Reading:
-        """Read the inner structure at the images; the embedding's typical error is part of the bias."""
-        reading, projection = self.inner.read(self.projection.apply(Y), sums), self.projection
+    def moved(self, Y: Floats, answer: Answer, sums: Floats, known: Known) -> Floats:
+        """Typical error of the embedding."""
+        projection = self.projection
         away = np.square(Y - self.box.centre).sum(axis=1) / (float(np.square(self.box.half_widths).sum()) / 3)
         error = embedding_error(self.dimension, projection.count, projection.frames, away)
-        missed = error * np.abs(reading.total) / max(self.count(sums), 1.0)
-        return replace(reading, bias=np.hypot(reading.bias, missed))
+        return np.asarray(error * np.abs(answer.total) / max(self.count(sums), 1.0))
 
     def count(self, sums: NDArray[Any]) -> float:
         """Return the number of records that the sums show."""

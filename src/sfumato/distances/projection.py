@@ -1,6 +1,6 @@
 """Euclidean distances as l1 distances: public projections, exact in integers, before a structure for l1.
 
-Source: Theorem D.1 and Corollary D.2 of 003_8abe5b5ce9db92a1.txt, which project on k rows of independent normal
+Source: Theorem D.1 and Corollary D.2 of Backurs et al. (2024), which project on k rows of independent normal
 numbers. Here the k directions u_i are random orthonormal frames instead: blocks of `dimension` normal vectors,
 orthogonalised. T(x)_i = u_i . x / (b k) with b = E |u_i . e|, e a unit vector, gives E |T(x) - T(y)|_1 = |x - y|_2
 exactly.

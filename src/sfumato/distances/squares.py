@@ -1,6 +1,6 @@
 """`moments` and `moments-gaussian`: squared Euclidean distances from centred moments with the best split.
 
-Source: section D.1 of 003_8abe5b5ce9db92a1.txt (`sqeuclidean-published`), with three changes: moments around the
+Source: section D.1 of Backurs et al. (2024) (`sqeuclidean-published`), with three changes: moments around the
 centre of the public box, noise shaped like the cube that they lie in, and budgets by what each part adds to the error.
 
 Guarantee of `moments`. The sums fall into blocks: groups of columns, and the squares with the number of records. In a

@@ -1,6 +1,6 @@
 """What the papers promise, beside which a prediction is shown: errors (M, A) and lower bounds, without constants.
 
-Source: Table 1, Theorems 2.2, A.2, B.3, B.4, C.1, C.2 and Corollaries D.2 to D.5 of 003_8abe5b5ce9db92a1.txt. An
+Source: Table 1, Theorems 2.2, A.2, B.3, B.4, C.1, C.2 and Corollaries D.2 to D.5 of Backurs et al. (2024). An
 answer has the error (M, A) if its mean absolute error is at most M - 1 times the true sum plus A. Logarithmic factors
 and constants are left out, as in the paper's table, so A shows how an error grows and not how large it is. Only
 Theorem C.1 has a constant: in one column and for epsilon up to 0.2 no epsilon-DP structure answers all queries within
@@ -35,7 +35,7 @@ class PaperError:
 
 
 def published_error(request: DistanceRequest, alpha: float) -> PaperError:
-    """Return the error of 003's structure for the request's distance.
+    """Return the error of Backurs et al.'s structure for the request's distance.
 
     Examples
     --------

@@ -15,13 +15,13 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.decoders import decode
 from sfumato.engines.threads import stream_sum
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel, ShiftInvariantKernel, get_kernel
 from sfumato.kernels.pairwise import as_points
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers import FourierQuantizer, HashingQuantizer, ProjectedPoints, Quantizer
+from sfumato.quantizers.answer import Known
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.hashes import family_for
@@ -101,7 +101,7 @@ class FastKDE:
         if self._sums is None or self.quantizer is None:
             raise InputError("call fit with the points first")
         queries = as_points(Y, "Y")
-        answer = decode(self.quantizer, self._sums, queries, noise_variance=0.0, count=self.count)
+        answer = self.quantizer.read(queries, self._sums, Known(0.0, self.count))
         means = answer.total / self.count
         return (means, np.hypot(answer.standard_error / self.count, answer.bias)) if return_std else means
 

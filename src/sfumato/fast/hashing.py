@@ -1,6 +1,6 @@
 """`HashingKDE`: sampling from hash buckets, with a relative error where densities are small. NOT PRIVATE.
 
-Source: hashing-based estimators, which 003_8abe5b5ce9db92a1.txt (appendix G) puts behind its projections. A table
+Source: hashing-based estimators, which Backurs et al. (2024) (appendix G) puts behind its projections. A table
 keeps the buckets of one random hash function, whose collision probability p(x, y) is known. For a query y, draw a point
 x of y's bucket, uniformly, and take Z = k(x, y) / p(x, y) * (points in the bucket) / (points in the table): a point is
 in the bucket with probability p and drawn from it with one over its size, so the mean of Z is the density at y. An

@@ -1,7 +1,7 @@
 """The angular kernel ``(1 - theta / pi)^power``, theta the angle between x and y: how often random half-spaces agree.
 
 A random hyperplane through the origin separates x from y with probability ``theta / pi``; `power` independent ones all
-agree with the power of the complement (the geodesic kernel of 000_373b91ba792b499d.txt, C.4, and its powers). Lengths
+agree with the power of the complement (the geodesic kernel of Wagner et al. (2023), C.4, and its powers). Lengths
 do not matter. A row of zeros has no direction: it counts as orthogonal to every other row, and as equal to itself.
 """
 

@@ -1,6 +1,6 @@
 """The Erfc kernel ``erfc(c) / (2 - erfc(c))``, ``c = |A^-1 (x - y)|_2``: the share of two balls that is common.
 
-It lies within 0.16 of the Gaussian ``exp(-(c / 0.394)^2)`` (000_373b91ba792b499d.txt, C.4) and is a collision
+It lies within 0.16 of the Gaussian ``exp(-(c / 0.394)^2)`` (Wagner et al. 2023, C.4) and is a collision
 probability, which the Gaussian is not known to be. Its hash carves space by random balls (`quantizers.hashes.balls`),
 at a cost that grows exponentially with the number of columns: it is for up to about three.
 """

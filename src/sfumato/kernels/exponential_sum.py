@@ -1,6 +1,6 @@
 r"""Short sums of exponentials for ``(1 + h)^-power``, with a proven error for every ``h >= 0``.
 
-Source: the reduction of smooth kernels to exponential ones in 003_8abe5b5ce9db92a1.txt (Theorem 3.1, Corollary 3.2);
+Source: the reduction of smooth kernels to exponential ones in Backurs et al. (2024) (Theorem 3.1, Corollary 3.2);
 here by the trapezoidal rule, whose error has a closed bound. With ``t = e^s``,
 
     (1 + h)^-b = (1 / Gamma(b)) integral over all s of f(s) ds,    f(s) = exp(b s - e^s (1 + h)),

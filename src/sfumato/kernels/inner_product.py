@@ -1,6 +1,6 @@
 """The inner product ``x.y / radius^2`` of points no longer than a public radius: a similarity with a sign.
 
-Its mean over the records is ``y`` times the mean record, so a release of it is a noisy mean (004_eaf068975622a871.txt,
+Its mean over the records is ``y`` times the mean record, so a release of it is a noisy mean (Wagner 2025,
 section 4). Normalised embeddings have radius 1. A mechanism scales records that are longer than the radius down to it;
 the exact value here is that of the points as they are.
 """

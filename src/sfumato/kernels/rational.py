@@ -1,7 +1,7 @@
 r"""The kernel ``1 / (1 + h)^power``: smooth kernels, whose tails are heavy.
 
 With ``u = A^-1 (x - y)``, ``h`` is ``|u|_2`` ("l2"), ``|u|_2^2`` ("sqeuclidean") or ``|u|_1`` ("l1"): the smooth
-kernels of 003_8abe5b5ce9db92a1.txt (Table 1, section 3). With T of the Gamma law of shape `power`,
+kernels of Backurs et al. (2024) (Table 1, section 3). With T of the Gamma law of shape `power`,
 
     (1 + h)^-power = E exp(-T h),
 

@@ -1,7 +1,7 @@
 """`DensityClassifier`: a point belongs to the class in which its private density is highest, or whose mean is nearest.
 
-Source: the highest density class of 004_eaf068975622a871.txt (3.3) and the squared distances of
-003_8abe5b5ce9db92a1.txt (section 4); `rules` has the scores, and `collecting` the local and shuffled models.
+Source: the highest density class of Wagner (2025) (3.3) and the squared distances of
+Backurs et al. (2024) (section 4); `rules` has the scores, and `collecting` the local and shuffled models.
 
 Guarantee of the central model. A record is a point with its label and counts in the sums of its own class only; labels
 outside the public list of classes are dropped. Adding or removing a record changes one class's release, which is

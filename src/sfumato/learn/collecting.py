@@ -1,6 +1,6 @@
 """A classifier's classes collected from people who trust no curator: what local and shuffled collections would give.
 
-Source: section 3.3 of 004_eaf068975622a871.txt. People first report their class, by randomised response of
+Source: section 3.3 of Wagner (2025). People first report their class, by randomised response of
 `label_epsilon` where classes are private, and then take part in the collection of the class they reported. Whoever
 calls `fit` holds all points: this simulates a collection, to try one out and to measure it. For a real one, take the
 releases of `sfumato.local` or `sfumato.shuffled` protocols, one for each class, to `DensityClassifier.of`.

@@ -1,6 +1,6 @@
 """`decode`: what a release is about, in words of a public vocabulary.
 
-Source: private class decoding, 004_eaf068975622a871.txt (3.3 and 4.4): the words of highest density. Every word here
+Source: private class decoding, Wagner (2025) (3.3 and 4.4): the words of highest density. Every word here
 has an error bar, and one that may have come to the top by noise alone is marked.
 
 A word is marked as noise unless its answer exceeds the vocabulary's mean answer by z standard errors. z is the point

@@ -1,10 +1,10 @@
 """Rules: how the classes' releases score a point. The class with the highest score is the answer.
 
-- `highest-density` (004_eaf068975622a871.txt, 3.3): the private density, times its prior where priors were asked for.
+- `highest-density` (Wagner 2025, 3.3): the private density, times its prior where priors were asked for.
 - `nearest-mean`: the inner product's release holds the noisy mean m of its class; the score is x.m - |m|^2 / 2, in
   units of the squared radius, which is highest where |x - m|^2 is least. The noise in m adds its variance to |m|^2 on
   average, which is known and taken off.
-- `squared-distance` (003_8abe5b5ce9db92a1.txt, section 4): minus the mean squared distance to the class's projected and
+- `squared-distance` (Backurs et al. 2024, section 4): minus the mean squared distance to the class's projected and
   clipped records, in units of the squared radius; see `squared_distance`.
 
 All of it is post-processing of releases and costs no privacy.

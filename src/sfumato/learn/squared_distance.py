@@ -1,6 +1,6 @@
 """`squared-distance`: sums of squared distances to projected and clipped records, for the classifier of that rule.
 
-Source: section 4 and appendix H of 003_8abe5b5ce9db92a1.txt, which projects embeddings, clips them, releases a
+Source: section 4 and appendix H of Backurs et al. (2024), which projects embeddings, clips them, releases a
 structure for squared distances for each class and takes the class with the least distance; both parameters were tuned
 on the private data there. Here they follow from what is public.
 
@@ -77,7 +77,7 @@ class ProjectedSquares(LinearQuantizer):
     >>> inner = MomentQuantizer(cube, tuple(range(4)), (2**20,) * 6)
     >>> squares = ProjectedSquares(ball, inner, clip=3.0, seed=1)
     >>> sums = squares.encode(np.array([[1.0, 0.0, 0.0, 0.0]])).sum(axis=0)
-    >>> squares.read(np.array([[0.0, 1.0, 0.0, 0.0]]), sums.astype(float)).total.round(1)
+    >>> squares.weigh(np.array([[0.0, 1.0, 0.0, 0.0]]), sums.astype(float)).total.round(1)
     array([2.])
     """
 
@@ -107,11 +107,6 @@ class ProjectedSquares(LinearQuantizer):
     @property
     def width(self) -> int:
         """The moments' sums."""
-        return self.inner.size
-
-    @property
-    def sparsity(self) -> int:
-        """A record touches all of them."""
         return self.inner.size
 
     @property
@@ -149,7 +144,7 @@ class ProjectedSquares(LinearQuantizer):
         weights[:, -1] += (np.square(Y).sum(axis=1) - np.square(images).sum(axis=1) + lost) / self.inner.scales[-1]
         return weights
 
-    def read(self, Y: Floats, sums: Floats) -> Reading:
+    def weigh(self, Y: Floats, sums: Floats) -> Reading:
         """Weigh the sums; the bias is what a projection to k directions moves an inner product by."""
         weights = self.weights(Y)
         product = weights[:, -1] / self.inner.scales[-1] if self.inner.counted else 0.0
@@ -157,17 +152,17 @@ class ProjectedSquares(LinearQuantizer):
         bias = 2 * moved * self.ball.radius * np.linalg.norm(Y, axis=1)
         return Reading(weights @ sums, np.square(weights).sum(axis=1), bias, count_product=product)
 
-    def read_released(self, Y: Floats, sums: Floats, known: Known) -> Reading:
+    def reading(self, Y: Floats, sums: Floats, known: Known) -> Reading:
         """Read answers, and add to the bias what clipping moves them by, as far as the sums show it.
 
         Records shorter than the radius are clipped less than the answers undo; how long they are is read off the mean
         of their clipped squares. Records that lie close together share the errors of one rotation, each by the spread
         of a normal coordinate's clipped product around what its square explains.
         """
-        reading = self.read(Y, sums)
+        reading = self.weigh(Y, sums)
         radius_squared = self.ball.radius**2
         covariance, squares = clipped_parts(self.clip)
-        length = float(self.read(np.zeros((1, self.dimension)), sums).total[0]) / known.count
+        length = float(self.weigh(np.zeros((1, self.dimension)), sums).total[0]) / known.count
         kept = min(max(length / radius_squared - (1 - squares), 0.0), squares)
         ratio = record_length(kept, self.clip)
         product = np.abs(length + np.square(Y).sum(axis=1) - reading.total / known.count) / 2

@@ -31,7 +31,7 @@ from sfumato.local.phases import LABEL, LAWS, MOST_ROWS_EACH, POSITION_BITS, POS
 from sfumato.local.pool import numbers, row_table, shifted
 from sfumato.local.pool_device import CODE_BYTES, GROUP_BYTES, LARGEST_COORDINATE, LARGEST_POOL
 from sfumato.local.pool_server import PoolServer, integer_choices, pool_groups
-from sfumato.local.reading import PoolQuantizer
+from sfumato.local.reading import PoolReader
 from sfumato.local.server import Design, Request
 from sfumato.local.tally import Sums, Tally
 from sfumato.local.weights import OTHER, same_weight
@@ -199,7 +199,7 @@ class PhasesServer(PoolServer):
         return ReportedPhases(self.device, self.pool)
 
 
-class ReportedPhases(PoolQuantizer):
+class ReportedPhases(PoolReader):
     """Cosines of the query's phase against the reported ones, row by row."""
 
     name = "local-phases"

@@ -16,10 +16,8 @@ from itertools import accumulate
 from typing import Any
 
 from sfumato.errors import InputError
-from sfumato.privacy.guarantee import amount_text
 from sfumato.public.canonical_json import plain
 from sfumato.public.domain import LARGEST, SMALLEST, Domain
-from sfumato.published.local.calibration import Calibration
 
 LEAST_RADIUS = 1e-6  # of the domain's width: closer points are told apart by rounding and by anybody
 DEFAULT_SPAN = 2.0**18  # lengths of a kernel in a default domain, at most
@@ -153,19 +151,6 @@ def near(radius: float, eta: float | None = None) -> str:
     """Say which changes of a point epsilon is for."""
     return f"points within {radius!r} of each other" + (
         "" if eta is None else f", except with probability {eta!r} a pair,"
-    )
-
-
-def sketch_conditions(radius: float, metric: str, made: Calibration) -> tuple[str, ...]:
-    """Say what `mldp-kde` and `fkm-lr` promise within a radius, and in the worst case."""
-    tries = f", whichever of 2^{made.grinding} protocols the organiser picks" if made.grinding else ""
-    return (
-        *((DIRECTIONS,) if metric == "angle" else ()),
-        f"epsilon is for points within {radius!r} of each other ({METRICS.get(metric, metric)}), except with "
-        f"probability {made.eta!r} for each pair over the public hash functions{tries}; farther apart the loss grows "
-        "with the distance",
-        f"the worst case, for any two points and any hash functions, is {amount_text(made.worst_case)} "
-        f"(gamma {made.rows} times)",
     )
 
 

@@ -8,16 +8,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import InputError, ReleaseFileError
+from sfumato.errors import ReleaseFileError
 from sfumato.local.pool_device import PoolDevice
 from sfumato.local.registry import device_for
-from sfumato.privacy.bits import SecureBits
 from sfumato.public.document import check_document
-from sfumato.quantizers.base import Bound, Floats, Integers, Quantizer
+from sfumato.quantizers.answer import Floats
+from sfumato.quantizers.base import Integers, TermReader
 from sfumato.quantizers.box import Box
 
 
-class PoolQuantizer(Quantizer):
+class PoolReader(TermReader):
     """Counts of reports, one term for each row of the pool.
 
     Attributes
@@ -39,21 +39,6 @@ class PoolQuantizer(Quantizer):
     def terms(self) -> int:
         """Rows of the pool."""
         return self.device.groups * self.device.rows_each
-
-    @property
-    def sparsity(self) -> int:
-        """A report touches its rows only, and there all of `width` at most."""
-        return self.width
-
-    @property
-    def bound(self) -> Bound:
-        """What one report adds."""
-        rows = self.device.rows_each
-        return Bound(l1=rows, l2_squared=rows, largest=1)
-
-    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
-        """Refuse: what is counted here are reports, which clients make."""
-        raise InputError("points of the local model become reports on devices: use Protocol.client or simulate")
 
     def lattice(self, Y: Floats, farthest: int) -> Integers:
         """Integers of queries, which may lie anywhere."""

@@ -1,6 +1,6 @@
 """`rows`, server half: each person answers for few rows of a large public pool of hash functions.
 
-Source: generalised randomised response on LSH buckets (001_deca9758d0d1a22e.txt), but with few rows each out of many
+Source: generalised randomised response on LSH buckets (Zhou et al. 2024), but with few rows each out of many
 instead of all of few: the variance over hash functions then falls with the pool, and nobody splits epsilon over many
 rows. `rows` proves the guarantee, which is pure.
 
@@ -36,7 +36,7 @@ from sfumato.local.mechanism import Device
 from sfumato.local.pool import SUM_BITS, HashPool
 from sfumato.local.pool_device import CODE_BYTES, GROUP_BYTES, LARGEST_POOL
 from sfumato.local.pool_server import PoolServer, integer_choices, pool_groups
-from sfumato.local.reading import PoolQuantizer
+from sfumato.local.reading import PoolReader
 from sfumato.local.rows import Rows
 from sfumato.local.server import Design, Request
 from sfumato.local.tally import Sums, Tally
@@ -170,7 +170,7 @@ class RowsServer(PoolServer):
         return ReportedRows(self.device, self.pool)
 
 
-class ReportedRows(PoolQuantizer):
+class ReportedRows(PoolReader):
     """Debiased counts of the query's bucket in every row."""
 
     name = "local-rows"

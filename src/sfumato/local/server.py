@@ -18,7 +18,7 @@ from sfumato.local.tally import Tally
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.document import plain
 from sfumato.public.domain import Domain
-from sfumato.quantizers.base import Floats, Quantizer
+from sfumato.quantizers.base import Floats, Reader
 from sfumato.quantizers.box import Box
 
 Payloads = NDArray[np.uint8]
@@ -159,7 +159,7 @@ class Server(ABC):
         """Add what devices that hold these (already clipped, finite) points would report: the same law."""
 
     @abstractmethod
-    def quantizer(self, tally: Tally) -> Quantizer:
+    def quantizer(self, tally: Tally) -> Reader:
         """Return the public maps that read the tally; its `to_document` must rebuild it in `sfumato.load`."""
 
     @abstractmethod

@@ -1,6 +1,6 @@
 """The synthetic points of the experiments on local densities: ten tight blobs of unequal sizes in a cube.
 
-Source: the data set SYN of 001_deca9758d0d1a22e.txt, section 4.1: ten centres uniform in [-2, 2]^m and normal points of
+Source: the data set SYN of Zhou et al. (2024), section 4.1: ten centres uniform in [-2, 2]^m and normal points of
 standard deviation 0.01 around them, 100,000 in 50 columns by default; bandwidth sqrt(m) and radius 0.015 sqrt(m). The
 paper does not state the sizes of the blobs. They are unequal here, from 2.5 % to 48 % of the points: with equal sizes
 all answers would be much alike.

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import hadamard
 
-from sfumato.errors import InputError, ReleaseFileError
+from sfumato.errors import ReleaseFileError
 from sfumato.local.registry import device_for
 from sfumato.local.vector import SIGN_LABEL, Vector
 from sfumato.local.vector_features import UNIT, LandmarkFeatures
-from sfumato.privacy.bits import SecureBits
 from sfumato.public.document import check_document, plain
 from sfumato.public.rows import NORMAL, row_bytes
-from sfumato.quantizers.base import Bound, Floats, LinearQuantizer, Reading
+from sfumato.quantizers.base import Floats, LinearReader, Reading
 from sfumato.quantizers.box import Box
 
 
-class VectorReader(LinearQuantizer):
+class VectorReader(LinearReader):
     """Reads sums of reported vectors, or of the signs of turned coordinates.
 
     Parameters
@@ -49,21 +48,6 @@ class VectorReader(LinearQuantizer):
         """One sum for each feature, or turned coordinate."""
         return self.device.features.size if self.device.randomiser == "codebook" else self.device.turned
 
-    @property
-    def sparsity(self) -> int:
-        """A vector touches all sums."""
-        return self.width
-
-    @property
-    def bound(self) -> Bound:
-        """What one report adds."""
-        largest = NORMAL.largest if self.device.randomiser == "codebook" else 1
-        return Bound(l1=self.width * largest, l2_squared=self.width * largest**2, largest=largest)
-
-    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> NoReturn:
-        """Refuse: participants report vectors."""
-        raise InputError("points of the local model become reports on devices: use Protocol.client or simulate")
-
     def feature_weights(self, Y: Floats) -> Floats:
         """Features g(y) of queries: f(x) . g(y) approximates the kernel."""
         features = self.device.features
@@ -80,15 +64,15 @@ class VectorReader(LinearQuantizer):
         # A coordinate in units of UNIT sqrt(D) is F times a row of signs; back, the rows are divided by D.
         return np.asarray(found @ turning(device) * (unbias * device.range / UNIT))
 
-    def read(self, Y: Floats, sums: Floats) -> Reading:
+    def weigh(self, Y: Floats, sums: Floats) -> Reading:
         """Multiply, and add what the landmarks say of the rest."""
         weights = self.weights(Y)
         total, bias = weights @ sums, np.full(len(Y), float(self.parameters.get("bias", 0.0)))
         return Reading(total, np.square(weights).sum(axis=1), bias)
 
-    def read_released(self, Y: Floats, sums: Floats, known: Any) -> Reading:
+    def reading(self, Y: Floats, sums: Floats, known: Any) -> Reading:
         """Add the public completion, which is a mean and needs the count."""
-        reading, features = self.read(Y, sums), self.device.features
+        reading, features = self.weigh(Y, sums), self.device.features
         if isinstance(features, LandmarkFeatures):
             completion = np.array(self.parameters["completion"])
             missed = self.kernel.value(Y, np.array(features.landmarks)) @ completion

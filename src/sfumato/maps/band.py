@@ -20,13 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.maps.interval import LEVEL, deviations
-from sfumato.privacy.bits import SecureBits
-from sfumato.quantizers.base import Floats, LinearQuantizer
+from sfumato.quantizers.answer import Floats
 from sfumato.release import Release
 
 DRAWS = 1000
-MOST_DRAWN = 1 << 23  # noise integers in all: a second or two
-BLOCK_NUMBERS = 1 << 22
 SEED = 20_240_601  # the simulation is public and the same each time
 
 
@@ -56,48 +53,22 @@ def simultaneous_band(releases: tuple[Release, ...], points: Floats, std: Floats
     level : float
         Probability that the band holds the truth at all of the points.
     """
-    if any(not _can_be_drawn(release) for release in releases):
+    paths = [_error_paths(release, points, SEED + index) for index, release in enumerate(releases)]
+    if any(path is None for path in paths):
         pointwise = 1 - (1 - level) / len(points)
         return Band(deviations(pointwise), level, f"union bound over {len(points)} points")
-    paths = sum(_error_paths(release, points, SEED + index) for index, release in enumerate(releases))
     with np.errstate(invalid="ignore", divide="ignore"):
-        largest = np.nan_to_num(np.abs(paths) / std).max(axis=1)
+        largest = np.nan_to_num(np.abs(sum(path for path in paths if path is not None)) / std).max(axis=1)
     multiplier = float(np.quantile(largest, level, method="higher"))
     return Band(multiplier, level, f"largest error over {len(points)} points, simulated")
 
 
-def _can_be_drawn(release: Release) -> bool:
-    return not isinstance(release.quantizer, LinearQuantizer) or release.quantizer.size * DRAWS <= MOST_DRAWN
-
-
-def _error_paths(release: Release, points: Floats, seed: int) -> Floats:
-    """Errors of the answers at all points, drawn DRAWS times: shape (DRAWS, points)."""
-    generator = np.random.default_rng(seed)
-    linear = isinstance(release.quantizer, LinearQuantizer)
-    paths = _linear_paths(release, points, seed) if linear else _montecarlo_paths(release, points, generator)
-    count = generator.normal(scale=math.sqrt(release.count.variance), size=(DRAWS, 1))
+def _error_paths(release: Release, points: Floats, seed: int) -> Floats | None:
+    """Errors of the answers at all points, drawn DRAWS times: shape (DRAWS, points); None where that takes long."""
+    sums = release.values.astype(np.float64)
+    paths = release.quantizer.error_paths(points, sums, release.noise, release.groups, DRAWS, seed)
+    if paths is None:
+        return None
+    scale = math.sqrt(release.count.variance)
+    count = np.random.default_rng([seed, 1]).normal(scale=scale, size=(DRAWS, 1))
     return np.asarray((paths + count * release.query(points)) / release.count.value)
-
-
-def _linear_paths(release: Release, points: Floats, seed: int) -> Floats:
-    quantizer, bits = release.quantizer, SecureBits.seeded(seed)
-    noise = np.array([release.noise.sample(bits, quantizer.size) for _ in range(DRAWS)], dtype=np.float64)
-    paths = np.empty((DRAWS, len(points)))
-    block = max(1, BLOCK_NUMBERS // quantizer.size)
-    for start in range(0, len(points), block):
-        paths[:, start : start + block] = noise @ quantizer.weights(points[start : start + block]).T
-    return paths
-
-
-def _montecarlo_paths(release: Release, points: Floats, generator: np.random.Generator) -> Floats:
-    quantizer, sums = release.quantizer, release.values.astype(np.float64)
-    multipliers = generator.normal(size=(DRAWS, quantizer.terms))
-    if release.groups > 1:  # a median of means has about pi/2 times the variance of a mean
-        multipliers *= math.sqrt(math.pi / 2)
-    paths = np.empty((DRAWS, len(points)))
-    block = max(1, BLOCK_NUMBERS // quantizer.terms)
-    for start in range(0, len(points), block):
-        terms = quantizer.term_values(points[start : start + block], sums)
-        terms -= terms.mean(axis=1, keepdims=True)
-        paths[:, start : start + block] = multipliers @ terms.T / quantizer.terms
-    return paths

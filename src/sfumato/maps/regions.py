@@ -17,7 +17,7 @@ decoded instead:
   bias for a record at x is f(x).G minus the integral, which is computed at places in the region, likelier where people
   are; records may all stand where it has one sign, so their biases are added up whole;
 - Monte Carlo releases: each term t_i(y) gives one number sum w_q t_i(y_q); these are uncorrelated with one mean, so
-  their spread gives the variance of their mean, approximation and noise together (see `decoders.montecarlo`).
+  their spread gives the variance of their mean, approximation and noise together (see `quantizers.answer`).
 
 A Monte Carlo release has one more source of error: its random frequencies. Over a region of volume V only a share v /
 V of them (v the volume of the kernel) varies slowly enough to count, and each of those counts a lot. The spread of the
@@ -37,16 +37,15 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.decoders.montecarlo import answer_from_terms
 from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
 from sfumato.maps.interval import LEVEL, Estimate
 from sfumato.maps.quadrature import quadrature
-from sfumato.quantizers.base import Floats, Known, LinearQuantizer
+from sfumato.quantizers.answer import Floats
+from sfumato.quantizers.base import Encoder
 from sfumato.release import Release
 
 BLOCK_NUMBERS = 1 << 22
-WINDOW_NUMBERS = 64  # about what one query's weights along the columns of a grid take
 UNSEEN_SHARE = 1.5  # half of the 3 in I terms that may be missing, see the module's text
 MOST_PRODUCTS = 4 * 10**9  # of weights and sums, for all quadrature nodes together: a minute or so
 PROBES, PROBE_SEED = 128, 7
@@ -90,7 +89,7 @@ def people(release: Release, region: Any, *, level: float = LEVEL) -> Estimate:
         )
     volume = math.exp(release.kernel.log_integral(release.dimension))
     total, variance = functional(release, nodes, weights / volume)
-    if not isinstance(release.quantizer, LinearQuantizer):
+    if release.quantizer.terms > 1:
         effective_terms = release.quantizer.terms * volume / weights.sum()
         variance += (UNSEEN_SHARE * release.count.value / effective_terms) ** 2
     return Estimate(total, math.sqrt(variance), level)
@@ -98,46 +97,30 @@ def people(release: Release, region: Any, *, level: float = LEVEL) -> Estimate:
 
 def functional(release: Release, nodes: Floats, weights: Floats) -> tuple[float, float]:
     """Value and variance of ``sum_q weights[q] * n * answer(nodes[q])``, the errors of all answers taken together."""
-    quantizer = release.quantizer
-    if isinstance(quantizer, LinearQuantizer):
-        return _linear_functional(release, quantizer, nodes, weights)
-    sums = release.values.astype(np.float64)
-    terms = np.zeros((1, quantizer.terms))
-    for part in _blocks(len(nodes), quantizer.terms):
-        terms[0] += weights[part] @ quantizer.term_values(nodes[part], sums)
-    answer = answer_from_terms(terms, release.groups)
-    return float(answer.total[0]), float(answer.standard_error[0]) ** 2
+    found = release.quantizer.combined(nodes, weights, release.values.astype(np.float64), release.known)
+    if not found.stated:
+        return found.total, found.variance
+    bias = found.stated
+    if found.weights is not None and isinstance(release.quantizer, Encoder):
+        misfit = _misfit(release, release.quantizer, found.weights, nodes, weights, found.answers)
+        # An encoder that hashes has its randomness in the misfit of single records: there the stated biases are less.
+        bias = min(misfit * max(found.total, 0.0), bias)
+    return found.total, found.variance + bias**2
 
 
-def _linear_functional(
-    release: Release, quantizer: LinearQuantizer, nodes: Floats, weights: Floats
-) -> tuple[float, float]:
-    sums = release.values.astype(np.float64)
-    known = Known(release.noise.variance, release.count.value, release.count.variance)
-    combined, answers, stated, noise = np.zeros(quantizer.size), np.empty(len(nodes)), 0.0, release.noise.variance
-    for part in _blocks(len(nodes), WINDOW_NUMBERS):
-        reading = quantizer.read_released(nodes[part], sums, known)
-        combined += quantizer.combine(nodes[part], weights[part])
-        answers[part], noise = reading.total, max(noise, reading.spread)
-        stated += release.count.value * float(weights[part] @ reading.bias)
-    total = float(weights @ answers)
-    misfit = _misfit(release, combined, nodes, weights, answers)
-    # A quantizer that hashes has its randomness in the misfit of single records: there the stated biases are less.
-    bias = min(misfit * max(total, 0.0), stated)
-    return total, noise * float(combined @ combined) + bias**2
-
-
-def _misfit(release: Release, combined: Floats, nodes: Floats, weights: Floats, answers: Floats) -> float:
+def _misfit(
+    release: Release, encoder: Encoder, combined: Floats, nodes: Floats, weights: Floats, answers: Floats
+) -> float:
     """Root mean square of |f(x).G - integral of k(x, y)| over places x in the region, likelier where people are."""
-    inside = release.quantizer.box.holds(nodes)
+    inside = encoder.box.holds(nodes)
     chances = np.where(inside, weights * np.maximum(answers, 0), 0.0)
     if release.kernel is None or not chances.any():
         return math.inf
     chosen = np.random.default_rng(PROBE_SEED).choice(len(nodes), size=PROBES, p=chances / chances.sum())
     missed = np.empty(PROBES)
-    for part in _blocks(PROBES, max(len(nodes), release.quantizer.size)):
+    for part in _blocks(PROBES, max(len(nodes), encoder.size)):
         probes = nodes[chosen[part]]
-        missed[part] = release.quantizer.encode(probes) @ combined - release.kernel.value(probes, nodes) @ weights
+        missed[part] = encoder.encode(probes) @ combined - release.kernel.value(probes, nodes) @ weights
     return math.sqrt(float(np.square(missed).mean()))
 
 

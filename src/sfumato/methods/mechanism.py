@@ -16,8 +16,7 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import CountNoise
-from sfumato.quantizers import Quantizer
-from sfumato.quantizers.base import Integers
+from sfumato.quantizers.base import Integers, Quantizer, Reader
 from sfumato.release import Count, Release
 
 
@@ -46,7 +45,7 @@ class Mechanism:
     algorithm : callable or None
         ``algorithm(sums, count, bits)`` makes the published integers from the exact sums, where a mechanism does more
         than add noise; `count` is the published one.
-    reader : Quantizer or None
+    reader : Reader or None
         Reads the published integers where they are not the quantizer's sums.
     count_reader : callable or None
         Reads a private count off the published integers, where they hold one; it costs nothing.
@@ -62,11 +61,11 @@ class Mechanism:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     feature_loss: Loss | None = None
     algorithm: Callable[[Integers, Count, SecureBits], Integers] | None = None
-    reader: Quantizer | None = None
+    reader: Reader | None = None
     count_reader: Callable[[Integers], Count] | None = None
 
     @property
-    def published(self) -> Quantizer:
+    def published(self) -> Reader:
         """What reads the published integers."""
         return self.quantizer if self.reader is None else self.reader
 

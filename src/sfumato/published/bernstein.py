@@ -1,6 +1,6 @@
 """`bernstein`: noisy kernel sums on a lattice, read by Bernstein polynomials.
 
-Source: F. Alda and B. Rubinstein, "The Bernstein Mechanism", AAAI 2017, as in appendix E.2 of 000_373b91ba792b499d.txt.
+Source: F. Alda and B. Rubinstein, "The Bernstein Mechanism", AAAI 2017, as in appendix E.2 of Wagner et al. (2023).
 Corrected: sums instead of means, and the count is paid for.
 
 Guarantee. A record adds to each of the (K + 1)^d nodes an integer from 0 to s, so adding, removing or replacing one

@@ -1,7 +1,7 @@
 """Kernel values at the nodes of a lattice, read by Bernstein polynomials.
 
 Source: F. Alda and B. Rubinstein, "The Bernstein Mechanism", AAAI 2017, as used in appendix E.2 of
-000_373b91ba792b499d.txt. The box becomes [0, 1]^d; f_p(x) = k(x, p / K) for the (K + 1)^d nodes p, each in [0, 1], and
+Wagner et al. (2023). The box becomes [0, 1]^d; f_p(x) = k(x, p / K) for the (K + 1)^d nodes p, each in [0, 1], and
 a query is answered by the polynomial sum_p f_p prod_j C(K, p_j) y_j^p_j (1 - y_j)^(K - p_j), which converges to the
 density like (1 / 2K) sum_j y_j (1 - y_j) d2/dy_j2. Outside the box the polynomial means nothing: queries there are
 refused.

@@ -37,7 +37,7 @@ class ConsistentTree(BinaryTree):
     >>> from sfumato.kernels.distance import Distance
     >>> from sfumato.quantizers.box import Box
     >>> tree = ConsistentTree(Distance("l1"), Box((0.0,), (1.0,)), scales=(1, 1, 1))
-    >>> tree.read(np.array([[1.0]]), np.array([3.0, 1, 2, 0, 1, 1, 1])).total
+    >>> tree.weigh(np.array([[1.0]]), np.array([3.0, 1, 2, 0, 1, 1, 1])).total
     array([1.125])
     """
 

@@ -1,7 +1,7 @@
 """`even-trig`: noisy moments of even trigonometric polynomials.
 
 Source: Z. Wang et al., "Differentially Private Data Releasing for Smooth Queries", JMLR 17, 2016; table 1 of
-000_373b91ba792b499d.txt. Corrected: sums instead of means, and the count is paid for.
+Wagner et al. (2023). Corrected: sums instead of means, and the count is paid for.
 
 Guarantee. A record adds to each of the t^d moments an integer of absolute value at most s: l1 = s t^d. Replacing one
 leaves the moment of order 0 as it is, and changes the others by l1 = 2 s (t^d - 1) at most. Discrete Laplace noise of

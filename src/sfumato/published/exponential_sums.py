@@ -1,6 +1,6 @@
 """`exponential-sums-published`: a copy of `lsq-rff` for each exponential, with even budgets, as published.
 
-Source: Theorem 3.3 of 003_8abe5b5ce9db92a1.txt with the structure of 000_373b91ba792b499d.txt (its Theorem 2.3): L
+Source: Theorem 3.3 of Backurs et al. (2024) with the structure of Wagner et al. (2023) (its Theorem 2.3): L
 terms sum_j a_j exp(-t_j h), each with I single-phase Fourier features and a budget of epsilon / L. Here on integers,
 with the count paid for, and with the terms of `kernels.exponential_sum`.
 

@@ -1,6 +1,6 @@
 """`gaussian-queries`: the Gaussian mechanism on the answers to a given list of queries.
 
-Source: appendix C.3 of 000_373b91ba792b499d.txt. Corrected: sums instead of means, the count is paid for, and the noise
+Source: appendix C.3 of Wagner et al. (2023). Corrected: sums instead of means, the count is paid for, and the noise
 is calibrated exactly instead of by the textbook bound, which holds for epsilon below 1 only.
 
 Guarantee. A record adds to each of the m answers an integer from 0 to s, so adding, removing or replacing one changes

@@ -1,6 +1,6 @@
 """The Hermite expansion of the Gaussian kernel, cell by cell, on integers.
 
-Source: the fast Gauss transform as used in sections 3.2, B.1 and E.1 of 000_373b91ba792b499d.txt. With u = x over the
+Source: the fast Gauss transform as used in sections 3.2, B.1 and E.1 of Wagner et al. (2023). With u = x over the
 bandwidth, space is cut into the cells of side 1 whose corners are whole numbers; a record in the cell with centre z
 adds prod_j (u_j - z_j)^r_j to that cell's orders r_1, ..., r_d < rho, and a query reads them with prod_j h_{r_j}(v_j -
 z_j) / r_j!, h_r the Hermite functions, because e^(-(u - v)^2) = sum_r (u - z)^r h_r(v - z) / r!. Only the cells that
@@ -127,11 +127,6 @@ class HermiteQuantizer(LinearQuantizer):
         """All orders of all cells, once for each repetition."""
         return self.repetitions * math.prod(self.cells) * self.orders
 
-    @property
-    def sparsity(self) -> int:
-        """The orders of one cell."""
-        return self.repetitions * self.orders
-
     @cached_property
     def bound(self) -> Bound:
         """Sums of the orders' own bounds, see the module's text."""
@@ -173,7 +168,7 @@ class HermiteQuantizer(LinearQuantizer):
         """Add each row to its own row of `out`, or all of them to the only one."""
         add_orders(rows, self.origin, self.lengths, np.array(self.cells), self.rho, 2.0**self.bits, out)
 
-    def read(self, Y: Floats, sums: Floats) -> Reading:
+    def weigh(self, Y: Floats, sums: Floats) -> Reading:
         """Read the cells near each query; the median of the repetitions."""
         block = max(1, BLOCK_CELLS // math.prod(self.cells))
         parts = [self._read(Y[start : start + block], sums) for start in range(0, len(Y), block)]
@@ -184,9 +179,9 @@ class HermiteQuantizer(LinearQuantizer):
         total = np.asarray(np.median(totals, axis=1), dtype=np.float64)
         return Reading(total * unit, inflation * squares * unit**2, self.density * misfits)
 
-    def read_released(self, Y: Floats, sums: Floats, known: Known) -> Reading:
+    def reading(self, Y: Floats, sums: Floats, known: Known) -> Reading:
         """Read answers; where they are larger than the guess of the density, so is the bias."""
-        return raised_bias(self.read(Y, sums), self.density, known)
+        return raised_bias(self.weigh(Y, sums), self.density, known)
 
     def _read(self, Y: Floats, sums: Floats) -> tuple[Floats, Floats, Floats]:
         tables = [self._axis_weights(column, Y[:, column]) for column in range(self.dimension)]

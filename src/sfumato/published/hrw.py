@@ -1,7 +1,7 @@
 """`hrw`: Gaussian process noise on the answers to a given list of queries, or to one query after another.
 
 Source: R. Hall, A. Rinaldo, L. Wasserman, "Differential Privacy for Functions and Functional Data", JMLR 14, 2013;
-appendix C.3 of 000_373b91ba792b499d.txt. Answers get Gaussian noise whose covariance is the kernel itself; its size
+appendix C.3 of Wagner et al. (2023). Answers get Gaussian noise whose covariance is the kernel itself; its size
 does not depend on the number of queries. Corrected: sums instead of means, the count is paid for, the constant is
 calibrated exactly, and the noise is integer: it is added in the coordinates of `quantizers.WhitenedQueries`, in which
 the covariance is the identity, and reaches the answers through the Cholesky factor L, K_YY = L L'.

@@ -1,7 +1,7 @@
-"""`huang-roth`: an online learner of convex functions driven by noisy comparisons, the structure before 003's.
+"""`huang-roth`: an online learner of convex functions driven by noisy comparisons, an earlier structure.
 
 Source: Z. Huang, A. Roth, "Exploiting Metric Structure for Efficient Private Query Release", SODA 2014, as summarised
-in 003_8abe5b5ce9db92a1.txt (Theorem 2.2 and section 4): one learner for each column, from the function 0. It is
+in Backurs et al. (2024) (Theorem 2.2 and section 4): one learner for each column, from the function 0. It is
 rebuilt here with the textbook constants of the sparse vector technique (C. Dwork, A. Roth, "The Algorithmic
 Foundations of Differential Privacy", section 3.6); the original's constants are larger. It is here to show that its
 parameters make it answer 0 unless n is large: a comparison must be off by a threshold T before the learner moves, and
@@ -71,7 +71,7 @@ class ConvexHypothesis(ColumnSums):
     Examples
     --------
     >>> grid = ConvexHypothesis(Distance("l1"), Box((0.0,), (1.0,)), cells=2, error=0.1)
-    >>> grid.encode(np.array([[0.9]])), grid.read(np.array([[0.25]]), np.array([2.0, 4.0, 6.0])).total
+    >>> grid.encode(np.array([[0.9]])), grid.weigh(np.array([[0.25]]), np.array([2.0, 4.0, 6.0])).total
     (array([[0, 0, 1]]), array([1.5]))
     """
 
@@ -84,11 +84,6 @@ class ConvexHypothesis(ColumnSums):
     def column_size(self) -> int:
         """Grid points of a column."""
         return self.cells + 1
-
-    @property
-    def sparsity(self) -> int:
-        """One grid point in every column."""
-        return self.dimension
 
     @property
     def bound(self) -> Bound:
@@ -115,7 +110,7 @@ class ConvexHypothesis(ColumnSums):
 
     def weights(self, Y: Floats) -> Floats:
         """Weights of the published values."""
-        return np.stack([self.read(Y, unit).total for unit in np.eye(self.size)], axis=1)
+        return np.stack([self.weigh(Y, unit).total for unit in np.eye(self.size)], axis=1)
 
     def count(self, sums: NDArray[Any]) -> float:
         """Refuse: hypotheses do not hold the number of records."""
@@ -259,7 +254,7 @@ def forecast(request: DistanceRequest) -> Prediction:
 
 METHOD = Method(
     NAME,
-    "learners of convex functions, noisy comparisons (before 003)",
+    "learners of convex functions, noisy comparisons (Huang and Roth)",
     (),
     refuse=lambda request: None,
     build=build,

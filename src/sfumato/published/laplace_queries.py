@@ -1,6 +1,6 @@
 """`laplace-queries`: the Laplace mechanism on the answers to a given list of queries.
 
-Source: appendix C.3 of 000_373b91ba792b499d.txt. Corrected: sums instead of means, and the count is paid for.
+Source: appendix C.3 of Wagner et al. (2023). Corrected: sums instead of means, and the count is paid for.
 
 Guarantee. A record adds to each of the m answers an integer from 0 to s, so adding, removing or replacing one changes
 them by at most l1 = m s. Discrete Laplace noise of rate e_f / l1 multiplies the probability of any output by at most

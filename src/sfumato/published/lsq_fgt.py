@@ -1,6 +1,6 @@
 """`lsq-fgt`: the Hermite expansion in cells with Laplace noise, as published.
 
-Source: Algorithm 1 with sections 3.2, B.1 (refined sensitivity) and E.1 of 000_373b91ba792b499d.txt; one pair (f, g),
+Source: Algorithm 1 with sections 3.2, B.1 (refined sensitivity) and E.1 of Wagner et al. (2023); one pair (f, g),
 so I = J repetitions, of which a query takes the median. Corrected: the count is paid for; the powers are integers with
 exact bounds; the sensitivity printed in B.1 is too small (see `quantizers.hermite`).
 
@@ -105,7 +105,7 @@ def _middle(dimension: int, rho: int, cutoff: str) -> tuple[float, float]:
     box = Box((0.0,) * dimension, (float(side),) * dimension)
     quantizer = HermiteQuantizer(Gaussian(1.0), box, rho, cutoff, bits=BITS, density=1.0)
     places = probes(Box((0.0,) * dimension, (1.0,) * dimension)) + side // 2
-    reading = quantizer.read(places, np.zeros(quantizer.size))
+    reading = quantizer.weigh(places, np.zeros(quantizer.size))
     return float(reading.weight_squares.mean()) * 4.0**BITS, float(np.square(reading.bias).mean())
 
 

@@ -1,6 +1,6 @@
 """`lsq-rff`: random Fourier features with Laplace noise, as published.
 
-Source: Algorithm 1 with section 3.1 of 000_373b91ba792b499d.txt. I single-phase features, independent Laplace noise
+Source: Algorithm 1 with section 3.1 of Wagner et al. (2023). I single-phase features, independent Laplace noise
 on every sum, answers by the mean or a median of J means. Here on integers, with the count paid for (the paper divides
 by n as if it were public under add/remove neighbours).
 

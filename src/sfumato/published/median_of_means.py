@@ -1,6 +1,6 @@
 """(alpha, eta) guarantees of `lsq-rff`: how many features and groups a promised error takes, and how many records.
 
-Source: Lemma 2.5 and appendix C.2 of 000_373b91ba792b499d.txt, here with explicit constants and a private count.
+Source: Lemma 2.5 and appendix C.2 of Wagner et al. (2023), here with explicit constants and a private count.
 
 One query. The answer is the median of J means of I' terms, I = I' J, divided by the noisy count. Write e for the budget
 of the features, f for how many records differ between neighbours, P for the mean kernel value between two records, and

@@ -1,6 +1,6 @@
 """`sqeuclidean-published`: squared distances from a noisy mean and a noisy sum of squares around the mean.
 
-Source: section D.1 of 003_8abe5b5ce9db92a1.txt. With the mean u of the records, sum_x |x - y|^2 = V + n |y - u|^2, V =
+Source: section D.1 of Backurs et al. (2024). With the mean u of the records, sum_x |x - y|^2 = V + n |y - u|^2, V =
 sum |x - u|^2. Half of the budget is spent on V, the other half on the mean, coordinate by coordinate. The paper takes
 n as public; here it is bought with the count's share where it is private. The constants are the exact ones, a third of
 those in the paper's proof.
@@ -81,11 +81,6 @@ class PublishedMoments(LinearQuantizer):
         return self.bounds.dimension + 2
 
     @property
-    def sparsity(self) -> int:
-        """All of them."""
-        return self.width
-
-    @property
     def unit(self) -> float:
         """Length of one step."""
         return float(2 * self.bounds.half_widths.max() / STEPS)
@@ -111,7 +106,7 @@ class PublishedMoments(LinearQuantizer):
         """Refuse: the answer is not linear in what is published."""
         raise InputError(f"answers of {NAME} are not linear in what it publishes; use read")
 
-    def read(self, Y: Floats, sums: Floats) -> Reading:
+    def weigh(self, Y: Floats, sums: Floats) -> Reading:
         """Answer from the noisy mean, V and number; errors to first order."""
         number = max(float(sums[-1]), 1.0)
         mean, offsets = sums[:-2] / number, (Y - np.array(self.bounds.lower)) / self.unit
@@ -204,7 +199,7 @@ def forecast(request: DistanceRequest) -> Prediction:
     assert isinstance(quantizer, PublishedMoments)
     encoded = quantizer.encode(evenly(request.box, RECORDS, "records")).sum(axis=0)
     values = np.array([*encoded[:-2], squares_around_mean(encoded), RECORDS]) * (request.n / RECORDS)
-    reading = quantizer.read(evenly(request.box, QUERIES, "queries"), values)
+    reading = quantizer.weigh(evenly(request.box, QUERIES, "queries"), values)
     squares = mechanism.noise.variance * reading.weight_squares
     return Prediction(
         rmse=math.sqrt(squares.mean()),

@@ -1,6 +1,6 @@
 """`noisy-sample`: one number for every query, the noisy mean density of a secret sample of the records.
 
-Source: section 4.2 of 000_373b91ba792b499d.txt, whose baseline averages the densities at 100 sampled records, adds
+Source: section 4.2 of Wagner et al. (2023), whose baseline averages the densities at 100 sampled records, adds
 Laplace noise of scale 1 / (epsilon n), and says that number to every query. That protects the records outside the
 sample only. Here every record is protected: the sample is drawn by secret coins, and the noise covers being sampled.
 

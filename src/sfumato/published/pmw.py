@@ -1,7 +1,7 @@
 """`pmw`: private multiplicative weights on a discretised box; releases synthetic records.
 
 Source: M. Hardt and G. Rothblum, FOCS 2010, and A. Gupta, A. Roth and J. Ullman, TCC 2012, in the offline form with the
-update of M. Hardt, K. Ligett and F. McSherry, NIPS 2012; appendix C.1 of 000_373b91ba792b499d.txt for densities as a
+update of M. Hardt, K. Ligett and F. McSherry, NIPS 2012; appendix C.1 of Wagner et al. (2023) for densities as a
 function release: the query class is the kernel at every node of the grid, so that the answer to any query follows from
 the synthetic records. Corrected: the number of records is paid for, and every random step is exact.
 

@@ -77,11 +77,6 @@ class QueryList(LinearQuantizer):
         return len(self.queries)
 
     @property
-    def sparsity(self) -> int:
-        """A record touches every coordinate."""
-        return self.width
-
-    @property
     def portable(self) -> PortableKernel:
         """The kernel's values as features."""
         return PortableKernel(self.kernel)
@@ -130,7 +125,7 @@ class QueryList(LinearQuantizer):
     def _integers(self, rows: Floats) -> Integers:
         return whole_within(np.rint(self.portable.values(rows, self.queries) * self.scale), 0, self.scale)
 
-    def read(self, Y: Floats, sums: Floats) -> Reading:
+    def weigh(self, Y: Floats, sums: Floats) -> Reading:
         """Look the answers up; they have no bias but rounding."""
         weights = self.weights(Y)
         return Reading(weights @ sums, np.square(weights).sum(axis=1), np.zeros(len(Y)))

@@ -90,11 +90,6 @@ class SeparableQuantizer(LinearQuantizer):
         return int(self.axis_width**self.dimension)
 
     @property
-    def sparsity(self) -> int:
-        """A record touches every coordinate."""
-        return self.width
-
-    @property
     def bound(self) -> Bound:
         """Every coordinate is at most the scale."""
         return Bound(l1=self.scale * self.width, l2_squared=self.scale**2 * self.width, largest=self.scale)
@@ -137,7 +132,7 @@ class SeparableQuantizer(LinearQuantizer):
             product = (product[:, :, None] * self.axis_weights(column, Y[:, column])[:, None, :]).reshape(len(Y), -1)
         return product
 
-    def read(self, Y: Floats, sums: Floats) -> Reading:
+    def weigh(self, Y: Floats, sums: Floats) -> Reading:
         """Contract the sums one column after the other."""
         squares, first = np.full(len(Y), 1 / self.scale**2), True
         partial: Floats = sums / self.scale
@@ -150,9 +145,9 @@ class SeparableQuantizer(LinearQuantizer):
                 partial = np.einsum("qw,qwr->qr", weights, partial.reshape(len(Y), self.axis_width, -1))
         return Reading(partial[:, 0], squares, self.density * self.misfit(Y))
 
-    def read_released(self, Y: Floats, sums: Floats, known: Known) -> Reading:
+    def reading(self, Y: Floats, sums: Floats, known: Known) -> Reading:
         """Read answers; where they are larger than the guess of the density, so is the bias."""
-        return raised_bias(self.read(Y, sums), self.density, known)
+        return raised_bias(self.weigh(Y, sums), self.density, known)
 
     def misfit(self, Y: Floats) -> Floats:
         """Relative error of the kernel at each query, see the module's text."""

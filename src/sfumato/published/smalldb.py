@@ -1,7 +1,7 @@
 """`smalldb`: the best of all small sets of points on a discretised box, by the exponential mechanism.
 
 Source: A. Blum, K. Ligett and A. Roth, "A Learning Theory Approach to Noninteractive Database Privacy", JACM 2013;
-appendix C.1 of 000_373b91ba792b499d.txt for densities as a function release: the query class is the kernel at every
+appendix C.1 of Wagner et al. (2023) for densities as a function release: the query class is the kernel at every
 node of the grid. Corrected: the number of records is paid for, and the choice is exact.
 
 Algorithm. All C(N + m - 1, m) sets of m of the N nodes are listed. A set Z stands for n/m records at each of its

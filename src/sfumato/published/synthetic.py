@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.privacy.bits import SecureBits
-from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
+from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, LinearReader, Reading
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.columns import kept_rows, midpoints, whole_within
 from sfumato.quantizers.portable_kernels import PortableKernel, axis_lengths, refuse_columns
@@ -84,11 +84,6 @@ class GridRecords(LinearQuantizer):
         return self.cells + 1
 
     @property
-    def sparsity(self) -> int:
-        """One node."""
-        return 1
-
-    @property
     def bound(self) -> Bound:
         """One node, once."""
         return Bound(l1=self.scale, l2_squared=self.scale**2, largest=self.scale)
@@ -133,7 +128,7 @@ class GridRecords(LinearQuantizer):
             product = (product[:, :, None] * factor[:, None, :]).reshape(len(Y), -1)
         return np.hstack([product, np.zeros((len(Y), 1))])
 
-    def read(self, Y: Floats, sums: Floats) -> Reading:
+    def weigh(self, Y: Floats, sums: Floats) -> Reading:
         """Sum the kernel over the synthetic records; their measured error is the bias."""
         partial = sums[:-1] / self.scale
         for column in range(self.dimension):
@@ -176,7 +171,7 @@ class GridRecords(LinearQuantizer):
 
 
 @dataclass(frozen=True, eq=False)
-class Constant(LinearQuantizer):
+class Constant(LinearReader):
     """One published number, the same answer to every query; records are not encoded by it.
 
     Attributes
@@ -211,25 +206,11 @@ class Constant(LinearQuantizer):
         """One number."""
         return 1
 
-    @property
-    def sparsity(self) -> int:
-        """One number."""
-        return 1
-
-    @property
-    def bound(self) -> Bound:
-        """A record's similarity to all others is at most one each."""
-        return Bound(l1=self.scale, l2_squared=self.scale**2, largest=self.scale)
-
-    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
-        """Refuse: the number is not a sum over records."""
-        raise InputError("a constant answer is not a sum over records; its mechanism reads a grid of them")
-
     def weights(self, Y: Floats) -> Floats:
         """Read the number, over its scale."""
         return np.full((len(Y), 1), 1 / self.scale)
 
-    def read(self, Y: Floats, sums: Floats) -> Reading:
+    def weigh(self, Y: Floats, sums: Floats) -> Reading:
         """Say the same to everyone; the bias is how far densities typically lie from their mean."""
         total = float(sums[0]) / self.scale
         size = len(Y)

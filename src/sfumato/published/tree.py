@@ -1,6 +1,6 @@
 """The published structure: a binary tree of noisy counts in every column, read by geometric intervals.
 
-Source: Algorithms 1 to 4 and Corollary D.3 of 003_8abe5b5ce9db92a1.txt. The leaves are 2^H equal cells of the column
+Source: Algorithms 1 to 4 and Corollary D.3 of Backurs et al. (2024). The leaves are 2^H equal cells of the column
 and every node counts the records below it. A distance query cuts the column around y into intervals whose ends are at
 distances (1 + a)^-j, answers each from the fewest nodes that tile it, and weighs its count with the larger distance.
 For |x - y|^p, a is taken p times smaller and the distance to the p-th power.
@@ -75,15 +75,11 @@ class BinaryTree(ColumnSums, HoldsCounts):
         return 2 * self.leaves - 1
 
     @property
-    def sparsity(self) -> int:
-        """A node of every level, in every column."""
-        return self.dimension * len(self.scales)
-
-    @property
     def bound(self) -> Bound:
         """Every column adds its levels."""
         columns, scales = self.dimension, self.scales
-        return Bound(columns * sum(scales), columns * sum(scale**2 for scale in scales), max(scales))
+        touched = columns * len(scales)
+        return Bound(columns * sum(scales), columns * sum(scale**2 for scale in scales), max(scales), touched)
 
     @cached_property
     def _places(self) -> tuple[Floats, Floats, bool, Floats, Integers]:
@@ -152,7 +148,7 @@ class IntervalTree(BinaryTree):
     --------
     >>> tree = IntervalTree(Distance("l1"), Box((0.0,), (1.0,)), scales=(1,) * 11)
     >>> sums = tree.encode(np.array([[0.2]])).sum(axis=0)
-    >>> tree.read(np.array([[0.7]]), sums.astype(float)).total.round(3)
+    >>> tree.weigh(np.array([[0.7]]), sums.astype(float)).total.round(3)
     array([0.513])
     """
 

@@ -1,6 +1,6 @@
 """`tree-published` and `tree-consistent`: noisy binary trees, to measure the hats against.
 
-Source: `tree-published` is appendix B of 003_8abe5b5ce9db92a1.txt with exact integer noise and a depth from public
+Source: `tree-published` is appendix B of Backurs et al. (2024) with exact integer noise and a depth from public
 facts (the paper's from n, which would leak it): one tree for each column (Algorithm 4), and for l2 on k independent
 Gaussian projections (Corollary D.2). `tree-consistent` spends its budget unevenly over the levels and is read with
 consistency.

@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
-from sfumato.quantizers.base import Bound, Quantizer
+from sfumato.quantizers.base import Bound, Encoder, Quantizer, Reader
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.exponential_sums import ExponentialSums
 from sfumato.quantizers.fourier import FourierQuantizer
@@ -22,6 +22,7 @@ from sfumato.quantizers.sharded import ShardedFourier
 __all__ = [
     "Bound",
     "Box",
+    "Encoder",
     "ExponentialSums",
     "FourierQuantizer",
     "GridQuantizer",
@@ -31,6 +32,7 @@ __all__ = [
     "LandmarkQuantizer",
     "ProjectedPoints",
     "Quantizer",
+    "Reader",
     "ShardedFourier",
     "quantizer_from_document",
     "register_quantizer",
@@ -79,7 +81,7 @@ _ELSEWHERE = {
 }
 
 
-def register_quantizer(family: type[Quantizer]) -> type[Quantizer]:
+def register_quantizer(family: type[Reader]) -> type[Reader]:
     """Class decorator: let releases with a quantizer of one's own be read again, by its name.
 
     The class needs ``from_document(document, arrays, kernel, size)`` beside `to_document`, whose document says
@@ -93,7 +95,7 @@ def register_quantizer(family: type[Quantizer]) -> type[Quantizer]:
 
 def quantizer_from_document(
     document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
-) -> Quantizer:
+) -> Reader:
     """Rebuild a release's quantizer of `size` integers; a document that claims more is refused before it is drawn."""
     name = str(document.get("quantizer"))
     family = _FAMILIES.get(name)
@@ -102,5 +104,5 @@ def quantizer_from_document(
         family = getattr(import_module(module), class_name)
     if family is None:
         raise ReleaseFileError(f"unknown quantizer {document.get('quantizer')!r}; a newer sfumato may know it")
-    made: Quantizer = family.from_document(document, arrays, kernel, size)
+    made: Reader = family.from_document(document, arrays, kernel, size)
     return made

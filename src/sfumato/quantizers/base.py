@@ -1,19 +1,26 @@
-"""The contract of a quantizer: a point becomes short bounded integers, a query becomes weights.
+"""The contracts of encoder and reader: a point becomes short bounded integers, their sums answer queries.
 
-A quantizer is a public pair of maps (f, g) with k(x, y) ~ decode(f(x)) . g(y). In the words of
-000_373b91ba792b499d.txt it is I draws of a (Q, R, S) family: `terms` draws (I) of `width` coordinates each (Q), of
-which one record touches at most `sparsity` (S), with values bounded by `bound.largest` (R, here an integer). The
-family is open: subclass `Quantizer`, state the bound, and every trust model and decoder can use it.
+An **encoder** turns a row into integers f(x) with hard bounds (`bound`). Law 1 of the house: it decides each row's
+integers from that row (and its own secret coins) alone. Permuting, dropping or re-blocking rows, or changing threads,
+leaves every other row's integers bit-identical, so a record's influence on the exact integer sum is exactly what
+`bound` says.
 
-Law 1 of the house: `encode` decides each row's integers from that row (and its own secret coins) alone. Permuting,
-dropping or re-blocking rows, or changing threads, leaves every other row's integers bit-identical, so a record's
-influence on the exact integer sum is exactly what `bound` says.
+A **reader** turns released integers and a query into an `Answer`: value, standard error, bias. It holds public
+parameters alone. `TermReader` averages independent random terms; `LinearReader` weighs the sums by fixed weights g(y).
+
+A **quantizer** is the pair made from one set of public parameters, with k(x, y) ~ f(x) . g(y). In the words of
+Wagner et al. (2023) it is I draws of a (Q, R, S) family: `terms` draws (I) of `width` coordinates each (Q), of
+which one record touches some (S, `bound.touched` in all), with values bounded by `bound.largest` (R, here an integer).
+What only reads (reports that devices made) has no encoder. The families are open: subclass `LinearQuantizer` or
+`TermQuantizer`, state the bound, and every trust model can use it.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,11 +28,39 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.laws import NoiseLaw
+from sfumato.quantizers.answer import (
+    Answer,
+    Combined,
+    Floats,
+    Known,
+    Reading,
+    answer_from_strata,
+    answer_from_terms,
+)
 from sfumato.quantizers.box import Box
 
-COMBINED_NUMBERS = 1 << 22  # of weights that are held at once
+__all__ = [
+    "Answer",
+    "Bound",
+    "Combined",
+    "Encoder",
+    "Floats",
+    "Integers",
+    "Known",
+    "LinearQuantizer",
+    "LinearReader",
+    "Quantizer",
+    "Reader",
+    "Reading",
+    "TermQuantizer",
+    "TermReader",
+]
+
+BLOCK_NUMBERS = 1 << 22  # of weights or terms that are held at once
+WINDOW_NUMBERS = 64  # about what one query's weights along the columns of a grid take
+MOST_DRAWN = 1 << 23  # noise integers of simulated errors in all: a second or two
 Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -40,17 +75,18 @@ class Bound:
         Largest sum of squares.
     largest : int
         Largest absolute value of one coordinate.
+    touched : int or None
+        How many coordinates are not 0 at most; None where that may be all of them.
     """
 
     l1: int
     l2_squared: int
     largest: int
+    touched: int | None = None
 
 
-class Quantizer(ABC):
-    """Public maps f (points to integers) and g (queries to weights); see the module's text for the contract."""
-
-    name: ClassVar[str]
+class Encoder(ABC):
+    """A public map f from points to bounded integers; see the module's text for the contract."""
 
     @property
     @abstractmethod
@@ -59,23 +95,8 @@ class Quantizer(ABC):
 
     @property
     @abstractmethod
-    def terms(self) -> int:
-        """Number of independent draws of the family (I)."""
-
-    @property
-    @abstractmethod
-    def width(self) -> int:
-        """Coordinates of one draw (Q)."""
-
-    @property
-    @abstractmethod
-    def sparsity(self) -> int:
-        """Coordinates of one draw that one record may touch (S)."""
-
-    @property
     def size(self) -> int:
         """Number of integers in f(x)."""
-        return self.terms * self.width
 
     @property
     def dimension(self) -> int:
@@ -83,19 +104,9 @@ class Quantizer(ABC):
         return self.box.dimension
 
     @property
-    def strata(self) -> tuple[int, ...]:
-        """Sizes of the parts, one after the other, within which terms have the same law; one part unless said."""
-        return (self.terms,)
-
-    @property
     @abstractmethod
     def bound(self) -> Bound:
         """What one record can add to the sum."""
-
-    @property
-    def term_bias(self) -> float:
-        """Largest systematic error of the mean of the terms, per record, where there is one."""
-        return 0.0
 
     @abstractmethod
     def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
@@ -107,92 +118,183 @@ class Quantizer(ABC):
         sums += encoded.sum(axis=0)
         return len(encoded)
 
-    @abstractmethod
-    def weights(self, Y: Floats) -> Floats:
-        """Weights g(y): the mean over terms of f(x) . g(y) estimates k(x, y). Shape (len(Y), size)."""
 
-    def combine(self, Y: Floats, coefficients: Floats) -> Floats:
-        """Weights ``sum_q coefficients[q] g(Y[q])`` of a weighted sum of answers, shape (size,)."""
-        block = max(1, COMBINED_NUMBERS // self.size)
-        parts = (slice(start, start + block) for start in range(0, len(Y), block))
-        return np.asarray(sum((coefficients[part] @ self.weights(Y[part]) for part in parts), np.zeros(self.size)))
+class Reader(ABC):
+    """Public parameters that turn released integers and a query into an answer."""
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def box(self) -> Box:
+        """Where points lived."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Coordinates of one draw (Q)."""
+
+    @property
+    def terms(self) -> int:
+        """Number of independent draws that an answer averages over (I); 1 where there is nothing to average."""
+        return 1
+
+    @property
+    def size(self) -> int:
+        """Number of integers that are read."""
+        return self.terms * self.width
+
+    @property
+    def dimension(self) -> int:
+        """Number of columns of a query."""
+        return self.box.dimension
 
     @property
     def query_products(self) -> int:
         """Products of weights and sums that one answer takes."""
         return self.size
 
-    def term_values(self, Y: Floats, sums: Floats) -> Floats:
-        """Value f_i . g_i(y) of each term for the summed features `sums`: shape (len(Y), terms)."""
-        weighted = self.weights(Y) * sums
-        return np.asarray(weighted.reshape(len(Y), self.terms, self.width).sum(axis=2))
+    @abstractmethod
+    def weights(self, Y: Floats) -> Floats:
+        """Weights g(y): f(x) . g(y), averaged over the terms, stands for k(x, y). Shape (len(Y), size)."""
+
+    @abstractmethod
+    def read(self, Y: Floats, sums: Floats, known: Known) -> Answer:
+        """Answer queries."""
+
+    @abstractmethod
+    def combined(self, Y: Floats, coefficients: Floats, sums: Floats, known: Known) -> Combined:
+        """Answer ``sum_q coefficients[q] * answer(Y[q])``."""
+
+    @abstractmethod
+    def error_paths(
+        self, Y: Floats, sums: Floats, noise: NoiseLaw, groups: int, draws: int, seed: int
+    ) -> Floats | None:
+        """Simulate the errors of all totals together, shape (draws, len(Y)); None where that would take long."""
+
+    def bias_bound(self, Y: Floats, sums: Floats, known: Known) -> Floats:
+        """Upper limit of the bias at queries, per record, for readers that can state one for any records."""
+        raise InputError(f"{self.name} states the typical bias in its error bars, and no limit of it")
+
+    def findings(self, sums: Floats, known: Known) -> dict[str, float]:
+        """Say what the sums themselves show of how well the approximation suits the records; most show nothing."""
+        return {}
 
     @abstractmethod
     def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything public that is needed to answer queries: a JSON document and named arrays."""
 
 
-@dataclass(frozen=True)
-class Reading:
-    """What fixed weights read off noisy sums.
-
-    Attributes
-    ----------
-    total, weight_squares : ndarray
-        g(y).sums and |g(y)|^2.
-    bias : ndarray
-        Typical bias of f(x).g(y) at y, per record.
-    spread : float
-        Variance of one of the sums as the sums themselves show it, where a random map (a hash) acts like more noise;
-        0 where there is none.
-    count_product : ndarray or float
-        g(y).c where the published count is read off the same sums as c.sums, so that their errors go together; else 0.
-    """
-
-    total: Floats
-    weight_squares: Floats
-    bias: Floats
-    spread: float = 0.0
-    count_product: Floats | float = 0.0
-
-
-@dataclass(frozen=True)
-class Known:
-    """What a release knows beside its sums.
-
-    Attributes
-    ----------
-    noise_variance : float
-        Variance of the noise on one integer.
-    count, count_variance : float
-        The published number of records, and its variance.
-    """
-
-    noise_variance: float
-    count: float = 1.0
-    count_variance: float = 0.0
-
-
-class LinearQuantizer(Quantizer):
-    """A quantizer that approximates the kernel as a whole: one term, fixed weights, a bias that the query decides."""
+class TermReader(Reader):
+    """Averages independent random terms, which show the error of their mean by themselves."""
 
     @property
-    def terms(self) -> int:
-        """One draw: there is nothing to average over."""
-        return 1
+    def strata(self) -> tuple[int, ...]:
+        """Sizes of the parts, one after the other, within which terms have the same law; one part unless said."""
+        return (self.terms,)
 
-    @abstractmethod
-    def read(self, Y: Floats, sums: Floats) -> Reading:
-        """Read answers off the sums; fast paths (separable weights) live here."""
+    @property
+    def term_bias(self) -> float:
+        """Largest systematic error of the mean of the terms, per record, where there is one."""
+        return 0.0
 
-    def read_released(self, Y: Floats, sums: Floats, known: Known) -> Reading:
-        """Read answers where the count and the noise are known; `read`, unless answers or biases depend on them."""
-        return self.read(Y, sums)
+    def term_values(self, Y: Floats, sums: Floats) -> Floats:
+        """Value f_i . g_i(y) of each term for the summed features `sums`: shape (len(Y), terms)."""
+        weighted = self.weights(Y) * sums
+        return np.asarray(weighted.reshape(len(Y), self.terms, self.width).sum(axis=2))
+
+    def read(self, Y: Floats, sums: Floats, known: Known) -> Answer:
+        """Take the mean of the terms, or the median of means, with the spread that the terms show."""
+        terms, strata = self.term_values(Y, sums), self.strata
+        answer = answer_from_terms(terms, known.groups) if len(strata) == 1 else answer_from_strata(terms, strata)
+        return replace(answer, bias=np.full(len(Y), self.term_bias)) if self.term_bias else answer
+
+    def combined(self, Y: Floats, coefficients: Floats, sums: Floats, known: Known) -> Combined:
+        """Combine term by term, so that the terms show the error of the whole."""
+        terms, answers = np.zeros((1, self.terms)), np.empty(len(Y))
+        for part in _blocks(len(Y), self.terms):
+            values = self.term_values(Y[part], sums)
+            terms[0] += coefficients[part] @ values
+            answers[part] = values.mean(axis=1)
+        answer = answer_from_terms(terms, known.groups)
+        return Combined(float(answer.total[0]), float(answer.standard_error[0]) ** 2, answers)
+
+    def error_paths(
+        self, Y: Floats, sums: Floats, noise: NoiseLaw, groups: int, draws: int, seed: int
+    ) -> Floats | None:
+        """Weigh the terms' deviations from their mean by normal multipliers."""
+        multipliers = np.random.default_rng(seed).normal(size=(draws, self.terms))
+        if groups > 1:  # a median of means has about pi/2 times the variance of a mean
+            multipliers *= math.sqrt(math.pi / 2)
+        paths = np.empty((draws, len(Y)))
+        for part in _blocks(len(Y), self.terms):
+            terms = self.term_values(Y[part], sums)
+            terms -= terms.mean(axis=1, keepdims=True)
+            paths[:, part] = multipliers @ terms.T / self.terms
+        return paths
 
     def bias_bound(self, Y: Floats, sums: Floats, known: Known) -> Floats:
-        """Upper limit of the bias at queries, per record, for quantizers that can state one for any records."""
-        raise InputError(f"{self.name} states the typical bias in its error bars, and no limit of it")
+        """Return what the terms miss at most, which is usually nothing."""
+        return np.full(len(Y), self.term_bias)
 
-    def findings(self, sums: Floats, known: Known) -> dict[str, float]:
-        """Say what the sums themselves show of how well the approximation suits the records; most show nothing."""
-        return {}
+
+class LinearReader(Reader):
+    """Weighs the sums by fixed weights: it approximates the kernel as a whole, with a bias that the query decides."""
+
+    @abstractmethod
+    def weigh(self, Y: Floats, sums: Floats) -> Reading:
+        """Read answers off the sums; fast paths (separable weights) live here."""
+
+    def reading(self, Y: Floats, sums: Floats, known: Known) -> Reading:
+        """Read answers where the count and the noise are known; `weigh`, unless answers or biases depend on them."""
+        return self.weigh(Y, sums)
+
+    def combine(self, Y: Floats, coefficients: Floats) -> Floats:
+        """Weights ``sum_q coefficients[q] g(Y[q])`` of a weighted sum of answers, shape (size,)."""
+        parts = (coefficients[part] @ self.weights(Y[part]) for part in _blocks(len(Y), self.size))
+        return np.asarray(sum(parts, np.zeros(self.size)))
+
+    def read(self, Y: Floats, sums: Floats, known: Known) -> Answer:
+        """Read the sums, with the noise that the weights carry."""
+        return self.reading(Y, sums, known).answer(known.noise_variance)
+
+    def combined(self, Y: Floats, coefficients: Floats, sums: Floats, known: Known) -> Combined:
+        """Combine the weights; biases are added up as they are stated."""
+        weights, answers, stated, noise = np.zeros(self.size), np.empty(len(Y)), 0.0, known.noise_variance
+        for part in _blocks(len(Y), WINDOW_NUMBERS):
+            reading = self.reading(Y[part], sums, known)
+            weights += self.combine(Y[part], coefficients[part])
+            answers[part], noise = reading.total, max(noise, reading.spread)
+            stated += known.count * float(coefficients[part] @ reading.bias)
+        total, variance = float(coefficients @ answers), noise * float(weights @ weights)
+        return Combined(total, variance, answers, stated, weights)
+
+    def error_paths(
+        self, Y: Floats, sums: Floats, noise: NoiseLaw, groups: int, draws: int, seed: int
+    ) -> Floats | None:
+        """Draw the noise again and again, and read it."""
+        if self.size * draws > MOST_DRAWN:
+            return None
+        bits, paths = SecureBits.seeded(seed), np.empty((draws, len(Y)))
+        drawn = np.array([noise.sample(bits, self.size) for _ in range(draws)], dtype=np.float64)
+        for part in _blocks(len(Y), self.size):
+            paths[:, part] = drawn @ self.weights(Y[part]).T
+        return paths
+
+
+class Quantizer(Reader, Encoder):
+    """An encoder and the reader of its sums, made from one set of public parameters."""
+
+
+class TermQuantizer(TermReader, Quantizer):
+    """A quantizer whose answers are means of random terms."""
+
+
+class LinearQuantizer(LinearReader, Quantizer):
+    """A quantizer whose answers have fixed weights."""
+
+
+def _blocks(count: int, width: int) -> Iterator[slice]:
+    """Cut `count` rows of `width` numbers into blocks that fit in memory."""
+    block = max(1, BLOCK_NUMBERS // width)
+    return (slice(start, start + block) for start in range(0, count, block))

@@ -1,6 +1,6 @@
 """Smooth kernels as short sums of exponentials: one structure of Fourier pairs for each term.
 
-Source: the reduction of 003_8abe5b5ce9db92a1.txt (Theorem 3.3). (1 + h)^-b is within `error` of sum_j a_j exp(-t_j h)
+Source: the reduction of Backurs et al. (2024) (Theorem 3.3). (1 + h)^-b is within `error` of sum_j a_j exp(-t_j h)
 (`kernels.exponential_sum`, with the proof), and exp(-t_j h) is a Laplacian, Gaussian or Exponential kernel, for which
 `ShardedFourier` has pairs in groups, and `FourierQuantizer` single phases as published. Structures follow one another
 in the integers; each draws its own frequencies and, if it has groups, lets the record's coins choose one of them.
@@ -25,7 +25,7 @@ from sfumato.kernels import Rational
 from sfumato.kernels.exponential_sum import ExponentialSum
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.streams import PublicStream
-from sfumato.quantizers.base import Bound, Floats, Integers, Quantizer
+from sfumato.quantizers.base import Bound, Floats, Integers, TermQuantizer
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.fourier import FourierQuantizer
 from sfumato.quantizers.phases import NARROWEST_DEFAULT_REACH, WIDEST_DEFAULT_REACH, Phases
@@ -37,7 +37,7 @@ STRUCTURES: dict[str, type[Structure]] = {kind.name: kind for kind in (FourierQu
 
 
 @dataclass(frozen=True, eq=False)
-class ExponentialSums(Quantizer):
+class ExponentialSums(TermQuantizer):
     """Structures for the terms of a sum of exponentials; draw their frequencies with `draw_terms`.
 
     Attributes
@@ -78,11 +78,6 @@ class ExponentialSums(Quantizer):
     def width(self) -> int:
         """Coordinates per frequency, the same in all structures."""
         return self.parts[0].width
-
-    @property
-    def sparsity(self) -> int:
-        """All coordinates of a frequency of the record's groups."""
-        return self.width
 
     @property
     def bound(self) -> Bound:

@@ -1,6 +1,6 @@
 """Random Fourier features on integers: k(x, y) = E cos(w.(x - y)) for every positive definite shift-invariant kernel.
 
-Source: random Fourier features as used by LSQ in 000_373b91ba792b499d.txt (3.1 and appendix D). Two layouts:
+Source: random Fourier features as used by LSQ in Wagner et al. (2023) (3.1 and appendix D). Two layouts:
 
 - ``phase``: one coordinate cos(w.x + b) per term, b uniform (as published): a (1, radius, 1) family;
 - ``pair``: two coordinates (cos w.x, sin w.x) per term: a (2, radius, 2) family whose approximation variance is halved.
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
 from sfumato.privacy.bits import SecureBits
-from sfumato.quantizers.base import Bound, Floats, Integers, Quantizer
+from sfumato.quantizers.base import Bound, Floats, Integers, TermQuantizer
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.cosines import (
     TABLE_BITS,
@@ -48,7 +48,7 @@ ROW_BLOCK = 128  # with COLUMN_BLOCK, a block of phases stays within the second-
 
 
 @dataclass(frozen=True, eq=False)
-class FourierQuantizer(Quantizer):
+class FourierQuantizer(TermQuantizer):
     """Fourier features of a shift-invariant kernel; build it with `FourierQuantizer.draw`.
 
     Attributes
@@ -126,11 +126,6 @@ class FourierQuantizer(Quantizer):
     def width(self) -> int:
         """Coordinates per frequency."""
         return 1 if self.layout == "phase" else 2
-
-    @property
-    def sparsity(self) -> int:
-        """Coordinates per frequency that one record touches: all of them."""
-        return self.width
 
     @property
     def bound(self) -> Bound:

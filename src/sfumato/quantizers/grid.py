@@ -149,11 +149,6 @@ class GridQuantizer(LinearQuantizer):
         """All sums belong to the one draw."""
         return self.size
 
-    @property
-    def sparsity(self) -> int:
-        """Nodes that one record touches."""
-        return math.prod(self.axes[column].degree + 1 for column in self.wide)
-
     @cached_property
     def unit(self) -> int:
         """u: what a record's integers along one wide axis sum to."""
@@ -221,7 +216,7 @@ class GridQuantizer(LinearQuantizer):
     def _solvers(self) -> tuple[DualSolver, ...]:
         return tuple(DualSolver(self.kernel.column_profile, axis) for axis in self.axes)
 
-    def read(self, Y: Floats, sums: Floats) -> Reading:
+    def weigh(self, Y: Floats, sums: Floats) -> Reading:
         """Contract the sums with the columns' weights, each query over its own window of the grid."""
         duals = self._duals(Y)
         total, spread = self.nodes.gather([duals[column] for column in self.wide], sums, len(Y)), 0.0

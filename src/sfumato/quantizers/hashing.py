@@ -1,8 +1,8 @@
 """Hashing features: one counter a hash function, for every kernel that is a collision probability.
 
-Source: LSH as a (B, 1, 1) family in 000_373b91ba792b499d.txt (3.3, B.2, D.3), the array of RACE in
-002_1c6816b50deabbd0.txt. A record adds `value` to one of W counters of each of R rows: the bucket of the row's hash
-function (`hashes`), rehashed to W counters where there are more buckets (`hashes.rehash`).
+Source: LSH as a (B, 1, 1) family in Wagner et al. (2023) (3.3, B.2, D.3), the array of RACE in
+Coleman and Shrivastava (2021). A record adds `value` to one of W counters of each of R rows: the bucket of the row's
+hash function (`hashes`), rehashed to W counters where there are more buckets (`hashes.rehash`).
 
 Bound of one record: l1 = R value, l2^2 = R value^2, exactly.
 
@@ -33,7 +33,7 @@ from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Kernel
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.streams import PublicStream
-from sfumato.quantizers.base import Bound, Floats, Integers, Quantizer
+from sfumato.quantizers.base import Bound, Floats, Integers, TermQuantizer
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.hashes import HashFamily, family_for
 from sfumato.quantizers.hashes.parts import Part, Places, count, cut
@@ -44,7 +44,7 @@ BLOCK_INTEGERS = 2**16
 
 
 @dataclass(frozen=True, eq=False)
-class HashingQuantizer(Quantizer):
+class HashingQuantizer(TermQuantizer):
     """Counters of hash functions; build it with `HashingQuantizer.draw`.
 
     Attributes
@@ -144,14 +144,10 @@ class HashingQuantizer(Quantizer):
         return self.counters
 
     @property
-    def sparsity(self) -> int:
-        """One counter a row."""
-        return 1
-
-    @property
     def bound(self) -> Bound:
         """Bounds of one record, which are attained."""
-        return Bound(l1=self.terms * self.value, l2_squared=self.terms * self.value**2, largest=self.value)
+        rows, value = self.terms, self.value
+        return Bound(l1=rows * value, l2_squared=rows * value**2, largest=value, touched=rows)
 
     @cached_property
     def collision(self) -> float:

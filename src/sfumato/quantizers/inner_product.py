@@ -14,7 +14,7 @@ ball already gives l1 <= s sqrt(d).
 Bound of one record: l2 <= s, so l1 <= s sqrt(d); clipped coordinates are at most C = floor(clip a / sqrt(d)), so l1 is
 at most d C as well.
 
-`InnerProductSigns`, as published (004_eaf068975622a871.txt, A.3): I terms f_i(x) = sigma_i.x with random signs, g_i the
+`InnerProductSigns`, as published (Wagner 2025, A.3): I terms f_i(x) = sigma_i.x with random signs, g_i the
 same map, E f_i(x) g_i(y) = x.y. |f_i(x)| <= sqrt(d) |x|, so largest and l1 are floor(s sqrt(d)) and I times that.
 Variance of one term over the signs: |x|^2 |y|^2 + (x.y)^2 - 2 sum_j x_j^2 y_j^2.
 """
@@ -34,7 +34,7 @@ from sfumato.errors import InputError, ReleaseFileError
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.streams import PublicStream
 from sfumato.quantizers.ball import Ball
-from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Quantizer, Reading
+from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading, TermQuantizer
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import round_into_ball
 from sfumato.quantizers.rotation import MOST_ROTATED, ROTATION_BITS, rotation
@@ -94,11 +94,6 @@ class InnerProductQuantizer(LinearQuantizer):
         return self.ball.dimension
 
     @property
-    def sparsity(self) -> int:
-        """A record touches every coordinate."""
-        return self.width
-
-    @property
     def largest(self) -> int:
         """Largest integer of a record."""
         if self.clip is None:
@@ -130,14 +125,14 @@ class InnerProductQuantizer(LinearQuantizer):
         weights = Y / (self.ball.radius * self.ball.amplitude)
         return weights if self.clip is None else np.asarray(weights @ np.ldexp(self._rotation, -ROTATION_BITS))
 
-    def read(self, Y: Floats, sums: Floats) -> Reading:
+    def weigh(self, Y: Floats, sums: Floats) -> Reading:
         """Multiply; without the count, what clipping loses is not stated."""
         weights = self.weights(Y)
         return Reading(weights @ sums, np.square(weights).sum(axis=1), np.zeros(len(Y)))
 
-    def read_released(self, Y: Floats, sums: Floats, known: Known) -> Reading:
+    def reading(self, Y: Floats, sums: Floats, known: Known) -> Reading:
         """Multiply, and state what clipping loses of records as long as the radius."""
-        reading = self.read(Y, sums)
+        reading = self.weigh(Y, sums)
         if self.clip is None:
             return reading
         lost = math.erfc(self.clip / math.sqrt(2))
@@ -164,7 +159,7 @@ class InnerProductQuantizer(LinearQuantizer):
 
 
 @dataclass(frozen=True, eq=False)
-class InnerProductSigns(Quantizer):
+class InnerProductSigns(TermQuantizer):
     """Random signs, as published; see the module's text.
 
     Attributes
@@ -207,11 +202,6 @@ class InnerProductSigns(Quantizer):
     @property
     def width(self) -> int:
         """One coordinate a term."""
-        return 1
-
-    @property
-    def sparsity(self) -> int:
-        """A record touches every coordinate."""
         return 1
 
     @property

@@ -139,11 +139,6 @@ class LandmarkQuantizer(LinearQuantizer):
         return self.rank + 1
 
     @property
-    def sparsity(self) -> int:
-        """A record touches every coordinate."""
-        return self.width
-
-    @property
     def bound(self) -> Bound:
         """Bounds of one record, see the module's text."""
         rank, scale = self.rank, self.scale
@@ -187,14 +182,14 @@ class LandmarkQuantizer(LinearQuantizer):
         """g(y) over the amplitude; the residual has no weight."""
         return np.column_stack([self.features(Y)[1] / self.amplitude, np.zeros(len(Y))])
 
-    def read(self, Y: Floats, sums: Floats) -> Reading:
+    def weigh(self, Y: Floats, sums: Floats) -> Reading:
         """Read sums without their count: no completion, and the bias of records that resemble the landmarks."""
         _, features = self.features(Y)
         squares = np.square(features).sum(axis=1)
         bias = np.sqrt(self.resemblance.bias_share * np.maximum(1 - squares, 0.0))
         return Reading(features @ sums[:-1] / self.amplitude, squares / self.amplitude**2, bias)
 
-    def read_released(self, Y: Floats, sums: Floats, known: Known) -> Reading:
+    def reading(self, Y: Floats, sums: Floats, known: Known) -> Reading:
         """Complete the answers, and state the bias that the release supports; see the module's text."""
         values, features = self.features(Y)
         squares, completed = np.square(features).sum(axis=1), values @ self.completion

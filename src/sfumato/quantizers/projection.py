@@ -1,6 +1,6 @@
 """Dimension reduction as a public step before any quantizer: Euclidean distances in fewer columns.
 
-Source: 003_8abe5b5ce9db92a1.txt, Theorem E.2 (Gaussian projections), Corollary E.3 (the fast transform of Ailon and
+Source: Backurs et al. (2024), Theorem E.2 (Gaussian projections), Corollary E.3 (the fast transform of Ailon and
 Chazelle) and Theorem F.2 (smooth kernels). A projection is drawn from a public seed, without looking at the records,
 and applied to records and queries alike; the quantizer behind it sees k columns.
 
@@ -36,11 +36,12 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Kernel
-from sfumato.privacy.bits import SecureBits
 from sfumato.public.streams import PublicStream
-from sfumato.quantizers.base import Bound, Floats, Integers, Quantizer
+from sfumato.quantizers.answer import Answer, Floats, Known
+from sfumato.quantizers.base import Quantizer
 from sfumato.quantizers.box import Box, Lattice
 from sfumato.quantizers.hadamard import padded, signed_transform
+from sfumato.quantizers.mapped import Mapped
 from sfumato.quantizers.projection_error import (
     MOST_COLUMNS,
     projection_error,
@@ -175,7 +176,7 @@ def _mapping(kind: str, given: int, columns: int, seed: int, step: float) -> Map
 
 
 @dataclass(frozen=True, eq=False)
-class ProjectedPoints(Quantizer):
+class ProjectedPoints(Mapped):
     """A quantizer of images; it reads points of all columns.
 
     Attributes
@@ -205,52 +206,23 @@ class ProjectedPoints(Quantizer):
         """The box of the points."""
         return self.projection.bounds
 
-    @property
-    def terms(self) -> int:
-        """Draws of the inner quantizer."""
-        return self.inner.terms
+    def place(self, rows: NDArray[Any]) -> Floats:
+        """Images of records."""
+        return self.projection.place(rows)
 
-    @property
-    def width(self) -> int:
-        """Coordinates of one of them."""
-        return self.inner.width
+    def apply(self, Y: Floats) -> Floats:
+        """Images of queries."""
+        return self.projection.apply(Y)
 
-    @property
-    def sparsity(self) -> int:
-        """Coordinates of one of them that a record touches."""
-        return self.inner.sparsity
-
-    @property
-    def strata(self) -> tuple[int, ...]:
-        """Parts of the inner quantizer."""
-        return self.inner.strata
-
-    @property
-    def bound(self) -> Bound:
-        """Bounds of the inner quantizer, which hold for every image."""
-        return self.inner.bound
-
-    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
-        """Integers of the images of the kept rows."""
-        return self.inner.encode(self.projection.place(rows), coins)
-
-    def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
-        """Add the images' integers to `sums`."""
-        return self.inner.accumulate(self.projection.place(rows), sums, coins)
-
-    def weights(self, Y: Floats) -> Floats:
-        """Weights of the inner quantizer at the images."""
-        return self.inner.weights(self.projection.apply(Y))
-
-    def term_values(self, Y: Floats, sums: Floats) -> Floats:
-        """Terms of the inner quantizer at the images."""
-        return self.inner.term_values(self.projection.apply(Y), sums)
-
-    def errors(self, means: Floats) -> Floats:
+    def moved(self, Y: Floats, answer: Answer, sums: Floats, known: Known) -> Floats:
         """Typical error that the projection adds to answers of these sizes."""
         nodes = np.linspace(0.0, 1.0, 65)[1:-1] ** 2
         table = [projection_error(self.kernel, float(node), self.projection.variance) for node in nodes]
-        return np.interp(means, nodes, table)
+        return np.interp(answer.total / known.count, nodes, table)
+
+    def bias_bound(self, Y: Floats, sums: Floats, known: Known) -> Floats:
+        """Refuse: the projection's error is random and has none."""
+        raise InputError("the bias of projected points has no limit: error bars state its typical size")
 
     def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the public description."""
@@ -278,4 +250,7 @@ class ProjectedPoints(Quantizer):
             raise ReleaseFileError("the release names no kernel for its projection")
         box = Box.from_document(document["box"])
         projection = Projection(box, str(document["project"]), document["columns"], int(document["seed"]))
-        return cls(projection, quantizer_from_document(document["inner"], arrays, kernel, size), kernel)
+        inner = quantizer_from_document(document["inner"], arrays, kernel, size)
+        if not isinstance(inner, Quantizer):
+            raise ReleaseFileError(f"projected points are encoded, and {inner.name} only reads")
+        return cls(projection, inner, kernel)

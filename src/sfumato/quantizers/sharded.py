@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
-from sfumato.quantizers.base import Bound, Floats, Integers, Quantizer
+from sfumato.quantizers.base import Bound, Floats, Integers, TermQuantizer
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.cosines import (
     TABLE_BITS,
@@ -41,7 +41,7 @@ CHUNK_ROWS = 8192
 
 
 @dataclass(frozen=True, eq=False)
-class ShardedFourier(Quantizer):
+class ShardedFourier(TermQuantizer):
     """Fourier pairs in groups; one record touches the pairs of one group.
 
     Attributes
@@ -78,11 +78,6 @@ class ShardedFourier(Quantizer):
     @property
     def width(self) -> int:
         """A pair has two coordinates."""
-        return 2
-
-    @property
-    def sparsity(self) -> int:
-        """Both coordinates of a pair of the record's group, none of other groups."""
         return 2
 
     @property

@@ -17,16 +17,15 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sfumato.decoders import Answer, decode
 from sfumato.engines.threads import default_threads, one_blas_thread
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Distance, InnerProduct, Kernel, ShiftInvariantKernel, kernel_from_document
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.laws import NoiseLaw, law_from_document
 from sfumato.privacy.seeding import warn_unless_private
-from sfumato.quantizers import Quantizer, quantizer_from_document
-from sfumato.quantizers.base import Floats, Integers, Known, LinearQuantizer
-from sfumato.quantizers.projection import ProjectedPoints
+from sfumato.quantizers import quantizer_from_document
+from sfumato.quantizers.answer import Answer, Floats, Known
+from sfumato.quantizers.base import Integers, Reader
 from sfumato.release import format as container
 from sfumato.storage import AtomicFile
 from sfumato.version import __version__
@@ -62,7 +61,7 @@ class Release:
         What similar means; None for a user's own kernel read from a file, which cannot carry it.
     kernel_document : mapping
         The kernel's description.
-    quantizer : Quantizer
+    quantizer : Reader
         The public maps.
     values : ndarray of int64
         The noisy sums.
@@ -84,7 +83,7 @@ class Release:
     guarantee: Guarantee
     kernel: Kernel | None
     kernel_document: Mapping[str, Any]
-    quantizer: Quantizer
+    quantizer: Reader
     values: Integers
     noise: NoiseLaw
     count: Count
@@ -174,15 +173,7 @@ class Release:
 
         def answer(start: int) -> None:
             part = slice(start, start + block)
-            result = decode(
-                self.quantizer,
-                sums,
-                points[part],
-                noise_variance=self.noise.variance,
-                groups=self.groups,
-                count=self.count.value,
-                count_variance=self.count.variance,
-            )
+            result = self.quantizer.read(points[part], sums, self.known)
             answers[part], errors[part] = finish(result, self._largest(points[part]))
 
         starts = range(0, len(points), block)
@@ -201,24 +192,19 @@ class Release:
         the records are; it is wide, and `query`'s standard errors assume less than it does.
         """
         points = self._points(Y)
-        if isinstance(self.quantizer, ProjectedPoints):
-            raise InputError("the bias of projected points has no limit: error bars state its typical size")
-        if not isinstance(self.quantizer, LinearQuantizer):
-            return np.full(len(points), self.quantizer.term_bias)
-        return self.quantizer.bias_bound(points, self.values.astype(np.float64), self._known)
+        return self.quantizer.bias_bound(points, self.values.astype(np.float64), self.known)
 
     def findings(self) -> dict[str, float]:
         """Say what the release itself shows of how well its method suits the records.
 
         For landmarks that is how far the records lie outside their reach; for most methods there is nothing to show.
         """
-        if not isinstance(self.quantizer, LinearQuantizer):
-            return {}
-        return self.quantizer.findings(self.values.astype(np.float64), self._known)
+        return self.quantizer.findings(self.values.astype(np.float64), self.known)
 
     @property
-    def _known(self) -> Known:
-        return Known(self.noise.variance, self.count.value, self.count.variance)
+    def known(self) -> Known:
+        """What a reader is told beside the sums."""
+        return Known(self.noise.variance, self.count.value, self.count.variance, self.groups)
 
     def density(self, Y: ArrayLike) -> Floats:
         """Mean kernel value clipped to [0, 1], where it must lie."""

@@ -1,6 +1,6 @@
 """Integers of a point as bits: each coordinate of a quantizer is rounded at random to one end of its range.
 
-Source: the randomizer of Algorithm 1 in 004_eaf068975622a871.txt. A coordinate v from -L to L becomes 1 with
+Source: the randomizer of Algorithm 1 in Wagner (2025). A coordinate v from -L to L becomes 1 with
 probability (v + L) / (2 L), a rational number, tossed exactly; counters of hash functions, 0 or 1, are bits already.
 The guarantee of the bit sums covers the rounding: the view is a mixture over the coins of the rounding, and (epsilon,
 delta) is jointly convex.
@@ -67,7 +67,8 @@ class BitFeatures:
     def changed(self) -> int:
         """Bits in which two points may differ."""
         if self.binary:
-            return 2 * self.quantizer.terms * self.quantizer.sparsity
+            assert self.quantizer.bound.touched is not None
+            return 2 * self.quantizer.bound.touched
         return self.instances
 
     @property

@@ -1,6 +1,6 @@
 """What a shuffled collection promises, against whoever sees its communication and against whoever sees its releases.
 
-Source: corollary 3.4 of 004_eaf068975622a871.txt, with a change of label included. One participant's record (x, c)
+Source: corollary 3.4 of Wagner (2025), with a change of label included. One participant's record (x, c)
 becomes (x', c'); L is the epsilon of the label's randomised response, (e, d) what the shuffled messages of one group
 keep when one member's point is replaced.
 

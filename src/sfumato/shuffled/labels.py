@@ -1,6 +1,6 @@
 """The opt-in round: participants say which class they are in, with a locally private answer, before anything else.
 
-Source: 3.3 of 004_eaf068975622a871.txt; m-ary randomised response of P. Kairouz, K. Bonawitz, D. Ramage, 2016. The true
+Source: 3.3 of Wagner (2025); m-ary randomised response of P. Kairouz, K. Bonawitz, D. Ramage, 2016. The true
 class is reported with probability e^e / (e^e - 1 + m), rounded down to a multiple of 2^-40, and each other one with
 the same probability. Reports are public: they say how many take part in every reported class, which the bit sums need
 to know, and in whose sums a participant's messages count.
@@ -32,7 +32,7 @@ from sfumato.local.account import DeviceAccount
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.privacy.rational import exact_positive
 from sfumato.privacy.reported import ReportNoise
-from sfumato.quantizers.base import Floats
+from sfumato.quantizers.base import Encoder, Floats
 from sfumato.release import Count, Release
 from sfumato.shuffled.bitsum.protocol import rate_below
 from sfumato.shuffled.bitsum.shares import coins
@@ -161,7 +161,9 @@ class LabelResponse:
         sizes = np.array([part.count.value for part in parts], dtype=np.float64)
         true_sizes = np.maximum(inverse @ sizes, 1.0)
         spread = self._label_variance(inverse, true_sizes)
-        largest = parts[0].quantizer.bound.largest
+        encoder = parts[0].quantizer
+        assert isinstance(encoder, Encoder)  # the features that the participants sent as bits
+        largest = encoder.bound.largest
         return {
             name: replace(
                 part,

@@ -1,6 +1,6 @@
 """`Protocol`: the public document of a shuffled collection, and the roles that act on it.
 
-Source: Algorithm 1 of 004_eaf068975622a871.txt, with exactly calibrated bit sums (`sfumato.shuffled.bitsum`). A point
+Source: Algorithm 1 of Wagner (2025), with exactly calibrated bit sums (`sfumato.shuffled.bitsum`). A point
 becomes integers (`quantizing`), these become bits (`features`), each bit is randomised and sealed as one message
 (`client`); a shuffler mixes the messages of all (`shuffler`); the analyzer counts (`analyzer`) and publishes a
 `Release`. docs/shuffled.md explains and proves.

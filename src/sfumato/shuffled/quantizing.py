@@ -3,7 +3,7 @@
 All classes share one draw of public features: a draw for each class would give each its own approximation error, and
 comparing densities would compare those errors.
 
-`published_error` is the supremum over queries of the root mean square error in Theorem 3.2 of 004_eaf068975622a871.txt,
+`published_error` is the supremum over queries of the root mean square error in Theorem 3.2 of Wagner (2025),
 sqrt(4 b^2 + 16 R^4 S (S + (E/n)^2) / I) for I draws of a b-approximate (Q, R, S) family and bit sums of error E.
 
 `Accuracy` is what is expected of one answer. With V = E^2, n participants, P a typical density:

@@ -76,11 +76,6 @@ class RotatedLandmarks(LinearQuantizer):
         return self.inner.width
 
     @property
-    def sparsity(self) -> int:
-        """A record touches every coordinate."""
-        return self.width
-
-    @property
     def largest(self) -> int:
         """Largest integer of a record."""
         return min(self.inner.scale, math.floor(self.clip * self.inner.scale / math.sqrt(self.width)))
@@ -107,13 +102,13 @@ class RotatedLandmarks(LinearQuantizer):
         """Weights of the features, rotated."""
         return np.asarray(np.ldexp(self.inner.weights(Y) @ self._rotation, -ROTATION_BITS))
 
-    def read(self, Y: Floats, sums: Floats) -> Reading:
+    def weigh(self, Y: Floats, sums: Floats) -> Reading:
         """Rotate back and read."""
-        return self.inner.read(Y, self._back(sums))
+        return self.inner.weigh(Y, self._back(sums))
 
-    def read_released(self, Y: Floats, sums: Floats, known: Known) -> Reading:
+    def reading(self, Y: Floats, sums: Floats, known: Known) -> Reading:
         """Rotate back and read, and state what clipping loses of the longest features."""
-        reading = self.inner.read_released(Y, self._back(sums), known)
+        reading = self.inner.reading(Y, self._back(sums), known)
         lost = math.erfc(self.clip / math.sqrt(2)) * np.abs(reading.total) / known.count
         return replace(reading, bias=np.hypot(reading.bias, lost))
 

@@ -1,6 +1,6 @@
 """How much each row of a sketch may reveal, so that points within a radius stay alike: three calibrations of gamma.
 
-Source: 001_deca9758d0d1a22e.txt, section 3.2. A participant reports L rows, each bucket by randomised response of
+Source: Zhou et al. (2024), section 3.2. A participant reports L rows, each bucket by randomised response of
 parameter gamma. Two points whose buckets differ in X rows are told apart by at most gamma X (Lemma 1), and over the
 draw of the hash functions X is binomial: L rows, each different with probability p (Lemma 2). So the loss of a pair
 is at most epsilon, except with probability eta over the draw, if gamma <= epsilon / j for a j with Pr[X > j] <= eta.
@@ -40,6 +40,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 from sfumato.errors import InputError
+from sfumato.local.promises import DIRECTIONS, METRICS
+from sfumato.privacy.guarantee import amount_text
 
 RULES = ("exact", "theorem-1", "corollary-1")
 SMALLEST_ETA = 1e-200
@@ -277,3 +279,16 @@ def _simple(gamma: Fraction) -> Fraction:
     if gamma.denominator <= GAMMA_DENOMINATOR:
         return gamma
     return Fraction(math.floor(gamma * GAMMA_DENOMINATOR), GAMMA_DENOMINATOR)
+
+
+def sketch_conditions(radius: float, metric: str, made: Calibration) -> tuple[str, ...]:
+    """Say what `mldp-kde` and `fkm-lr` promise within a radius, and in the worst case."""
+    tries = f", whichever of 2^{made.grinding} protocols the organiser picks" if made.grinding else ""
+    return (
+        *((DIRECTIONS,) if metric == "angle" else ()),
+        f"epsilon is for points within {radius!r} of each other ({METRICS.get(metric, metric)}), except with "
+        f"probability {made.eta!r} for each pair over the public hash functions{tries}; farther apart the loss grows "
+        "with the distance",
+        f"the worst case, for any two points and any hash functions, is {amount_text(made.worst_case)} "
+        f"(gamma {made.rows} times)",
+    )

@@ -17,15 +17,14 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.local.server import TYPICAL_DENSITY
-from sfumato.privacy.bits import SecureBits
-from sfumato.quantizers.base import Bound, Floats, LinearQuantizer, Reading
+from sfumato.quantizers.base import Floats, LinearReader, Reading
 from sfumato.quantizers.box import Box
 
 BLOCK = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class ReportedPoints(LinearQuantizer):
+class ReportedPoints(LinearReader):
     """Reads `reports` random points; see the module's text.
 
     Examples
@@ -54,17 +53,6 @@ class ReportedPoints(LinearQuantizer):
         """All integers of all reports."""
         return self.reports * len(self.units)
 
-    @property
-    def sparsity(self) -> int:
-        """Those of one report."""
-        return len(self.units)
-
-    @property
-    def bound(self) -> Bound:
-        """Reports are 32-bit integers."""
-        size = len(self.units)
-        return Bound(l1=size << 31, l2_squared=size << 62, largest=1 << 31)
-
     @cached_property
     def _origin(self) -> Floats:
         low, high = np.array(self.bounds.lower), np.array(self.bounds.upper)
@@ -74,15 +62,11 @@ class ReportedPoints(LinearQuantizer):
         """Return the reported points in data units."""
         return np.asarray(self._origin + sums.reshape(-1, len(self.units)) * np.array(self.units))
 
-    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> NoReturn:
-        """Refuse: participants drew the points."""
-        raise InputError("reported points are drawn on the participants' devices; nothing is encoded here")
-
     def weights(self, Y: Floats) -> NoReturn:
         """Refuse: an answer is no weighted sum of the integers."""
         raise InputError("the density of reported points is not a weighted sum of the reports; use query")
 
-    def read(self, Y: Floats, sums: Floats) -> Reading:
+    def weigh(self, Y: Floats, sums: Floats) -> Reading:
         """Sum the kernel over the reports; its spread between reports is the noise."""
         points, total, squares = self.points(sums), np.zeros(len(Y)), np.zeros(len(Y))
         for start in range(0, len(points), BLOCK):

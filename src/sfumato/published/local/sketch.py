@@ -1,6 +1,6 @@
 """`mldp-kde`, `fkm-lr`, `fkm-ll` and `race`, device halves: a bucket in each of L rows that all participants share.
 
-Source: 001_deca9758d0d1a22e.txt (Algorithm 1) and, for the angular kernel, N. Fernandes, Y. Kawamoto, T. Murakami,
+Source: Zhou et al. (2024) (Algorithm 1) and, for the angular kernel, N. Fernandes, Y. Kawamoto, T. Murakami,
 "Locality sensitive hashing with extended differential privacy", ESORICS 2021.
 
 - **`mldp-kde`** (LSH + GRR): every row's bucket through generalised randomised response of parameter gamma. Two points
@@ -50,12 +50,11 @@ from sfumato.local.promises import (
     direction,
     near,
     seed_condition,
-    sketch_conditions,
 )
 from sfumato.local.weights import check_weights
 from sfumato.privacy.guarantee import fraction_from_text
 from sfumato.public.document import plain
-from sfumato.published.local.calibration import RULES, Calibration, calibrate
+from sfumato.published.local.calibration import RULES, Calibration, calibrate, sketch_conditions
 from sfumato.published.local.closeness import Closeness, Steps, closeness_of
 from sfumato.published.local.point import planar_law, planar_step
 

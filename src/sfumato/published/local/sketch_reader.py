@@ -7,25 +7,24 @@ and for sketches whose randomness is not taken off the bias f (1 - 2 k) of a typ
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.decoders.montecarlo import answer_from_terms
-from sfumato.errors import InputError, ReleaseFileError
+from sfumato.errors import ReleaseFileError
 from sfumato.local.pool import Buckets, HashPool
 from sfumato.local.registry import device_for, server_class
 from sfumato.local.rows_server import Response
 from sfumato.local.vectorised import directions
-from sfumato.privacy.bits import SecureBits
 from sfumato.public.document import check_document
 from sfumato.published.local.sketch import SketchDevice
-from sfumato.quantizers.base import Bound, Floats, Known, LinearQuantizer, Reading
+from sfumato.quantizers.answer import answer_from_terms
+from sfumato.quantizers.base import Floats, Known, LinearReader, Reading
 from sfumato.quantizers.box import Box
 
 
-class SketchReader(LinearQuantizer):
+class SketchReader(LinearReader):
     """Reads L x R counters.
 
     Parameters
@@ -58,22 +57,6 @@ class SketchReader(LinearQuantizer):
         """All counters."""
         return self.device.rows * self.device.hash.buckets
 
-    @property
-    def sparsity(self) -> int:
-        """One counter a row."""
-        return self.device.rows
-
-    @property
-    def bound(self) -> Bound:
-        """What one report adds."""
-        return Bound(l1=self.device.rows, l2_squared=self.device.rows, largest=1)
-
-    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> NoReturn:
-        """Refuse: participants report buckets."""
-        raise InputError(
-            "points of the local model become reports on their own devices: use Protocol.client or simulate"
-        )
-
     def _places(self, Y: Floats) -> Buckets:
         Y, far = directions(Y) if self.device.angular else Y, float(self.pool.farthest)
         with np.errstate(over="ignore"):
@@ -92,11 +75,11 @@ class SketchReader(LinearQuantizer):
         np.put_along_axis(chosen, self._places(Y)[:, :, None].astype(np.int64), 1 - self.shift, axis=2)
         return chosen.reshape(len(Y), self.size) * self.range / self.device.rows
 
-    def read(self, Y: Floats, sums: Floats) -> Reading:
+    def weigh(self, Y: Floats, sums: Floats) -> Reading:
         """Read answers in units of a noise variance of 1."""
-        return self.read_released(Y, sums, Known(1.0))
+        return self.reading(Y, sums, Known(1.0))
 
-    def read_released(self, Y: Floats, sums: Floats, known: Known) -> Reading:
+    def reading(self, Y: Floats, sums: Floats, known: Known) -> Reading:
         """Take the mean of the rows, or the median of the groups' means."""
         answer = answer_from_terms(self.row_values(Y, sums), self.device.groups)
         density = answer.total / max(sums.sum() / self.device.rows, 1.0)

@@ -1,6 +1,6 @@
 r"""Ball carving: the bucket is the first of a sequence of random balls that holds the point. Hashes the kernel `Erfc`.
 
-Source: the LSH family that A. Andoni and P. Indyk gave for the Erfc kernel (000_373b91ba792b499d.txt, C.4) takes
+Source: the LSH family that A. Andoni and P. Indyk gave for the Erfc kernel (Wagner et al. 2023, C.4) takes
 balls in high dimension, whose limit is the kernel. Here balls in the data's own dimension give it exactly. Let balls
 with centre c and radius r have the measure (2 pi)^(-d/2) dc r exp(-r^2 / 2) dr. With r^2 = |c|^2 + 2 h it becomes
 that of a standard normal c and an h of density exp(-h), and x is in the ball if h > |x|^2 / 2 - c . x. So the balls

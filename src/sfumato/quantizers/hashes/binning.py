@@ -1,7 +1,7 @@
 """Random binning: a grid with random widths and offsets in every column; the bucket is the cell.
 
 Source: A. Rahimi and B. Recht, "Random features for large-scale machine learning", NIPS 2007
-(000_373b91ba792b499d.txt, C.4). With width w and a uniform offset two numbers share a cell with probability max(0, 1
+(Wagner et al. 2023, C.4). With width w and a uniform offset two numbers share a cell with probability max(0, 1
 - |x - y| / w): the product over the columns is the kernel `Hat`. With random widths of density w exp(-w), the sum of
 two exponential numbers, the mean of that hat is exp(-|x - y|): the kernel `Laplacian`. Other mixtures of hats need
 another law of the widths only.

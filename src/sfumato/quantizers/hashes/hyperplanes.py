@@ -1,6 +1,6 @@
 r"""Random tessellations: the bucket is on which side of every one of many random hyperplanes a point lies.
 
-Source: the embedding of l2 into l1 behind the exponential kernel (000_373b91ba792b499d.txt, C.4), made exact. Give the
+Source: the embedding of l2 into l1 behind the exponential kernel (Wagner et al. 2023, C.4), made exact. Give the
 hyperplanes {z : a . z = t}, a standard normal and t real, the measure P(da) dt. Those that separate x from y have
 measure E |a . (x - y)| = sqrt(2 / pi) |x - y|_2. So a Poisson process of hyperplanes with sqrt(pi / 2) / s times that
 measure separates x and y by none with probability exp(-|x - y|_2 / s): the kernel `Exponential` with p = 2, with no
