@@ -1,9 +1,9 @@
 """`race-published`: the private RACE sketch as published, at any number of rows and counters.
 
 Source: Algorithms 1 and 2 of Coleman and Shrivastava (2021): Laplace noise of scale R / epsilon on every counter,
-rounded down, answers by the mean of one counter a row, divided by the mean row sum. Circulating code divides the noise by the
-number of records as well, which leaves no privacy; here it is as the paper proves it. Buckets are rehashed into W
-counters by the library's universal hash, whose collisions the paper does not take off: they bias every answer by (1 -
+rounded down, answers by the mean of one counter a row, divided by the mean row sum. Circulating code divides the noise
+by the number of records as well, which leaves no privacy; here it is as the paper proves it. Buckets are rehashed into
+W counters by the library's universal hash, whose collisions the paper does not take off: they bias every answer by (1 -
 k) / W, and rounding down by -1/2 a counter.
 
 Guarantee. Rounding the Laplace mechanism down is post-processing. The counters are whole numbers, so it adds noise of
