@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from sfumato.central.curator import Curator
 from sfumato.central.mechanism import Mechanism
 from sfumato.central.published import hrw
+from sfumato.central.published.common import public_box
 from sfumato.central.published.gaussian_queries import refuse_no_delta
 from sfumato.engines.threads import stream_sum
 from sfumato.errors import InputError
@@ -99,7 +100,7 @@ class OnlineQueries:
 
     def _open(self) -> Count:
         """Charge the whole budget and buy the count."""
-        mechanism = self._mechanism([np.array(self.request.bounds, dtype=np.float64).reshape(-1, 2)[:, 0]])
+        mechanism = self._mechanism([np.array(public_box(self.request).lower)])
         curator, relation = self._curator, self.request.neighbours
         count = None if mechanism.count_law is None else curator.buy_count(self.request, mechanism)
         if curator.account is not None:
