@@ -28,6 +28,7 @@ from sfumato.privacy.seeding import warn_unless_private
 from sfumato.quantizers import Quantizer, quantizer_from_document
 from sfumato.quantizers.base import Floats, Integers, Known, LinearQuantizer
 from sfumato.quantizers.projection import ProjectedPoints
+from sfumato.ranges import FARTHEST_QUERY
 from sfumato.storage import AtomicFile
 from sfumato.version import __version__
 
@@ -269,6 +270,8 @@ class Release:
         if not np.isfinite(points).all():
             raise InputError("queries must be finite numbers")
         box = self.quantizer.box
+        if not (np.abs(points) <= FARTHEST_QUERY).all() and not box.holds(points).all():
+            raise InputError(f"queries must lie within {FARTHEST_QUERY:g} of 0, or within the bounds")
         if not box.declared and not box.holds(points).all():
             raise InputError(
                 f"a query lies beyond {max(box.upper):g}, where the default box ends and points were clipped: "

@@ -18,13 +18,13 @@ from numpy.typing import ArrayLike
 from sfumato.central.curator import Curator
 from sfumato.central.mechanism import Mechanism
 from sfumato.central.published import hrw
+from sfumato.central.published.common import public_box
 from sfumato.central.published.gaussian_queries import refuse_no_delta
 from sfumato.engines.threads import stream_sum
 from sfumato.errors import InputError
 from sfumato.kde import PrivateKDE
 from sfumato.privacy.seeding import noise_bits
 from sfumato.quantizers.base import Floats, Integers
-from sfumato.quantizers.box import Box
 from sfumato.quantizers.portable_kernels import refuse_kernel
 from sfumato.ranges import LARGEST_LENGTH
 from sfumato.release import Count, Release
@@ -111,8 +111,7 @@ class OnlineQueries:
 
     def _open(self) -> Count:
         """Charge the whole budget and buy the count."""
-        box = Box.from_bounds(self.request.bounds, self.request.dimension)
-        mechanism = self._mechanism([np.array(box.lower)])
+        mechanism = self._mechanism([np.array(public_box(self.request).lower)])
         curator, relation = self._curator, self.request.neighbours
         count = None if mechanism.count_law is None else curator.buy_count(self.request, mechanism)
         if curator.account is not None:
