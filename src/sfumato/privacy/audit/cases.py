@@ -185,6 +185,7 @@ LIBRARY = (
     "sfumato.distances.subjects",
     "sfumato.learn.audits",
     "sfumato.local.audits",
+    "sfumato.local.calibrations",
     "sfumato.local.published.audits",
     "sfumato.shuffled.audits",
     "sfumato.shuffled.calibrations",
