@@ -7,18 +7,24 @@ mechanism is built; each of them once passed every attack.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
+from sfumato.bandwidth import audits as bandwidth_audits
 from sfumato.central import race
+from sfumato.central.audits import releases
 from sfumato.central.audits.variants import SUBJECTS, Built, Variant
 from sfumato.central.published import gaussian_queries, hrw, pmw
 from sfumato.central.request import LIMIT, Request
 from sfumato.distances import trees
+from sfumato.local import calibrations as local
+from sfumato.local.registry import mechanisms
 from sfumato.privacy.audit import CalibrationCase, load_library
+from sfumato.shuffled import calibrations as shuffled
 
 LOW, LOWER = Fraction(7, 10), Fraction(2, 5)
 LOW_NOISE, LOWER_NOISE = "noise 30 % low", "noise 60 % low"
@@ -190,6 +196,27 @@ def slips() -> Iterator[CalibrationTwin]:
 
 def _promising(broken: Built, built: Built) -> Any:
     return replace(broken.mechanism, guarantee=built.mechanism.guarantee)
+
+
+# Calibrations of what is no mechanism of a request: made for so many times the epsilon that they state.
+MADE: dict[str, Callable[[Fraction], Sequence[CalibrationCase]]] = {
+    bandwidth_audits.MECHANISM: bandwidth_audits.calibrations,
+    releases.SKETCHES: releases.sketch_cases,
+    releases.MERGED: releases.merged_cases,
+    releases.ONLINE: releases.online_cases,
+    **{name: partial(local.cases, name) for name in mechanisms() if name != "race"},
+    **{name: partial(shuffled.sums_cases, name) for name in shuffled.BIT_SUMS},
+    "shuffled": shuffled.collection_cases,
+    "secure-aggregation": shuffled.aggregated_cases,
+}
+# Made for less noise than is needed, they still keep what they state; and why.
+GENEROUS: dict[tuple[str, str], str] = {
+    ("rr-published", "1 instance"): "the published formula flips many times more bits than is needed",
+    ("3nb-published", "1 instance"): "the published formula has several times the noise that is needed",
+    ("secure-aggregation", "discrete-gaussian, landmarks, 1-d"): _POSITIVE,
+    ("fkm-lr", "epsilon 6; angular"): "Hoeffding's bound, as published, counts more rows than differ",
+    (releases.ONLINE, "delta, replace; asked"): _POSITIVE,
+}
 
 
 load_library()

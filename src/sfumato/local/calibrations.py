@@ -121,12 +121,11 @@ def devices(mechanism: str, epsilon: Fraction) -> Iterator[tuple[Kernel, str, An
     """Give the devices of a mechanism for every kernel that it fits."""
     choices = ({"randomiser": "codebook"}, {"randomiser": "coordinate"}) if mechanism == "vector" else ({},)
     for kernel, more in product(KERNELS, choices):
-        facts = {"radius": RADIUS, "eta": ETA, "bounds": (0, 1), "seed": SEED}
-        near = {} if mechanism != "vector" or isinstance(kernel, InnerProduct) else {"landmarks": LANDMARKS}
+        facts: dict[str, Any] = {"radius": RADIUS, "eta": ETA, "bounds": (0, 1), "seed": SEED, "options": {**more}}
+        if mechanism == "vector" and not isinstance(kernel, InnerProduct):
+            facts["options"]["landmarks"] = LANDMARKS
         try:
-            protocol = Protocol(
-                kernel, DIMENSION, epsilon, 1000, mechanism=mechanism, options={**more, **near}, **facts
-            )
+            protocol = Protocol(kernel, DIMENSION, epsilon, 1000, mechanism=mechanism, **facts)
         except InputError:
             continue
         yield kernel, " ".join([kernel.name, *more.values()]), device_for(protocol.document)
