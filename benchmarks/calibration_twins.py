@@ -210,13 +210,37 @@ MADE: dict[str, Callable[[Fraction], Sequence[CalibrationCase]]] = {
     "secure-aggregation": shuffled.aggregated_cases,
 }
 # Made for less noise than is needed, they still keep what they state; and why.
-GENEROUS: dict[tuple[str, str], str] = {
-    ("rr-published", "1 instance"): "the published formula flips many times more bits than is needed",
-    ("3nb-published", "1 instance"): "the published formula has several times the noise that is needed",
-    ("secure-aggregation", "discrete-gaussian, landmarks, 1-d"): _POSITIVE,
-    ("fkm-lr", "epsilon 6; angular"): "Hoeffding's bound, as published, counts more rows than differ",
-    (releases.ONLINE, "delta, replace; asked"): _POSITIVE,
+_FORMULA = "the published formula has many times the noise that is needed"
+GENEROUS: dict[tuple[str, str, str], str] = {
+    ("rr-published", "1 instance", LOW_NOISE): _FORMULA,
+    ("rr-published", "1 instance", LOWER_NOISE): _FORMULA,
+    ("3nb-published", "1 instance", LOW_NOISE): _FORMULA,
+    ("3nb-published", "1 instance", LOWER_NOISE): _FORMULA,
+    ("secure-aggregation", "discrete-gaussian, landmarks, 1-d", LOW_NOISE): _POSITIVE,
+    ("fkm-lr", "epsilon 6; angular", LOW_NOISE): "Hoeffding's bound, as published, counts more rows than differ",
+    (releases.ONLINE, "delta, replace; asked", LOW_NOISE): _POSITIVE,
 }
+
+
+def _weakened(name: str, parameter: str, factor: Fraction) -> CalibrationCase:
+    """Multiply a parameter of a published bit sum."""
+    right = shuffled.calibrated(name, Fraction(1), **shuffled.BIT_SUMS[name][0])
+    changed: Any = {parameter: factor * right.protocol.parameters[parameter]}
+    return replace(right, protocol=replace(right.protocol, **changed)).case()
+
+
+SPECIAL: dict[str, dict[str, Callable[[], CalibrationCase]]] = {
+    "rr-published": {"a hundredth of the flips": lambda: _weakened("rr-published", "flip", Fraction(1, 100))},
+    "3nb-published": {"a tenth of the noise": lambda: _weakened("3nb-published", "rate", Fraction(10))},
+}
+
+
+def made_twins(mechanism: str) -> Iterator[tuple[CalibrationCase, dict[str, CalibrationCase]]]:
+    """Give every calibration of what is no mechanism of a request, with its twins."""
+    make = MADE[mechanism]
+    special = {mistake: case() for mistake, case in SPECIAL.get(mechanism, {}).items()}
+    for right, low, lower in zip(make(Fraction(1)), make(1 / LOW), make(1 / LOWER), strict=True):
+        yield right, {LOW_NOISE: low, LOWER_NOISE: lower, **special}
 
 
 load_library()

@@ -7,6 +7,7 @@ nothing. All records fall into one group of pairs (n = 1), so that no coin hides
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -111,6 +112,7 @@ def data_sets() -> list[Floats]:
 SINGLE = data_sets()[1:7]
 
 
+@cache
 def worst_counts(statistic: Statistic, replaced: bool) -> Integers:
     """Return the largest change of a histogram's integers by a record more, or another one in its place."""
     worst = np.zeros(1, dtype=np.int64)

@@ -8,9 +8,8 @@ are as far apart as the promise covers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from typing import Any
 
@@ -117,8 +116,10 @@ def loss(device: Any, kernel: Kernel) -> float:
     return getattr(device, "rows_each", 1) * log_odds(device.same, device.other)
 
 
-def devices(mechanism: str, epsilon: Fraction) -> Iterator[tuple[Kernel, str, Any]]:
-    """Give the devices of a mechanism for every kernel that it fits."""
+@cache
+def devices(mechanism: str, epsilon: Fraction) -> list[tuple[Kernel, str, Any]]:
+    """Return the devices of a mechanism for every kernel that it fits."""
+    made = []
     choices = ({"randomiser": "codebook"}, {"randomiser": "coordinate"}) if mechanism == "vector" else ({},)
     for kernel, more in product(KERNELS, choices):
         facts: dict[str, Any] = {"radius": RADIUS, "eta": ETA, "bounds": (0, 1), "seed": SEED, "options": {**more}}
@@ -128,7 +129,8 @@ def devices(mechanism: str, epsilon: Fraction) -> Iterator[tuple[Kernel, str, An
             protocol = Protocol(kernel, DIMENSION, epsilon, 1000, mechanism=mechanism, **facts)
         except InputError:
             continue
-        yield kernel, " ".join([kernel.name, *more.values()]), device_for(protocol.document)
+        made.append((kernel, " ".join([kernel.name, *more.values()]), device_for(protocol.document)))
+    return made
 
 
 def cases(mechanism: str, paid: Fraction = Fraction(1)) -> list[CalibrationCase]:

@@ -52,7 +52,7 @@ def neighbours_of(relation: str) -> Iterator[tuple[Floats, Floats]]:
         if relation == "add-remove":
             yield np.vstack([OTHERS, record]), OTHERS
         else:
-            for other in RECORDS[:4]:
+            for other in RECORDS[:2]:
                 yield np.vstack([OTHERS, record]), np.vstack([OTHERS, other])
 
 
