@@ -18,7 +18,7 @@ from rich.console import Console
 from benchmarks import calibration_table
 from benchmarks.twins import TWINS
 from sfumato.cli.audit import results_table
-from sfumato.privacy.audit import AUDITS, AuditResult, Case, audit, load_library
+from sfumato.privacy.audit import ATTACKS, AuditResult, Case, audit, load_library
 
 FUZZ_TESTS = Path(__file__).parents[1] / "tests" / "test_fuzz.py"
 
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         calibrated = list(calibration_table.rows())
     console.print(calibration_table.table(calibrated))
     console.print("Attacks: what mechanisms leak at least must not exceed what they claim.")
-    attacks = ((name, case) for name in sorted(AUDITS) for case in AUDITS[name]())
+    attacks = ((name, case) for name in sorted(ATTACKS) for case in ATTACKS[name]())
     kept = _run(attacks, options.trials, wanted=True, console=console)
     console.print("Broken twins: the same audits must catch every one.")
     twins = ((f"{twin.mechanism}, {twin.mistake}", twin.case()) for twin in TWINS)

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.calibration_twins import GENEROUS, LOW_NOISE, MADE, made_twins
 from sfumato.central.audits.variants import SUBJECTS
 from sfumato.local.registry import mechanisms
-from sfumato.privacy.audit import AUDITS, CALIBRATIONS, audit, load_library
+from sfumato.privacy.audit import ATTACKS, AUDITS, CALIBRATIONS, audit, load_library
 from sfumato.shuffled import quantizing
 from sfumato.shuffled.bitsum import NAMES
 from sfumato.shuffled.calibrations import AGGREGATED, COLLECTIONS
@@ -31,7 +31,8 @@ CLOSE = {
 
 def test_every_mechanism_of_every_room_is_checked_and_has_twins() -> None:
     assert set(CALIBRATIONS) == {*MADE, *SUBJECTS}
-    assert set(AUDITS) - set(CALIBRATIONS) == PARTS
+    assert set(ATTACKS) - set(CALIBRATIONS) == PARTS
+    assert set(AUDITS) == {*ATTACKS, *CALIBRATIONS}
     assert {*mechanisms()} - {"race"} <= set(MADE)
     assert {*NAMES} <= set(MADE)
     assert set(COLLECTIONS) == set(quantizing.NAMES)

@@ -113,7 +113,7 @@ SINGLE = data_sets()[1:7]
 
 
 @cache
-def worst_counts(statistic: Statistic, replaced: bool) -> Integers:
+def worst_counts(statistic: Any, replaced: bool) -> Integers:
     """Return the largest change of a histogram's integers by a record more, or another one in its place."""
     worst = np.zeros(1, dtype=np.int64)
     for rows in data_sets():
