@@ -113,7 +113,7 @@ SINGLE = data_sets()[1:7]
 
 
 @cache
-def worst_counts(statistic: Any, replaced: bool) -> Integers:
+def worst_counts(statistic: Statistic, replaced: bool) -> Integers:
     """Return the largest change of a histogram's integers by a record more, or another one in its place."""
     worst = np.zeros(1, dtype=np.int64)
     for rows in data_sets():
@@ -136,7 +136,10 @@ def calibration(
 
     def reveal() -> tuple[Revealed, int]:
         parts = [purchase.first] if purchase.parts == 1 else [purchase.first, purchase.pairs(np.ones(2))]
-        changes = [(purchase.law(part), worst_counts(part, neighbours == "replace")) for part in parts]
+        changes = [
+            (purchase.law(part), worst_counts(part, neighbours == "replace"))  # type: ignore[arg-type]  # it is frozen
+            for part in parts
+        ]
         return sum((revealed(law, change) for law, change in changes), Revealed()), 6 * len(data_sets())
 
     bought = " and ".join([*([rule] if rule else []), *([f"density, {kernel}"] if target else [])])
