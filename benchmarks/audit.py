@@ -1,7 +1,7 @@
 """The long audit: `python -m benchmarks.audit [--trials N] [--examples N]` (or `make audit`).
 
-Every registered mechanism must keep its claim, every broken twin must be caught, and hostile files and command lines
-must be refused. It ends with 1 if any of that fails.
+Every registered mechanism must keep its claim under attack and in the calibration of every variant, every broken twin
+must be caught, and hostile files and command lines must be refused. It ends with 1 if any of that fails.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from benchmarks import calibration_table
 from benchmarks.twins import TWINS
-from sfumato.audit import AuditResult, Case, audit, load_library, registered
+from sfumato.audit import ATTACKS, AuditResult, Case, audit, load_library
 from sfumato.cli.audit import results_table
 
 FUZZ_TESTS = Path(__file__).parents[1] / "tests" / "test_fuzz.py"
@@ -27,14 +28,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     console = Console(width=None if sys.stdout.isatty() else 150)
     load_library()
-    console.print("Mechanisms: what they leak at least must not exceed what they claim.")
-    kept = _run(registered(), options.trials, wanted=True, console=console)
+    console.print("Calibrations: what the noise laws give away must not exceed what is claimed, in any variant.")
+    with console.status("calibrations"):
+        calibrated = list(calibration_table.rows())
+    console.print(calibration_table.table(calibrated))
+    console.print("Attacks: what mechanisms leak at least must not exceed what they claim.")
+    attacks = ((name, case) for name in sorted(ATTACKS) for case in ATTACKS[name]())
+    kept = _run(attacks, options.trials, wanted=True, console=console)
     console.print("Broken twins: the same audits must catch every one.")
     twins = ((f"{twin.mechanism}, {twin.mistake}", twin.case()) for twin in TWINS)
     caught = _run(twins, options.trials, wanted=False, console=console)
     console.print(f"Fuzzing: {options.examples} examples for each test.")
     refused = _fuzz(options.examples)
-    failures = {"a claim is broken": kept, "a twin was missed": caught, "fuzzing found something": refused}
+    failures = {
+        "a calibration is broken, or its twin was missed": all(row.fine for row in calibrated),
+        "a claim is broken": kept,
+        "a twin was missed": caught,
+        "fuzzing found something": refused,
+    }
     for failure, fine in failures.items():
         if not fine:
             console.print(f"FAILED: {failure}", style="bold red")

@@ -7,15 +7,21 @@ mechanism is built; each of them once passed every attack.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from sfumato.audit import CalibrationCase, load_library
+from sfumato.audit.cases import bandwidth as bandwidth_audits
+from sfumato.audit.cases import local_calibrations as local
+from sfumato.audit.cases import releases
+from sfumato.audit.cases import shuffled_calibrations as shuffled
 from sfumato.audit.cases.variants import SUBJECTS, Built, Variant
 from sfumato.central import race
+from sfumato.local.registry import mechanisms
 from sfumato.methods.request import LIMIT, Request
 from sfumato.published import gaussian_queries, hrw, pmw, trees
 
@@ -189,6 +195,51 @@ def slips() -> Iterator[CalibrationTwin]:
 
 def _promising(broken: Built, built: Built) -> Any:
     return replace(broken.mechanism, guarantee=built.mechanism.guarantee)
+
+
+# Calibrations of what is no mechanism of a request: made for so many times the epsilon that they state.
+MADE: dict[str, Callable[[Fraction], Sequence[CalibrationCase]]] = {
+    bandwidth_audits.MECHANISM: bandwidth_audits.calibrations,
+    releases.SKETCHES: releases.sketch_cases,
+    releases.MERGED: releases.merged_cases,
+    releases.ONLINE: releases.online_cases,
+    **{name: partial(local.cases, name) for name in mechanisms() if name != "race"},
+    **{name: partial(shuffled.sums_cases, name) for name in shuffled.BIT_SUMS},
+    "shuffled": shuffled.collection_cases,
+    "secure-aggregation": shuffled.aggregated_cases,
+}
+# Made for less noise than is needed, they still keep what they state; and why.
+_FORMULA = "the published formula has many times the noise that is needed"
+GENEROUS: dict[tuple[str, str, str], str] = {
+    ("rr-published", "1 instance", LOW_NOISE): _FORMULA,
+    ("rr-published", "1 instance", LOWER_NOISE): _FORMULA,
+    ("3nb-published", "1 instance", LOW_NOISE): _FORMULA,
+    ("3nb-published", "1 instance", LOWER_NOISE): _FORMULA,
+    ("secure-aggregation", "discrete-gaussian, landmarks, 1-d", LOW_NOISE): _POSITIVE,
+    ("fkm-lr", "epsilon 6; angular", LOW_NOISE): "Hoeffding's bound, as published, counts more rows than differ",
+    (releases.ONLINE, "delta, replace; asked", LOW_NOISE): _POSITIVE,
+}
+
+
+def _weakened(name: str, parameter: str, factor: Fraction) -> CalibrationCase:
+    """Multiply a parameter of a published bit sum."""
+    right = shuffled.calibrated(name, Fraction(1), **shuffled.BIT_SUMS[name][0])
+    changed: Any = {parameter: factor * right.protocol.parameters[parameter]}
+    return replace(right, protocol=replace(right.protocol, **changed)).case()
+
+
+SPECIAL: dict[str, dict[str, Callable[[], CalibrationCase]]] = {
+    "rr-published": {"a hundredth of the flips": lambda: _weakened("rr-published", "flip", Fraction(1, 100))},
+    "3nb-published": {"a tenth of the noise": lambda: _weakened("3nb-published", "rate", Fraction(10))},
+}
+
+
+def made_twins(mechanism: str) -> Iterator[tuple[CalibrationCase, dict[str, CalibrationCase]]]:
+    """Give every calibration of what is no mechanism of a request, with its twins."""
+    make = MADE[mechanism]
+    special = {mistake: case() for mistake, case in SPECIAL.get(mechanism, {}).items()}
+    for right, low, lower in zip(make(Fraction(1)), make(1 / LOW), make(1 / LOWER), strict=True):
+        yield right, {LOW_NOISE: low, LOWER_NOISE: lower, **special}
 
 
 load_library()

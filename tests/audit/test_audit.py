@@ -361,7 +361,8 @@ class TestAudit:
 
 @pytest.fixture
 def empty_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(cases, "AUDITS", {})
+    for registry in ("ATTACKS", "CALIBRATIONS", "AUDITS"):
+        monkeypatch.setattr(cases, registry, {})
     return None
 
 

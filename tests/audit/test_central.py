@@ -13,7 +13,7 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from benchmarks.twins import LOW, TWINS, Twin, with_less_noise
-from sfumato.audit import AUDITS, AuditCase, EpsilonClaim, attacks, audit, load_library
+from sfumato.audit import ATTACKS, AuditCase, EpsilonClaim, attacks, audit, load_library
 from sfumato.audit import case as cases
 from sfumato.audit.attacks import CentralCase, Outputs, displacement, extremes, features, possible_sums, run
 from sfumato.audit.cases import central as audits
@@ -92,19 +92,19 @@ CLOSE = {
 
 
 def test_every_mechanism_has_an_audit() -> None:
-    missing = {*METHODS, audits.COUNT} - set(AUDITS)
+    missing = {*METHODS, audits.COUNT} - set(ATTACKS)
     assert not missing, f"register audits of {sorted(missing)} in sfumato.audit.cases.central"
-    assert all(AUDITS[name]() for name in METHODS)
+    assert all(ATTACKS[name]() for name in METHODS)
 
 
 # Other rooms run their own mechanisms and twins in their own tests.
-HERE = sorted(name for name, cases in AUDITS.items() if cases.__module__.startswith("sfumato.central"))
+HERE = sorted(name for name, cases in ATTACKS.items() if cases.__module__.startswith("sfumato.central"))
 
 
 @pytest.mark.parametrize("mechanism", HERE)
 def test_claims_hold_by_bounds_that_come_close(mechanism: str) -> None:
     close = dict(CLOSE.get(mechanism, {}))
-    for case in AUDITS[mechanism]():
+    for case in ATTACKS[mechanism]():
         result = audit(case, TRIALS, bits=SecureBits.seeded(f"{mechanism} {case.name}"))
         assert result.holds, result
         assert result.lower_bound >= close.pop(case.name, 0.0) * result.claim.value * (1 - 1e-9), result

@@ -1,8 +1,7 @@
 """What is checked and attacked is what is published: for every method, in every variant, through the estimators.
 
-An estimator's fit is stopped where the curator has the exact sums. The mechanism that arrives there must be the one
-whose calibration is checked, the sums those of its encoder, and what is published those sums under its law, bit for
-bit.
+An estimator's fit is watched where the curator has the exact sums. The mechanism that arrives there must be the one
+whose calibration is checked, the sums those of its encoder, and what is published those sums under its law, bit by bit.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.twins import TWINS, Twin
-from sfumato.audit import AUDITS, ExactCase, audit, load_library
+from sfumato.audit import ATTACKS, ExactCase, audit, load_library
 from sfumato.audit.cases.learn import CLASSIFIER, GAUSSIAN, PURE
 from sfumato.privacy.bits import SecureBits
 
@@ -18,7 +18,7 @@ CLOSE = {CLASSIFIER: (0.75, 1.0), PURE: (0.35, 0.5), GAUSSIAN: (0.6, 1.0)}
 
 @pytest.mark.parametrize("mechanism", CLOSE)
 def test_claims_hold_by_bounds_that_come_close(mechanism: str) -> None:
-    for case in AUDITS[mechanism]():
+    for case in ATTACKS[mechanism]():
         result = audit(case, TRIALS, bits=SecureBits.seeded(f"{mechanism} {case.name}"))
         assert result.holds, result
         assert result.lower_bound >= CLOSE[mechanism][isinstance(case, ExactCase)] * result.claim.value, result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sfumato.audit import AUDITS, ExactCase, audit, load_library
+from sfumato.audit import ATTACKS, ExactCase, audit, load_library
 from tests.published.requests import ALL
 
 load_library()
@@ -25,7 +25,7 @@ CLOSE = {
 
 @pytest.mark.parametrize("name", ALL)
 def test_exact_losses_are_close_to_the_claims(name: str) -> None:
-    results = [audit(case) for case in AUDITS[name]() if isinstance(case, ExactCase)]
+    results = [audit(case) for case in ATTACKS[name]() if isinstance(case, ExactCase)]
     assert len(results) == len(CLOSE[name])
     for result, share in zip(results, CLOSE[name], strict=True):
         assert result.holds, result

@@ -10,9 +10,8 @@ import pytest
 
 from sfumato import Ledger, RaceSketch
 from sfumato.cli.verify import verify
-from sfumato.distances import registry as distances
 from sfumato.local.registry import mechanisms
-from sfumato.methods import registry as central
+from sfumato.methods.registry import DISTANCES, METHODS
 from sfumato.shuffled.bitsum.calibration import NAMES
 from tests.corpus import cases
 from tests.corpus.make import GOLDEN, LEDGER, SEED, SKETCH, VALUES, answers, golden_files, opened
@@ -87,8 +86,8 @@ def test_nothing_else_is_in_the_golden_folder() -> None:
 
 def test_every_registered_mechanism_is_in_the_corpus() -> None:
     for known, made in (
-        (central.METHODS, cases.CENTRAL),
-        (distances.METHODS, cases.DISTANCES),
+        (METHODS, cases.CENTRAL),
+        (DISTANCES, cases.DISTANCES),
         (mechanisms(), cases.LOCAL),
         (NAMES, cases.SHUFFLED),
     ):

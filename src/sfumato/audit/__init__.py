@@ -9,9 +9,11 @@ Examples
 
 from __future__ import annotations
 
-from sfumato.audit.calibrations import CALIBRATIONS, CalibrationCase, register_calibrations
+from sfumato.audit.calibrations import CalibrationCase
 from sfumato.audit.case import (
+    ATTACKS,
     AUDITS,
+    CALIBRATIONS,
     AuditCase,
     AuditResult,
     Case,
@@ -19,6 +21,7 @@ from sfumato.audit.case import (
     audit,
     load_library,
     register_audit,
+    register_calibrations,
     registered,
 )
 from sfumato.audit.claims import EpsilonClaim, MuClaim
@@ -27,6 +30,7 @@ from sfumato.audit.likelihood import log_weights
 from sfumato.audit.losses import Revealed, revealed
 
 __all__ = [
+    "ATTACKS",
     "AUDITS",
     "CALIBRATIONS",
     "AuditCase",

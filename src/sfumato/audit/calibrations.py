@@ -8,12 +8,11 @@ mechanism offers, at the deltas that people use, where no attack could see a tai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from sfumato.audit.claims import EpsilonClaim
-from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
 
 
@@ -55,21 +54,3 @@ class CalibrationCase:
         """Return the loss and the number of changes looked at; nothing is sampled."""
         found, looked = self.reveal()
         return found.epsilon(self.claim.delta), looked
-
-
-CALIBRATIONS: dict[str, Callable[[], Sequence[CalibrationCase]]] = {}
-
-
-def register_calibrations(name: str, cases: Callable[[], Sequence[CalibrationCase]]) -> None:
-    """Make the calibration checks of a mechanism known under its name, one or more for each variant that it offers.
-
-    Parameters
-    ----------
-    name : str
-        The mechanism's name.
-    cases : callable
-        Returns the cases.
-    """
-    if name in CALIBRATIONS:
-        raise InputError(f"{name!r} has calibration checks already; they are registered once")
-    CALIBRATIONS[name] = cases

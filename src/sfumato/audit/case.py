@@ -11,10 +11,11 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any
 
-from sfumato.audit.calibrations import CALIBRATIONS, CalibrationCase
+from sfumato.audit.calibrations import CalibrationCase
 from sfumato.audit.claims import EpsilonClaim, MuClaim, Samples
 from sfumato.audit.estimators import CONFIDENCE, exact_epsilon
 from sfumato.errors import InputError
@@ -168,7 +169,9 @@ def audit(
     return AuditResult(case.name, case.claim, bound, samples, seconds, not isinstance(case, AuditCase))
 
 
-AUDITS: dict[str, Callable[[], Sequence[Case]]] = {}
+ATTACKS: dict[str, Callable[[], Sequence[Case]]] = {}
+CALIBRATIONS: dict[str, Callable[[], Sequence[CalibrationCase]]] = {}
+AUDITS: dict[str, Callable[[], Sequence[Case]]] = {}  # both, by the mechanisms' names
 # Where the library's own mechanisms register their cases.
 LIBRARY = (
     "sfumato.audit.cases.central",
@@ -185,6 +188,7 @@ LIBRARY = (
     "sfumato.audit.cases.distance_subjects",
     "sfumato.audit.cases.learn",
     "sfumato.audit.cases.local",
+    "sfumato.audit.cases.local_calibrations",
     "sfumato.audit.cases.local_published",
     "sfumato.audit.cases.shuffled",
     "sfumato.audit.cases.shuffled_calibrations",
@@ -193,7 +197,7 @@ LIBRARY = (
 
 
 def register_audit(name: str, cases: Callable[[], Sequence[Case]]) -> None:
-    """Make the cases of a mechanism known under its name; they are built when an audit runs.
+    """Make the attacks on a mechanism known under its name; they are built when an audit runs.
 
     Parameters
     ----------
@@ -202,9 +206,31 @@ def register_audit(name: str, cases: Callable[[], Sequence[Case]]) -> None:
     cases : callable
         Returns the cases.
     """
-    if name in AUDITS:
+    _register(ATTACKS, name, cases)
+
+
+def register_calibrations(name: str, cases: Callable[[], Sequence[CalibrationCase]]) -> None:
+    """Make the calibration checks of a mechanism known under its name, one or more for each variant that it offers.
+
+    Parameters
+    ----------
+    name : str
+        The mechanism's name.
+    cases : callable
+        Returns the cases.
+    """
+    _register(CALIBRATIONS, name, cases)
+
+
+def _register(kind: dict[str, Any], name: str, cases: Callable[[], Sequence[Case]]) -> None:
+    if name in kind:
         raise InputError(f"{name!r} has an audit already; a mechanism's cases are registered once")
-    AUDITS[name] = cases
+    kind[name] = cases
+    AUDITS[name] = partial(_all_cases, name)
+
+
+def _all_cases(name: str) -> list[Case]:
+    return [*ATTACKS.get(name, tuple)(), *CALIBRATIONS.get(name, tuple)()]
 
 
 def load_library() -> None:
@@ -222,12 +248,10 @@ def load_library() -> None:
 
 def registered(names: Iterable[str] = ()) -> Iterator[tuple[str, Case]]:
     """Give the registered cases of the named mechanisms, or of all, each with its mechanism's name."""
-    known = sorted({*AUDITS, *CALIBRATIONS})
-    chosen = list(names) or known
+    chosen = list(names) or sorted(AUDITS)
     for name in chosen:
-        if name not in known:
-            raise InputError(f"no mechanism {name!r} has an audit; known are {', '.join(known)}")
+        if name not in AUDITS:
+            raise InputError(f"no mechanism {name!r} has an audit; known are {', '.join(sorted(AUDITS))}")
     for name in chosen:
-        for register in (AUDITS, CALIBRATIONS):
-            for case in register.get(name, tuple)():
-                yield name, case
+        for case in AUDITS[name]():
+            yield name, case

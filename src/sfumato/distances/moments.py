@@ -97,8 +97,12 @@ class MomentQuantizer(LinearQuantizer):
     @cached_property
     def _places(self) -> tuple[Any, ...]:
         box, scales = self.bounds, np.array(self.scales)
-        edges = np.array(box.lower), np.array(box.upper), box.outside == "drop", box.centre, 1 / box.half_widths
-        return (*edges, np.array(self.order), OFFSET * self.largest_square, 1 / self._square_unit, scales)
+        with np.errstate(
+            divide="ignore"
+        ):  # a box too small to be declared has infinite inverses, which the clamps hold
+            inverses = 1 / box.half_widths, float(1 / np.float64(self._square_unit))
+        edges = np.array(box.lower), np.array(box.upper), box.outside == "drop", box.centre, inverses[0]
+        return (*edges, np.array(self.order), OFFSET * self.largest_square, inverses[1], scales)
 
     def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
         """Integers of the kept rows."""

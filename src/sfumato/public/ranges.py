@@ -16,6 +16,8 @@ from sfumato.errors import InputError
 
 # Absolute values of bounds, landmarks and listed queries; widths of bounds, bandwidths and radii.
 LARGEST_LENGTH, SMALLEST_LENGTH = 1e50, 1e-50
+# Absolute values of queries, which need not lie within the bounds.
+FARTHEST_QUERY = 1e60
 # Width of a column's bounds beside the larger of them: less leaves too few doubles in between.
 NARROWEST_BOUNDS = 2.0**-40
 MOST_COLUMNS = 2**20

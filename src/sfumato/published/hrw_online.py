@@ -1,6 +1,6 @@
 """`hrw`, one query at a time: a session that answers queries as they come, under one (epsilon, delta) for all of them.
 
-The guarantee is proved in `central.published.hrw`. The whole budget is charged when the session opens; afterwards it
+The guarantee is proved in `published.hrw`. The whole budget is charged when the session opens; afterwards it
 answers up to `most` queries, each of which may depend on all earlier answers. Each new query reads the data once.
 Threads may share a session and are answered one after another; it cannot be copied, nor used in a forked process, where
 either copy would answer `most` queries.
@@ -23,9 +23,9 @@ from sfumato.methods.mechanism import Mechanism
 from sfumato.privacy.seeding import noise_bits
 from sfumato.public.ranges import LARGEST_LENGTH
 from sfumato.published import hrw
+from sfumato.published.common import public_box
 from sfumato.published.gaussian_queries import refuse_no_delta
 from sfumato.quantizers.base import Floats, Integers
-from sfumato.quantizers.box import Box
 from sfumato.quantizers.portable_kernels import refuse_kernel
 from sfumato.release import Count, Release
 from sfumato.sources import open_source
@@ -111,8 +111,7 @@ class OnlineQueries:
 
     def _open(self) -> Count:
         """Charge the whole budget and buy the count."""
-        box = Box.from_bounds(self.request.bounds, self.request.dimension)
-        mechanism = self._mechanism([np.array(box.lower)])
+        mechanism = self._mechanism([np.array(public_box(self.request).lower)])
         curator, relation = self._curator, self.request.neighbours
         count = None if mechanism.count_law is None else curator.buy_count(self.request, mechanism)
         if curator.account is not None:

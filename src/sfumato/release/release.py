@@ -23,6 +23,7 @@ from sfumato.kernels import Distance, InnerProduct, Kernel, ShiftInvariantKernel
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.laws import NoiseLaw, law_from_document
 from sfumato.privacy.seeding import warn_unless_private
+from sfumato.public.ranges import FARTHEST_QUERY
 from sfumato.quantizers import quantizer_from_document
 from sfumato.quantizers.answer import Answer, Floats, Known
 from sfumato.quantizers.base import Integers, Reader
@@ -236,6 +237,8 @@ class Release:
         if not np.isfinite(points).all():
             raise InputError("queries must be finite numbers")
         box = self.quantizer.box
+        if not (np.abs(points) <= FARTHEST_QUERY).all() and not box.holds(points).all():
+            raise InputError(f"queries must lie within {FARTHEST_QUERY:g} of 0, or within the bounds")
         if not box.declared and not box.holds(points).all():
             raise InputError(
                 f"a query lies beyond {max(box.upper):g}, where the default box ends and points were clipped: "

@@ -7,6 +7,7 @@ nothing. All records fall into one group of pairs (n = 1), so that no coin hides
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -111,6 +112,7 @@ def data_sets() -> list[Floats]:
 SINGLE = data_sets()[1:7]
 
 
+@cache
 def worst_counts(statistic: Statistic, replaced: bool) -> Integers:
     """Return the largest change of a histogram's integers by a record more, or another one in its place."""
     worst = np.zeros(1, dtype=np.int64)
@@ -134,7 +136,10 @@ def calibration(
 
     def reveal() -> tuple[Revealed, int]:
         parts = [purchase.first] if purchase.parts == 1 else [purchase.first, purchase.pairs(np.ones(2))]
-        changes = [(purchase.law(part), worst_counts(part, neighbours == "replace")) for part in parts]
+        changes = [
+            (purchase.law(part), worst_counts(part, neighbours == "replace"))  # type: ignore[arg-type]  # it is frozen
+            for part in parts
+        ]
         return sum((revealed(law, change) for law, change in changes), Revealed()), 6 * len(data_sets())
 
     bought = " and ".join([*([rule] if rule else []), *([f"density, {kernel}"] if target else [])])

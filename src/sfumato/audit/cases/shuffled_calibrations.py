@@ -7,7 +7,7 @@ convolutions, and composed over the instances; nothing here knows how the parame
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -30,7 +30,7 @@ from sfumato.shuffled.features import BitFeatures
 from sfumato.shuffled.protocol import Protocol
 from sfumato.shuffled.secure_aggregation import METHOD, SecureAggregation
 
-EPSILON, DELTA, PARTICIPANTS, FEW, PEOPLE = 1, 1e-3, 40, 12, 4
+EPSILON, DELTA, PARTICIPANTS, FEW, PEOPLE, COLLECTED = 1, 1e-3, 40, 12, 4, 2
 LANDMARKS = [[-1.0], [-0.5], [0.0], [0.5], [1.0]]
 TAIL = 1e-12  # of a law, cut off; it counts as views that one neighbour has alone
 
@@ -122,40 +122,32 @@ class Sums:
         return CalibrationCase(self.name, self.claim, reveal)
 
 
-def calibrated(name: str, instances: int = 1, n: int = PARTICIPANTS, epsilon: int = EPSILON, **options: Any) -> Sums:
-    """Calibrate a bit sum."""
+def calibrated(
+    name: str, paid: Fraction, instances: int = 1, n: int = PARTICIPANTS, epsilon: int = EPSILON, **options: Any
+) -> Sums:
+    """Calibrate a bit sum to `paid` times the epsilon that is stated: to more, in a broken twin."""
     delta = 0.0 if name == "pure" else DELTA
-    found = calibrate(name, n=n, instances=instances, epsilon=epsilon, delta=delta, **options)
+    found = calibrate(name, n=n, instances=instances, epsilon=paid * epsilon, delta=delta, **options)
     more = "".join(f", {option} {value}" for option, value in options.items())
-    claim = EpsilonClaim(float(found.epsilon), found.delta)
+    claim = EpsilonClaim(float(epsilon), found.delta)
     return Sums(f"{instances} instance{'s' * (instances > 1)}{more}", found.protocol, instances, claim)
 
 
-# Few enough participants for the laws to be listed; the published formulas need more epsilon, or more participants.
-BIT_SUMS: dict[str, Callable[[], list[Sums]]] = {
-    "rr": lambda: [
-        calibrated("rr"),
-        calibrated("rr", 6),
-        calibrated("rr", 4, FEW, 3, messages=2.0),
-    ],
-    "poisson": lambda: [calibrated("poisson"), calibrated("poisson", 6)],
-    "negative-binomial": lambda: [calibrated("negative-binomial"), calibrated("negative-binomial", 6)],
-    "3nb": lambda: [calibrated("3nb"), calibrated("3nb", 3)],
-    "pure": lambda: [calibrated("pure", n=3), calibrated("pure", 2, 3, 2), calibrated("pure", n=3, rho="1/4")],
-    "rr-published": lambda: [calibrated("rr-published", n=200, epsilon=2)],
-    "3nb-published": lambda: [calibrated("3nb-published", epsilon=8)],
+# Instances, participants and epsilon: few enough for the laws to be listed, and enough for the published formulas.
+BIT_SUMS: dict[str, list[dict[str, Any]]] = {
+    "rr": [{}, {"instances": 6}, {"instances": 4, "n": FEW, "epsilon": 3, "messages": 2.0}],
+    "poisson": [{}, {"instances": 6}],
+    "negative-binomial": [{}, {"instances": 6}],
+    "3nb": [{}, {"instances": 3}],
+    "pure": [{"n": 3}, {"n": 3, "instances": 2, "epsilon": 2}, {"n": 3, "rho": "1/4"}],
+    "rr-published": [{"n": 200, "epsilon": 2}],
+    "3nb-published": [{"epsilon": 8}],
 }
 
 
-def collection(name: str, **settings: Any) -> Sums:
-    """Count the instances of a collection in which some two points differ, and take its bit sum for them."""
-    protocol = Protocol(dimension=1, epsilon=2, delta=DELTA, participants=FEW, seed=9, quantizer=name, **settings)
-    features = protocol.features
-    encoded = features.quantizer.encode(features.points(places(features.quantizer.box)))
-    changed = max(int((encoded != one).sum(axis=1).max()) for one in encoded[:: len(encoded) // 32])
-    promise = protocol.guarantee()
-    claim = EpsilonClaim(float(promise.epsilon), promise.delta)
-    return Sums(f"{name}, {changed} of {features.instances} instances", protocol.groups[0].bitsum, changed, claim)
+def sums_cases(name: str, paid: Fraction = Fraction(1)) -> list[CalibrationCase]:
+    """Check a bit sum."""
+    return [calibrated(name, paid, **settings).case() for settings in BIT_SUMS[name]]
 
 
 # Every kind of features, with few instances.
@@ -168,45 +160,20 @@ COLLECTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def collections() -> list[Sums]:
-    """Return collections of all kinds of features."""
-    return [collection(name, **settings) for name, settings in COLLECTIONS.items()]
+def collection_cases(paid: Fraction = Fraction(1)) -> list[CalibrationCase]:
+    """Check collections of all kinds of features."""
+    return [collection(name, paid).case() for name in COLLECTIONS]
 
 
-def aggregated(noise: str, people: int, **settings: Any) -> CalibrationCase:
-    """Check secure aggregation on the two points farthest apart, if so many people add their shares.
-
-    Discrete Gaussian shares add up to a discrete Gaussian but for a factor that no floating-point number shows. The law
-    of Skellam noise is listed for one column.
-    """
-    protocol = SecureAggregation(
-        **{"kernel": "inner-product", "epsilon": EPSILON, "delta": DELTA, "seed": 5, "dimension": 1, **settings},
-        participants=PEOPLE,
-        noise=noise,
-    )
-    features = BitFeatures(protocol.quantizer)
+def collection(name: str, paid: Fraction) -> Sums:
+    """Count the instances of a collection in which some two points differ, and take its bit sum for them."""
+    common: dict[str, Any] = {"dimension": 1, "delta": DELTA, "participants": FEW, "seed": 9, "quantizer": name}
+    protocol = Protocol(epsilon=paid * COLLECTED, **common, **COLLECTIONS[name])
+    features = protocol.features
     encoded = features.quantizer.encode(features.points(places(features.quantizer.box)))
-    change, _ = farthest(encoded)
-    variance = protocol.variance(people)
-
-    def reveal() -> tuple[Loss, int]:
-        if noise == "skellam":
-            reach = np.arange(-int(12 * math.sqrt(variance)), int(12 * math.sqrt(variance)))
-            laws = [stats.skellam.pmf(reach - moved, variance / 2, variance / 2) for moved in (0, *change.tolist())]
-            return Views(*_logs(laws[:1], laws[1:])), len(encoded)
-        squares = sum(int(moved) ** 2 for moved in change)
-        distance = lattice_distance(math.isqrt(int(variance)), int(np.count_nonzero(change)))
-        return Revealed(mu_squared=Fraction(squares) / Fraction(variance), distance=distance), len(encoded)
-
-    claim = EpsilonClaim(float(protocol.epsilon), protocol.delta)
-    return CalibrationCase(f"{noise}, {type(protocol.quantizer).name}", claim, reveal)
-
-
-def farthest(encoded: Integers) -> tuple[Integers, int]:
-    """Return the difference of two rows that are far apart in l2, and how many were compared."""
-    first = encoded[int(np.argmax(np.square(encoded - encoded[0]).sum(axis=1)))]
-    second = encoded[int(np.argmax(np.square(encoded - first).sum(axis=1)))]
-    return second - first, 2 * len(encoded)
+    changed = max(int((encoded != one).sum(axis=1).max()) for one in encoded[:: len(encoded) // 32])
+    claim = EpsilonClaim(float(protocol.guarantee().epsilon / paid), protocol.guarantee().delta)
+    return Sums(f"{name}, {changed} of {features.instances} instances", protocol.groups[0].bitsum, changed, claim)
 
 
 AGGREGATED: dict[str, list[dict[str, Any]]] = {
@@ -220,13 +187,43 @@ AGGREGATED: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def _cases(made: Callable[[], list[Sums]]) -> list[CalibrationCase]:
-    return [sums.case() for sums in made()]
+def aggregated_cases(paid: Fraction = Fraction(1)) -> list[CalibrationCase]:
+    """Check secure aggregation with every kind of noise and features."""
+    return [aggregated(noise, paid, **settings) for noise, each in AGGREGATED.items() for settings in each]
 
 
-for _name, _sums in {**BIT_SUMS, "shuffled": collections}.items():
-    register_calibrations(_name, partial(_cases, _sums))
-register_calibrations(
-    METHOD,
-    lambda: [aggregated(noise, PEOPLE, **settings) for noise, each in AGGREGATED.items() for settings in each],
-)
+def aggregated(noise: str, paid: Fraction, **settings: Any) -> CalibrationCase:
+    """Check secure aggregation on the two points farthest apart.
+
+    Discrete Gaussian shares add up to a discrete Gaussian but for a factor that no floating-point number shows. The law
+    of Skellam noise is listed for one column.
+    """
+    facts: dict[str, Any] = {"kernel": "inner-product", "dimension": 1, "delta": DELTA, "seed": 5, **settings}
+    protocol = SecureAggregation(epsilon=paid * EPSILON, participants=PEOPLE, noise=noise, **facts)
+    features = BitFeatures(protocol.quantizer)
+    encoded = features.quantizer.encode(features.points(places(features.quantizer.box)))
+    change, variance = farthest(encoded), protocol.variance(PEOPLE)
+
+    def reveal() -> tuple[Loss, int]:
+        if noise == "skellam":
+            reach = np.arange(-int(12 * math.sqrt(variance)), int(12 * math.sqrt(variance)))
+            laws = [stats.skellam.pmf(reach - moved, variance / 2, variance / 2) for moved in (0, *change.tolist())]
+            return Views(*_logs(laws[:1], laws[1:])), len(encoded)
+        squares = sum(int(moved) ** 2 for moved in change)
+        distance = lattice_distance(math.isqrt(int(variance)), int(np.count_nonzero(change)))
+        return Revealed(mu_squared=Fraction(squares) / Fraction(variance), distance=distance), len(encoded)
+
+    name = f"{noise}, {type(protocol.quantizer).name}, {facts['dimension']}-d"
+    return CalibrationCase(name, EpsilonClaim(float(EPSILON), protocol.delta), reveal)
+
+
+def farthest(encoded: Integers) -> Integers:
+    """Return the difference of two rows that are far apart in l2."""
+    first = encoded[int(np.argmax(np.square(encoded - encoded[0]).sum(axis=1)))]
+    return np.asarray(encoded[int(np.argmax(np.square(encoded - first).sum(axis=1)))] - first)
+
+
+for _name in BIT_SUMS:
+    register_calibrations(_name, partial(sums_cases, _name))
+register_calibrations("shuffled", collection_cases)
+register_calibrations(METHOD, aggregated_cases)

@@ -1,0 +1,57 @@
+"""Calibrations of what is no mechanism of a request: sketches, sessions, bandwidths, devices, bit sums, aggregation."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.calibration_twins import GENEROUS, LOW_NOISE, MADE, made_twins
+from sfumato.audit import ATTACKS, AUDITS, CALIBRATIONS, audit, load_library
+from sfumato.audit.cases.shuffled_calibrations import AGGREGATED, COLLECTIONS
+from sfumato.audit.cases.variants import SUBJECTS
+from sfumato.local.registry import mechanisms
+from sfumato.shuffled import quantizing
+from sfumato.shuffled.bitsum import NAMES
+from sfumato.shuffled.secure_aggregation import NOISES
+
+load_library()
+
+# Attacks on parts whose calibrations are checked in every mechanism that has them; labels are listed in full.
+PARTS = {"count", "users", "projection", "labels"}
+# How much of the claim is given away; what is not named comes within 2 % of it.
+CLOSE = {
+    ("rr-published", "1 instance"): 0.005,
+    ("3nb-published", "1 instance"): 0.1,
+    ("fkm-lr", "epsilon 6; angular"): 0.6,
+    ("hrw-online", "delta, replace; asked"): 0.68,
+    ("secure-aggregation", "discrete-gaussian, fourier, 1-d"): 0.93,
+    ("secure-aggregation", "discrete-gaussian, landmarks, 1-d"): 0.65,
+    ("secure-aggregation", "skellam, inner-product, 1-d"): 0.75,
+}
+
+
+def test_every_mechanism_of_every_room_is_checked_and_has_twins() -> None:
+    assert set(CALIBRATIONS) == {*MADE, *SUBJECTS}
+    assert set(ATTACKS) - set(CALIBRATIONS) == PARTS
+    assert set(AUDITS) == {*ATTACKS, *CALIBRATIONS}
+    assert {*mechanisms()} - {"race"} <= set(MADE)
+    assert {*NAMES} <= set(MADE)
+    assert set(COLLECTIONS) == set(quantizing.NAMES)
+    assert set(AGGREGATED) == set(NOISES)
+
+
+@pytest.mark.parametrize("mechanism", MADE)
+def test_calibrations_hold_come_close_and_catch_their_twins(mechanism: str) -> None:
+    checked = list(made_twins(mechanism))
+    assert [right.name for right, _ in checked] == [case.name for case in CALIBRATIONS[mechanism]()]
+    for right, wrong in checked:
+        result = audit(right)
+        assert result.exact and result.holds, result
+        assert result.lower_bound >= CLOSE.get((mechanism, right.name), 0.98) * result.claim.value, result
+        caught = {mistake: not audit(case).holds for mistake, case in wrong.items()}
+        assert caught == {mistake: (mechanism, right.name, mistake) not in GENEROUS for mistake in wrong}
+        assert any(caught.values()) and LOW_NOISE in caught
+
+
+def test_what_is_generous_is_there() -> None:
+    names = {(mechanism, right.name) for mechanism in ("rr-published", "fkm-lr") for right, _ in made_twins(mechanism)}
+    assert {(mechanism, name) for mechanism, name, _ in GENEROUS if mechanism in ("rr-published", "fkm-lr")} <= names
