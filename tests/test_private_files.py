@@ -129,9 +129,11 @@ def test_files_that_were_wide_are_narrowed_when_they_are_written_again(write: Wr
 
 
 def test_an_inbox_that_was_wide_is_narrowed(tmp_path: Path) -> None:
-    (tmp_path / "inbox").touch(0o644)
-    (tmp_path / "lock").touch(0o644)
-    with Shuffler(tmp_path, small_protocol()):
+    protocol = small_protocol()
+    Shuffler(tmp_path, protocol).close()
+    for name in ("inbox", "lock"):
+        (tmp_path / name).chmod(0o644)
+    with Shuffler(tmp_path, protocol):
         assert wider(tmp_path / "inbox") == [] and wider(tmp_path / "lock") == []
 
 

@@ -126,12 +126,12 @@ def test_epsilons_have_one_form_and_limits(fields: dict[str, Any], match: str) -
     refused(sealed({**made("dm", Gaussian(0.5)), **fields}), match)
 
 
-@pytest.mark.parametrize("bounds", [(-8e307, 8e307), (1e99, 1e101), (0.0, 1e-101), (0.0, 5e-324)])
+@pytest.mark.parametrize("bounds", [(-8e307, 8e307), (1e49, 1.1e50), (0.0, 1e-51), (1e15, 1e15 + 1), (0.0, 5e-324)])
 @pytest.mark.parametrize(("name", "kernel"), [("dm", Gaussian(0.5)), ("sw", Gaussian(0.5)), ("vector", InnerProduct())])
 def test_bounds_at_the_ends_of_the_numbers_are_refused(name: str, kernel: Kernel, bounds: Any) -> None:
     document = made(name, kernel)
     domain = {"lower": exact([bounds[0]] * 2), "upper": exact([bounds[1]] * 2)}
-    refused(sealed({**document, "domain": {**document["domain"], **domain}}), "bounds of a protocol must be")
+    refused(sealed({**document, "domain": {**document["domain"], **domain}}), "bounds of column 0")
     with pytest.raises(InputError):
         made(name, kernel, bounds=bounds)
 

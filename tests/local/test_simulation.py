@@ -204,7 +204,7 @@ def test_wrong_arguments(change: dict[str, Any], message: str) -> None:
         Protocol(**(arguments | change))
 
 
-@pytest.mark.parametrize("X", [np.zeros((3, 3)), np.zeros(3), [["a", "b"]], np.zeros((0, 2))])
+@pytest.mark.parametrize("X", [np.zeros((3, 3)), np.zeros(3), [[0.0, 1.0], [0.0]], np.zeros((0, 2))])
 def test_wrong_points(X: Any) -> None:
     with pytest.raises(InputError):
         small("rows").simulate(X)
