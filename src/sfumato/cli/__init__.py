@@ -6,6 +6,7 @@ Commands import the heavy parts of the library when they run, so that help appea
 from __future__ import annotations
 
 import errno
+import warnings
 from typing import Annotated, Any
 
 import typer
@@ -32,19 +33,32 @@ from sfumato.cli import (
 )
 from sfumato.cli import map as map_
 from sfumato.cli.console import complain, in_flags
-from sfumato.errors import SfumatoError, StorageError
+from sfumato.errors import OddDataWarning, SfumatoError, StorageError
 from sfumato.version import __version__
 
 INTERRUPTED = 130
 
 
 class Commands(TyperGroup):
-    """Expected errors become one line on standard error and an exit code; nothing else is swallowed."""
+    """Expected errors become one line on standard error and an exit code; nothing else is swallowed.
+
+    So do warnings of odd data, without the exit code.
+    """
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for."""
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                others = warnings.showwarning
+
+                def show(message: Any, category: type[Warning], *place: Any) -> None:
+                    if issubclass(category, OddDataWarning):
+                        complain(f"warning: {in_flags(str(message))}")
+                    else:
+                        others(message, category, *place)
+
+                warnings.showwarning = show
+                return super().invoke(ctx)
         except (SfumatoError, OSError) as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise BrokenPipeError(errno.EPIPE, str(error)) from error  # ended quietly, as for every filter
