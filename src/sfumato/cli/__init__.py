@@ -51,11 +51,11 @@ class Commands(TyperGroup):
             with warnings.catch_warnings():
                 others = warnings.showwarning
 
-                def show(message: Any, category: type[Warning], *place: Any) -> None:
+                def show(message: Any, category: type[Warning], *place: Any, **line: Any) -> None:
                     if issubclass(category, OddDataWarning):
                         complain(f"warning: {in_flags(str(message))}")
                     else:
-                        others(message, category, *place)
+                        others(message, category, *place, **line)
 
                 warnings.showwarning = show
                 return super().invoke(ctx)
