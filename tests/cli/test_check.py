@@ -92,6 +92,14 @@ def test_check_spends_and_writes_nothing(run: Run, messy: Path, tmp_path: Path, 
 
 
 def test_wrong_columns_are_refused(run: Run, messy: Path) -> None:
-    result = run("check", messy, "--columns", "lon,name")
+    result = run("check", messy, "--columns", "lon,height")
     assert result.exit_code == 2
     assert "--columns" in plain(result.stderr)
+
+
+def test_a_column_of_text_is_told(run: Run, messy: Path) -> None:
+    result = run("check", messy, "--columns", "lon,name")
+    assert result.exit_code == 0
+    assert "column name has no finite number" in plain(result.stdout)
+    assert "warning: " in plain(result.stderr) and "column 'name' holds no numbers" in plain(result.stderr)
+    assert "--columns" in plain(result.stderr) and "OddDataWarning" not in result.stderr

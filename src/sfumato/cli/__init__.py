@@ -33,20 +33,32 @@ from sfumato.cli import (
 )
 from sfumato.cli import map as map_
 from sfumato.cli.console import complain, in_flags
-from sfumato.errors import NotPrivateWarning, SfumatoError, StorageError
+from sfumato.errors import NotPrivateWarning, OddDataWarning, SfumatoError, StorageError
 from sfumato.version import __version__
 
 INTERRUPTED = 130
 
 
 class Commands(TyperGroup):
-    """Expected errors become one line on standard error and an exit code; nothing else is swallowed."""
+    """Expected errors become one line on standard error and an exit code; nothing else is swallowed.
+
+    So do warnings of odd data, without the exit code.
+    """
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", NotPrivateWarning)  # commands say so themselves
+                others = warnings.showwarning
+
+                def show(message: Any, category: type[Warning], *place: Any, **line: Any) -> None:
+                    if issubclass(category, OddDataWarning):
+                        complain(f"warning: {in_flags(str(message))}")
+                    else:
+                        others(message, category, *place, **line)
+
+                warnings.showwarning = show
                 return super().invoke(ctx)
         except (SfumatoError, OSError) as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
