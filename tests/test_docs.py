@@ -10,7 +10,7 @@ import pytest
 
 from sfumato import quantizers
 from sfumato.central.registry import METHODS
-from sfumato.privacy.audit import AUDITS
+from sfumato.privacy.audit import ATTACKS, AUDITS, CALIBRATIONS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -21,7 +21,7 @@ LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 @pytest.fixture(autouse=True)
 def restored_registries() -> Iterator[None]:
     """Forget the mechanisms that a page adds."""
-    tables = (METHODS, quantizers._FAMILIES, AUDITS)
+    tables = (METHODS, quantizers._FAMILIES, ATTACKS, CALIBRATIONS, AUDITS)
     before = [dict(table) for table in tables]
     yield
     for table, known in zip(tables, before, strict=True):
