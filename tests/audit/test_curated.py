@@ -7,6 +7,7 @@ whose calibration is checked, the sums those of its encoder, and what is publish
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,12 @@ from sfumato.central.curator import Curator
 from sfumato.central.kde import PrivateKDE
 from sfumato.distances import PrivateDistance
 from sfumato.kernels.distance import Distance
+from sfumato.learn import DensityClassifier
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.registry import DISTANCES, METHODS
+from sfumato.methods.request import COUNT_SHARE
 from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.ledger import Ledger
 from sfumato.release import Count, Release
 
 load_library()
@@ -137,3 +141,50 @@ def test_a_curator_that_draws_less_noise_would_be_seen(watched: Watched) -> None
     law = built.mechanism.noise
     weak = replace(watched.mechanisms[-1], noise=replace(law, rate=law.rate * 2))  # type: ignore[type-var, attr-defined]
     assert (expected(weak, watched.sums[-1], 1, 1)[0] != release.values).any()
+
+
+@pytest.mark.parametrize("method", ["lsq-rff", "race", "pmw"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_count_that_is_bought_first_is_the_count_that_is_checked(
+    method: str, delta: float, watched: Watched, tmp_path: Path
+) -> None:
+    if delta and method == "lsq-rff":
+        method = "fourier-gaussian"
+    kernel = "laplacian" if method == "race" else "gaussian"
+    account = Ledger(tmp_path / "ledger.jsonl").account("d")
+    model = PrivateKDE(
+        kernel,
+        bandwidth=1.0,
+        epsilon=1,
+        delta=delta,
+        method=method,
+        bounds=(-8, 8),
+        n_hint="paid",
+        options={"spacing": 8.0, "rounds": 1} if method == "pmw" else {},
+        ledger=account,
+        random_state=1,
+    )
+    release = model.fit(np.zeros((500, 1))).release_
+    law = watched.mechanisms[-1].count_law
+    assert law is not None and law.epsilon == COUNT_SHARE
+    assert release.count.value == 500 + int(law.sample(SecureBits.seeded(1), 1)[0])
+    assert release.count.variance == law.variance
+    assert [charge.epsilon for charge in account.charges] == [law.epsilon, 1 - law.epsilon]
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("rule", ["highest-density", "squared-distance"])
+def test_every_class_is_published_by_the_checked_mechanism(rule: str, delta: float, watched: Watched) -> None:
+    model = DensityClassifier(
+        epsilon=1, delta=delta, classes=[0, 1, 2], n_hint=300, rule=rule, feature_seed=7, random_state=1
+    )
+    row = np.array([[0.6, 0.8]])
+    model.fit(row, [1])
+    mechanism = watched.mechanisms[0]
+    assert all(each == mechanism for each in watched.mechanisms) and len(watched.mechanisms) == 3
+    assert (watched.kept, watched.seen) == ([0, 1, 0], [0, 1, 0])
+    encoded = mechanism.quantizer.encode(np.repeat(row, GROUPS, axis=0), SecureBits.seeded(0))
+    assert not watched.sums[0].any() and not watched.sums[2].any()
+    assert (encoded == watched.sums[1]).all(axis=1).any()
+    for sums, kept, release in zip(watched.sums, watched.kept, model.releases_.values(), strict=True):
+        np.testing.assert_array_equal(release.values, expected(mechanism, sums, kept, kept)[0])

@@ -1,8 +1,9 @@
 """Audits: a claim, a pair of neighbouring data sets, an attacker's statistic, and the verdict.
 
 Any mechanism can be audited, whatever its trust model: an `AuditCase` needs only a function that runs it on two
-neighbouring data sets and returns one number a run. The library's own mechanisms register their cases under their
-names in `AUDITS`; a mechanism without an entry fails the tests.
+neighbouring data sets and returns one number a run. The library's own mechanisms register attacks and calibration
+checks under their names, which `AUDITS` holds together; a mechanism without an entry fails the tests, and so does a
+variant without a calibration check.
 """
 
 from __future__ import annotations
@@ -166,7 +167,8 @@ def audit(
     start = time.perf_counter()
     bound, samples = case.measure(trials, SecureBits() if bits is None else bits, confidence)
     seconds = time.perf_counter() - start
-    return AuditResult(case.name, case.claim, bound, samples, seconds, not isinstance(case, AuditCase))
+    name = f"calibration: {case.name}" if isinstance(case, CalibrationCase) else case.name
+    return AuditResult(name, case.claim, bound, samples, seconds, not isinstance(case, AuditCase))
 
 
 ATTACKS: dict[str, Callable[[], Sequence[Case]]] = {}

@@ -30,7 +30,8 @@ def audit(
     """Run mechanisms on worst-case neighbouring data sets and certify what they leak at least; exit code 1 if too much.
 
     A bound above the claim proves a mechanism broken; one that keeps its claim is accused once in a million audits.
-    A bound below the claim is no proof of privacy: that stands beside each mechanism in its documentation.
+    A bound below the claim is no proof of privacy: that stands beside each mechanism in its documentation. Cases named
+    "calibration" compute the loss of every variant from its noise law and the worst records found; they are exact.
     """
     from sfumato.audit import audit as run_audit
     from sfumato.audit import load_library, registered
