@@ -14,16 +14,13 @@ on m, which compute alone limits.
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
 from sfumato.methods.request import Request
-from sfumato.privacy.gaussian import LARGEST_SIGMA, calibrate, gaussian_multiplier, lattice_distance
-from sfumato.privacy.loss import Loss
-from sfumato.privacy.noise import DiscreteGaussian
+from sfumato.privacy.gaussian import gaussian_multiplier, gaussian_noise, largest_length
 from sfumato.quantizers import FourierQuantizer
 
 NAME = "fourier-gaussian"
@@ -82,7 +79,7 @@ def build(request: Request) -> Mechanism:
     pairs = _pairs(request, multiplier)
     assert isinstance(request.kernel, ShiftInvariantKernel)
     scale = request.factor * math.sqrt(pairs)
-    largest = int(LARGEST_SIGMA / (1.01 * multiplier * scale))
+    largest = int(largest_length(scale, epsilon, request.delta))
     radius = min(_radius(epsilon, request.delta, multiplier * scale, pairs), largest)
     if radius < 16:
         raise InputError("so little budget for so many features does not fit 64-bit noise; pass fewer n_features")
@@ -96,20 +93,20 @@ def build(request: Request) -> Mechanism:
         bounds=request.bounds,
         outside=request.outside,
     )
-    l2 = math.nextafter(request.factor * math.sqrt(quantizer.bound.l2_squared), math.inf)
-    sigma = calibrate(l2, quantizer.size, epsilon, request.delta)
-    loss = Loss(
-        mu_squared=Fraction(request.factor) ** 2 * quantizer.bound.l2_squared / sigma**2,
-        distance=lattice_distance(sigma, quantizer.size),
-    )
+    l2_squared = request.factor**2 * quantizer.bound.l2_squared
+    noise, loss = gaussian_noise(l2_squared, quantizer.size, epsilon, request.delta)
     return Mechanism(
         method=NAME,
         kernel=request.kernel,
         quantizer=quantizer,
-        noise=DiscreteGaussian(sigma),
+        noise=noise,
         count_law=request.count_law,
         guarantee=request.guarantee(quantizer.box.condition()),
-        parameters={"n_features": pairs, "noise_multiplier": sigma / l2, "n_hint": request.n},
+        parameters={
+            "n_features": pairs,
+            "noise_multiplier": noise.sigma / math.nextafter(math.sqrt(l2_squared), math.inf),
+            "n_hint": request.n,
+        },
         feature_loss=loss,
     )
 

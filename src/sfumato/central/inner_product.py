@@ -22,14 +22,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sfumato.central.landmarks import noise_for
-from sfumato.errors import InputError
+from sfumato.central.landmarks import noise_for, scale_of
 from sfumato.kernels import InnerProduct
 from sfumato.methods.limits import INTEGER_BYTES, header_size
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
 from sfumato.methods.request import Request
-from sfumato.privacy.gaussian import LARGEST_SIGMA, gaussian_multiplier
+from sfumato.privacy.gaussian import gaussian_multiplier
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.quantizers import InnerProductQuantizer, InnerProductSigns
 from sfumato.quantizers.ball import Ball
@@ -89,7 +88,7 @@ def predict(request: Request, density: float) -> Prediction:
 
 def build(request: Request) -> Mechanism:
     """Calibrate the noise to the ball."""
-    ball = _ball(request, _scale(request))
+    ball = _ball(request, scale_of(request, SCALE))
     quantizer = InnerProductQuantizer(ball, _clip(request), request.feature_seed)
     bound = quantizer.bound
     noise, loss = noise_for(request, bound.l1, bound.l2_squared, quantizer.size)
@@ -109,17 +108,6 @@ def build(request: Request) -> Mechanism:
 def _ball(request: Request, scale: int) -> Ball:
     assert isinstance(request.kernel, InnerProduct)
     return Ball.around(request.kernel, request.dimension, scale, request.bounds, request.outside)
-
-
-def _scale(request: Request) -> int:
-    """Take the usual scale, or a smaller one where little budget makes the Gaussian noise too wide."""
-    if not request.delta:
-        return SCALE
-    multiplier = gaussian_multiplier(float(request.feature_epsilon), request.delta)
-    scale = min(SCALE, int(LARGEST_SIGMA / (1.01 * multiplier * request.factor)))
-    if scale < SMALLEST_SCALE:
-        raise InputError("so little budget does not fit 64-bit noise; pass a larger epsilon or fewer records per user")
-    return scale
 
 
 def refuse_signs(request: Request) -> str | None:

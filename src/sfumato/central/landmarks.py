@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -37,7 +36,7 @@ from sfumato.methods.limits import INTEGER_BYTES, header_size
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
 from sfumato.methods.request import Request
-from sfumato.privacy.gaussian import LARGEST_SIGMA, calibrate, gaussian_multiplier, lattice_distance
+from sfumato.privacy.gaussian import gaussian_multiplier, gaussian_noise, largest_length
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from sfumato.quantizers import Box, LandmarkQuantizer
@@ -180,7 +179,7 @@ def build(request: Request) -> Mechanism:
     """Choose the rank and calibrate the noise."""
     request.check_options(*OPTIONS)
     found, estimate = _fit(request), _estimate(request)
-    quantizer = LandmarkQuantizer.fit(found.fitted, estimate, _scale(request), found.spectrum)
+    quantizer = LandmarkQuantizer.fit(found.fitted, estimate, scale_of(request, SCALE), found.spectrum)
     noise, loss = noise_for(request, quantizer.bound.l1, quantizer.bound.l2_squared, quantizer.size)
     parameters: dict[str, Any] = {"n_features": quantizer.rank, "landmarks": _landmarks(request), "n_hint": request.n}
     return Mechanism(
@@ -195,12 +194,11 @@ def build(request: Request) -> Mechanism:
     )
 
 
-def _scale(request: Request) -> int:
+def scale_of(request: Request, usual: int) -> int:
     """Take the usual scale, or a smaller one where little budget makes the Gaussian noise too wide."""
     if not request.delta:
-        return SCALE
-    multiplier = gaussian_multiplier(float(request.feature_epsilon), request.delta)
-    scale = min(SCALE, int(LARGEST_SIGMA / (1.01 * multiplier * request.factor)))
+        return usual
+    scale = min(usual, int(largest_length(request.factor, float(request.feature_epsilon), request.delta)))
     if scale < SMALLEST_SCALE:
         raise InputError("so little budget does not fit 64-bit noise; pass a larger epsilon or fewer records per user")
     return scale
@@ -222,10 +220,7 @@ def noise_for(
     """
     if not request.delta:
         return DiscreteLaplace(request.feature_epsilon / (request.factor * l1)), None
-    l2 = math.nextafter(request.factor * math.sqrt(l2_squared), math.inf)
-    sigma = calibrate(l2, coordinates, float(request.feature_epsilon), request.delta)
-    squared = Fraction(request.factor) ** 2 * l2_squared / sigma**2
-    return DiscreteGaussian(sigma), Loss(mu_squared=squared, distance=lattice_distance(sigma, coordinates))
+    return gaussian_noise(request.factor**2 * l2_squared, coordinates, request.feature_epsilon, request.delta)
 
 
 METHOD = Method(NAME, "features spanned by public landmarks that the records resemble", OPTIONS, refuse, predict, build)

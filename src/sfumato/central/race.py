@@ -41,7 +41,7 @@ from sfumato.methods.limits import INTEGER_BYTES, MOST_TERMS, header_size
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
 from sfumato.methods.request import Request
-from sfumato.privacy.gaussian import LARGEST_SIGMA, calibrate, gaussian_multiplier, lattice_distance
+from sfumato.privacy.gaussian import gaussian_multiplier, gaussian_noise, largest_length
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import CountNoise, DiscreteGaussian, DiscreteLaplace
@@ -291,16 +291,12 @@ def _gaussian(
 ) -> tuple[HashingQuantizer, DiscreteGaussian, Loss]:
     """Count in steps so fine that discrete and rounded noise are the same for all purposes."""
     epsilon, rows = float(terms.epsilon), quantizer.terms
-    unit = math.sqrt(l2_squared(request, rows))
-    step = min(GAUSSIAN_STEP, int(LARGEST_SIGMA / (1.01 * gaussian_multiplier(epsilon, request.delta) * unit)))
+    squared = l2_squared(request, rows)
+    step = min(GAUSSIAN_STEP, int(largest_length(math.sqrt(squared), epsilon, request.delta)))
     if step < 1:
         raise InputError("so little budget does not fit 64-bit noise; pass a larger epsilon or fewer rows")
     changed = min(request.factor * rows, quantizer.size)
-    sigma = calibrate(math.nextafter(step * unit, math.inf), changed, epsilon, request.delta)
-    loss = Loss(
-        mu_squared=Fraction(step**2 * l2_squared(request, rows), sigma**2), distance=lattice_distance(sigma, changed)
-    )
-    return replace(quantizer, value=step), DiscreteGaussian(sigma), loss
+    return replace(quantizer, value=step), *gaussian_noise(step**2 * squared, changed, epsilon, request.delta)
 
 
 def read_count(quantizer: HashingQuantizer, noise_variance: float, values: Integers) -> Count:

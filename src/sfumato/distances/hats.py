@@ -20,7 +20,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -44,10 +43,10 @@ from sfumato.errors import InputError
 from sfumato.kernels.distance import Distance
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
-from sfumato.privacy.gaussian import LARGEST_SIGMA, calibrate, gaussian_multiplier, lattice_distance
+from sfumato.privacy.gaussian import gaussian_multiplier, gaussian_noise, largest_length
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.loss import Loss
-from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.quantizers.base import Floats, Quantizer
 from sfumato.quantizers.box import Box
 
@@ -156,6 +155,10 @@ class GaussianHats(Hats):
     def _l2_factor_squared(self) -> int:
         return 2 if self.request.neighbours == "replace" else self.request.factor**2
 
+    @property
+    def _longest(self) -> float:
+        return largest_length(self.l2_factor, float(self.request.feature_epsilon), self.request.delta)
+
     def noise(self, power: float, lengths: Floats) -> float:
         """Predict the noise of an answer."""
         return design.gaussian_noise(power, lengths, self.multiplier * self.l2_factor)
@@ -165,7 +168,7 @@ class GaussianHats(Hats):
         power, lengths = metric.power, 2 * box.half_widths
         split = design.gaussian_split(power)
         profile = split.profile(self.levels(power, split.bins, lengths))
-        length = min(float(LARGEST_UNIT), LARGEST_SIGMA / (1.01 * self.multiplier * self.l2_factor))
+        length = min(float(LARGEST_UNIT), self._longest)
         units = design.gaussian_units(power, lengths, length)
         return HatQuantizer(metric, box, split.bins, units, profile, self.request.reads_count)
 
@@ -174,10 +177,8 @@ class GaussianHats(Hats):
         request, bound = self.request, quantizer.bound
         assert bound.touched is not None
         differing = request.factor * bound.touched
-        l2 = math.nextafter(self.l2_factor * math.sqrt(bound.l2_squared), math.inf)
-        sigma = calibrate(l2, differing, float(request.feature_epsilon), request.delta)
-        mu_squared = Fraction(self._l2_factor_squared * bound.l2_squared, sigma**2)
-        return DiscreteGaussian(sigma), Loss(mu_squared=mu_squared, distance=lattice_distance(sigma, differing))
+        l2_squared = self._l2_factor_squared * bound.l2_squared
+        return gaussian_noise(l2_squared, differing, request.feature_epsilon, request.delta)
 
 
 def _build(name: str, hats: Hats) -> Mechanism:

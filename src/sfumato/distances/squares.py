@@ -37,9 +37,7 @@ from sfumato.errors import InputError
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
 from sfumato.privacy.body import CubeNoise
-from sfumato.privacy.gaussian import LARGEST_SIGMA, calibrate, gaussian_multiplier, lattice_distance
-from sfumato.privacy.loss import Loss
-from sfumato.privacy.noise import DiscreteGaussian
+from sfumato.privacy.gaussian import gaussian_noise, largest_length
 from sfumato.privacy.stacked import StackedCubes
 from sfumato.quantizers.base import Floats
 
@@ -159,16 +157,12 @@ def build_gaussian(request: DistanceRequest) -> Mechanism:
     weights = Weights.of(request.box.half_widths)
     roots = np.sqrt(np.array([*weights.columns, weights.square, weights.number]))
     epsilon = float(request.feature_epsilon)
-    multiplier = gaussian_multiplier(epsilon, request.delta)
-    length = min(float(LARGEST_SCALE), LARGEST_SIGMA / (1.01 * multiplier * request.factor))
+    length = min(float(LARGEST_SCALE), largest_length(request.factor, epsilon, request.delta))
     scales = tuple(max(1, math.floor(length * math.sqrt(share))) for share in roots / roots.sum())
     order = tuple(range(request.dimension))
     quantizer = MomentQuantizer(request.box, order, scales, request.reads_count)
-    l2_squared = quantizer.bound.l2_squared
-    l2 = math.nextafter(request.factor * math.sqrt(l2_squared), math.inf)
-    sigma = calibrate(l2, quantizer.size, epsilon, request.delta)
-    noise = DiscreteGaussian(sigma)
-    distance = lattice_distance(sigma, quantizer.size)
+    l2_squared = request.factor**2 * quantizer.bound.l2_squared
+    noise, loss = gaussian_noise(l2_squared, quantizer.size, epsilon, request.delta)
     return Mechanism(
         method=GAUSSIAN,
         kernel=request.metric,
@@ -176,8 +170,11 @@ def build_gaussian(request: DistanceRequest) -> Mechanism:
         noise=noise,
         count_law=request.count_law,
         guarantee=request.guarantee(quantizer.box.condition()),
-        parameters={"noise_multiplier": sigma / l2, "n_hint": request.n},
-        feature_loss=Loss(mu_squared=Fraction(request.factor**2 * l2_squared, sigma**2), distance=distance),
+        parameters={
+            "noise_multiplier": noise.sigma / math.nextafter(math.sqrt(l2_squared), math.inf),
+            "n_hint": request.n,
+        },
+        feature_loss=loss,
         count_reader=count_reader(quantizer, noise) if request.reads_count else None,
     )
 

@@ -12,11 +12,13 @@ second moment under the discrete law, which is sub-Gaussian, is at most C^2 E co
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 from scipy.optimize import brentq
 
 from sfumato.errors import InputError
-from sfumato.privacy.loss import gaussian_delta
+from sfumato.privacy.loss import Loss, gaussian_delta
+from sfumato.privacy.noise import DiscreteGaussian
 
 LARGEST_SIGMA = 2.0**29
 # Beyond, exp(epsilon) makes the lattice count beside delta, and pure noise is small enough.
@@ -61,3 +63,27 @@ def calibrate(l2: float, coordinates: int, epsilon: float, delta: float) -> int:
             return max(sigma, 2)
         slack = min(2 * needed, delta / 2)
     raise InputError(f"delta {delta:g} is too small for integer noise at epsilon {epsilon:g}; pass a larger delta")
+
+
+def largest_length(unit: float, epsilon: float, delta: float) -> float:
+    """Largest scale of integers at which noise for the l2 sensitivity `unit`, in units of the scale, can be sampled."""
+    return LARGEST_SIGMA / (1.01 * gaussian_multiplier(epsilon, delta) * unit)
+
+
+def gaussian_noise(
+    l2_squared: int, coordinates: int, epsilon: float | Fraction, delta: float
+) -> tuple[DiscreteGaussian, Loss]:
+    """Noise for integers, and what it reveals.
+
+    Parameters
+    ----------
+    l2_squared : int
+        Largest squared l2 norm of the difference between neighbouring sums.
+    coordinates : int
+        In how many of them neighbours differ at most.
+    epsilon, delta
+        The promise.
+    """
+    sigma = calibrate(math.nextafter(math.sqrt(l2_squared), math.inf), coordinates, float(epsilon), delta)
+    loss = Loss(mu_squared=Fraction(l2_squared, sigma**2), distance=lattice_distance(sigma, coordinates))
+    return DiscreteGaussian(sigma), loss

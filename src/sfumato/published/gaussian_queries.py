@@ -13,13 +13,12 @@ Error of one answer: (c sqrt(m) / n)^2 of noise, c = sigma over the sensitivity,
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 from sfumato.errors import InputError
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
 from sfumato.methods.request import Request
-from sfumato.privacy.gaussian import LARGEST_SIGMA, calibrate, gaussian_multiplier, lattice_distance
+from sfumato.privacy import gaussian
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import DiscreteGaussian
 from sfumato.published.common import dense_prediction
@@ -43,7 +42,7 @@ def refuse_no_delta(request: Request) -> str | None:
 def predict(request: Request, density: float) -> Prediction:
     """Predict error and cost."""
     size = len(listed(request))
-    multiplier = gaussian_multiplier(float(request.feature_epsilon), request.delta)
+    multiplier = gaussian.gaussian_multiplier(float(request.feature_epsilon), request.delta)
     variance = (multiplier * request.records_per_user / request.n) ** 2 * size
     return dense_prediction(request, variance, size, float(size * request.dimension), {}, density, query_work=1)
 
@@ -68,8 +67,7 @@ def build(request: Request) -> Mechanism:
 
 def fitting_scale(request: Request, sensitivity: float) -> int:
     """Largest integer scale for which noise against `sensitivity` (in units of 1) fits the sampler."""
-    multiplier = gaussian_multiplier(float(request.feature_epsilon), request.delta)
-    scale = min(SCALE, int(LARGEST_SIGMA / (1.01 * multiplier * sensitivity)))
+    scale = min(SCALE, int(gaussian.largest_length(sensitivity, float(request.feature_epsilon), request.delta)))
     if scale < SMALLEST_SCALE:
         raise InputError("so little budget for so many queries does not fit 64-bit noise; pass fewer queries")
     return scale
@@ -77,10 +75,7 @@ def fitting_scale(request: Request, sensitivity: float) -> int:
 
 def gaussian_noise(request: Request, l2_squared: int, coordinates: int) -> tuple[DiscreteGaussian, Loss]:
     """Calibrate noise to integers of this squared l2 sensitivity, and say what they reveal."""
-    l2 = math.nextafter(math.sqrt(l2_squared), math.inf)
-    sigma = calibrate(l2, coordinates, float(request.feature_epsilon), request.delta)
-    loss = Loss(mu_squared=Fraction(l2_squared, sigma**2), distance=lattice_distance(sigma, coordinates))
-    return DiscreteGaussian(sigma), loss
+    return gaussian.gaussian_noise(l2_squared, coordinates, request.feature_epsilon, request.delta)
 
 
 METHOD = Method(NAME, "Gaussian noise on a list of answers", OPTIONS, refuse, predict, build, baseline=True)
