@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from sfumato.canonical_json import exact, plain
 from sfumato.errors import InputError
-from sfumato.ranges import check_bounds
+from sfumato.ranges import LARGEST_DEFAULT, LARGEST_LENGTH, check_bounds
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Domain:
         for column, (low, high) in enumerate(zip(self.lower, self.upper, strict=True)):
             if not (math.isfinite(low) and math.isfinite(high) and low < high):
                 raise InputError(f"bounds of column {column} must be finite with lower < upper, got ({low}, {high})")
-        check_bounds(self.lower, self.upper)
+        check_bounds(self.lower, self.upper, LARGEST_LENGTH if self.declared else LARGEST_DEFAULT)
 
     @property
     def dimension(self) -> int:
