@@ -173,10 +173,12 @@ def test_radii_of_inner_products_that_some_points_would_overflow_are_refused(rad
     ],
 )
 def test_every_point_of_a_huge_domain_has_a_report(name: str, kernel: Kernel, options: dict[str, Any]) -> None:
-    document = made(name, kernel, bounds=(-8e307, 8e307), options=options)
+    document = made(name, kernel, bounds=(-1e50, 1e50), options=options)
     client = Client(document, coins=Coins.seeded(1))
     for point in ([0.0, 0.0], [8e307, -8e307], [1e154, 1e154], [5e-324, 0.0], [10**400, -(10**400)]):
         assert len(client.report(point)) == client.report_bytes
+    with pytest.raises(InputError, match="within 1e\\+50"):
+        made(name, kernel, bounds=(-8e307, 8e307), options=options)
 
 
 @pytest.mark.parametrize("scale", [1e100, 2.0**399])
