@@ -171,6 +171,8 @@ def test_every_point_of_a_huge_domain_has_a_report(name: str, kernel: Kernel, op
     client = Client(document, coins=Coins.seeded(1))
     for point in ([0.0, 0.0], [8e307, -8e307], [1e100, 1e100], [1e50, 1e50], [5e-324, 0.0], [10**400, -(10**400)]):
         assert len(client.report(point)) == client.report_bytes
+    with pytest.raises(InputError, match="within 1e\\+50"):
+        made(name, kernel, bounds=(-8e307, 8e307), options=options)
 
 
 @pytest.mark.parametrize("scale", [1e100, 2.0**399])

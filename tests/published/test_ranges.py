@@ -31,9 +31,9 @@ from sfumato.release import Count
 SHAPES: list[Any] = [(1, (0, 3)), (26, (0, 0.4)), (14, (0, 1)), (30, [(0, 2)] * 2 + [(0, 0.1)] * 28), (200, (0, 0.4))]
 
 
-def algorithm(method: str, columns: int, bounds: Any, **options: Any) -> Any:
+def algorithm(method: str, columns: int, bounds: Any, n: int = 2048, **options: Any) -> Any:
     """Build a mechanism's algorithm for a Gaussian of bandwidth 1."""
-    facts: dict[str, Any] = {"kernel": Gaussian(1.0), "dimension": columns, "epsilon": Fraction(1), "n": 2048}
+    facts: dict[str, Any] = {"kernel": Gaussian(1.0), "dimension": columns, "epsilon": Fraction(1), "n": n}
     request = Request(**facts, feature_seed=1, bounds=bounds, options=options)
     return METHODS.build(method, request).algorithm
 
@@ -76,24 +76,28 @@ def test_one_record_changes_every_answer_by_at_most_the_scale(
         assert before.min() >= 0 and int(before.max()) * queries.times <= LARGEST_ANSWER
 
 
-def test_scores_of_weights_move_by_at_most_the_scale() -> None:
+def test_what_weights_look_at_moves_by_at_most_the_scale() -> None:
     """The event whose probability went from 0 to 1 with one record: 26 columns, 2,047 and 2,048 records."""
     learner: MultiplicativeWeights = algorithm("pmw", 26, (0, 0.4), rounds=1)
-    scores: list[np.ndarray] = []
+    seen: list[list[int]] = []
 
     class Watched(SecretSteps):
-        def choose(self, given: np.ndarray, rate: Fraction) -> int:
-            scores.append(given)
-            return super().choose(given, rate)
+        def choose(self, scores: Any, rate: Fraction) -> int:
+            seen[-1].append(int(scores.max()))
+            return super().choose(scores, rate)
+
+        def measure(self, value: int, law: Any) -> int:
+            seen[-1].append(value)
+            return super().measure(value, law)
 
     for records in (2047, 2048):
-        answers = learner.queries.answers(np.array([records]))
-        learner.learn(answers, 2047, Watched(SecureBits.seeded(1)))
-    assert abs(int(scores[0].max()) - int(scores[2].max())) <= learner.queries.scale
+        seen.append([])
+        learner.learn(learner.queries.answers(np.array([records])), 2047, Watched(SecureBits.seeded(1)))
+    assert max(abs(after - before) for before, after in zip(*seen, strict=True)) <= learner.queries.scale
 
 
 def test_the_sum_over_a_sample_moves_by_as_much_as_is_claimed() -> None:
-    sample: SecretSample = algorithm("noisy-sample", 20, (0, 0.4))
+    sample: SecretSample = algorithm("noisy-sample", 20, (0, 0.4), n=100_000)
     nodes = np.zeros(84, dtype=np.int64)
     for records in (2047, 99864, 2**45):
         before, after = (sample.total(np.array([count]), nodes) for count in (records, records + 1))

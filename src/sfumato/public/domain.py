@@ -10,9 +10,9 @@ from typing import Any, Self
 
 from sfumato.errors import InputError
 from sfumato.public.canonical_json import exact, plain
-from sfumato.public.ranges import check_bounds
+from sfumato.public.ranges import LARGEST_DEFAULT, LARGEST_LENGTH, check_bounds
 
-# Of bounds and of widths: within them no arithmetic on points overflows, or loses all of its digits.
+# Of radii and other numbers of a document: within them no arithmetic overflows, or loses all of its digits.
 SMALLEST, LARGEST = 1e-100, 1e100
 
 
@@ -82,10 +82,7 @@ class Domain:
 
         A default box, which only keeps numbers finite, may be wider than one that is declared.
         """
-        if self.declared:
-            check_bounds(self.lower, self.upper)
-        elif max(*map(abs, self.lower), *map(abs, self.upper)) > LARGEST:
-            raise InputError(f"bounds of a protocol must lie within {LARGEST:g} of 0")
+        check_bounds(self.lower, self.upper, LARGEST_LENGTH if self.declared else LARGEST_DEFAULT)
 
     def condition(self) -> str:
         """Say what happens to odd points, for the guarantee."""

@@ -16,6 +16,8 @@ from sfumato.errors import InputError
 
 # Absolute values of bounds, landmarks and listed queries; widths of bounds, bandwidths and radii.
 LARGEST_LENGTH, SMALLEST_LENGTH = 1e50, 1e-50
+# Bounds that nobody gave, where only a record's direction matters or how far it is from landmarks.
+LARGEST_DEFAULT = 2.0**301
 # Absolute values of queries, which need not lie within the bounds.
 FARTHEST_QUERY = 1e60
 # Width of a column's bounds beside the larger of them: less leaves too few doubles in between.
@@ -31,7 +33,7 @@ LARGEST_OPTION = 2**40
 MOST_INTEGERS = 2**28
 
 
-def check_bounds(lower: Sequence[float], upper: Sequence[float]) -> None:
+def check_bounds(lower: Sequence[float], upper: Sequence[float], largest: float = LARGEST_LENGTH) -> None:
     """Refuse bounds, finite and in order, that are too far out or too close together.
 
     Examples
@@ -43,10 +45,9 @@ def check_bounds(lower: Sequence[float], upper: Sequence[float]) -> None:
     """
     for column, (low, high) in enumerate(zip(lower, upper, strict=True)):
         farthest = max(abs(low), abs(high))
-        if not farthest <= LARGEST_LENGTH:
+        if not farthest <= largest:
             raise InputError(
-                f"bounds of column {column} must lie within {LARGEST_LENGTH:g} of 0, got ({low:g}, {high:g}); use "
-                "other units"
+                f"bounds of column {column} must lie within {largest:g} of 0, got ({low:g}, {high:g}); use other units"
             )
         if not high - low >= max(SMALLEST_LENGTH, NARROWEST_BOUNDS * farthest):
             raise InputError(
