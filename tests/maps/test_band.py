@@ -7,7 +7,8 @@ import pytest
 from scipy.stats import binom
 
 from sfumato import PrivateKDE, Release
-from sfumato.maps import band, evaluate
+from sfumato.maps import evaluate
+from sfumato.quantizers import base
 
 from .conftest import BOUNDS, noisy_copies
 
@@ -50,7 +51,7 @@ def test_the_band_of_fourier_releases_holds_the_exact_curve_at_its_rate(points: 
 def test_it_lies_between_one_point_and_the_union_bound(curve: Release, monkeypatch: pytest.MonkeyPatch) -> None:
     simulated = evaluate(curve, size=64).band
     assert simulated is not None
-    monkeypatch.setattr(band, "MOST_DRAWN", 1)
+    monkeypatch.setattr(base, "MOST_DRAWN", 1)
     union = evaluate(curve, size=64).band
     assert union is not None
     assert "union bound over 64 points" in str(union)
