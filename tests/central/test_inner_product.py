@@ -122,7 +122,7 @@ def test_auto_takes_the_noisy_mean_and_never_the_baseline() -> None:
         ("inner-product", {"options": {"clip": -1}}, "clip must be a positive number"),
         ("inner-product", {"options": {"n_features": 3}}, "unknown option 'n_features'"),
         ("inner-product", {"limits": Limits(file_size=100)}, "budgets do not allow"),
-        ("inner-product", {"epsilon": Fraction(1, 10**6), "delta": 1e-100}, "64-bit noise"),
+        ("inner-product", {"epsilon": Fraction(1, 10**7), "delta": 1e-100}, "64-bit noise"),
         ("landmarks", {}, "pass landmarks="),
     ],
 )

@@ -86,7 +86,7 @@ class TestNoise:
         small = METHODS.build("landmarks", request(epsilon=Fraction(1, 1000), delta=1e-6))
         assert 16 <= small.quantizer.bound.largest < landmarks.SCALE
         with pytest.raises(InputError, match="64-bit noise"):
-            METHODS.build("landmarks", request(epsilon=Fraction(1, 10**6), delta=1e-100))
+            METHODS.build("landmarks", request(epsilon=Fraction(1, 10**7), delta=1e-100))
 
     @pytest.mark.parametrize("delta", [0.0, 1e-6])
     def test_error_is_noise_and_bias(self, delta: float) -> None:

@@ -116,7 +116,7 @@ def test_a_request_keeps_to_the_limits(changes: dict[str, Any], message: str) ->
         lambda bounds: distances.plan(n_hint=50, dimension=2, epsilon=1, bounds=bounds),
         lambda bounds: bandwidth.private(POINTS, epsilon=1, bounds=bounds, n_hint=50),
         lambda bounds: RaceSketch(L2LSH(1.0), dimension=2, rows=3, bounds=bounds),
-        lambda bounds: Domain(*(tuple(map(float, side)) for side in zip(bounds, bounds, strict=True))),
+        lambda bounds: Domain(*(tuple(map(float, side)) for side in zip(bounds, bounds, strict=True))).check_limits(),
     ],
 )
 @pytest.mark.parametrize("bounds", [(-LARGEST, LARGEST), (0.0, 1e300), (0.0, 5e-324)])
