@@ -12,6 +12,7 @@ import pytest
 
 import sfumato
 from sfumato import PrivateKDE, bandwidth, distances
+from sfumato.central.sketch import RaceSketch
 from sfumato.errors import InputError
 from sfumato.kernels import L2LSH, Gaussian, InnerProduct
 from sfumato.methods.request import Request
@@ -33,7 +34,6 @@ from sfumato.public.ranges import (
 )
 from sfumato.published.hrw_online import OnlineQueries
 from sfumato.quantizers import Box
-from sfumato.sketch import RaceSketch
 
 POINTS = np.random.default_rng(0).random((50, 2))
 LARGEST = float(np.finfo(np.float64).max)
