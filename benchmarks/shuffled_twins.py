@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from sfumato.audit import AuditCase, Case, EpsilonClaim
-from sfumato.audit.cases import labels as other_audits
+from sfumato.audit.cases import labels
 from sfumato.audit.cases import shuffled as audits
 from sfumato.audit.estimators import exact_delta
 from sfumato.privacy.bits import Integers, SecureBits
@@ -123,7 +123,7 @@ def _kept_too_often() -> Case:
     """Report the truth with probability e^e / (1 + e^e), whatever the number of classes."""
     keep = math.e / (1 + math.e)
     matrix = np.full((5, 5), (1 - keep) / 4) + np.eye(5) * (keep - (1 - keep) / 4)
-    return other_audits.label_case(matrix, 1.0)
+    return labels.label_case(matrix, 1.0)
 
 
 TWINS: tuple[tuple[str, str, Callable[[], Case]], ...] = (
@@ -139,6 +139,6 @@ TWINS: tuple[tuple[str, str, Callable[[], Case]], ...] = (
     ("shuffled", "one instance paid for", _one_instance_paid),
     ("shuffled", "half of the participants stay away", _few_participants),
     ("labels", "the response of two classes for five", _kept_too_often),
-    ("secure-aggregation", "one share of four", lambda: other_audits.aggregation_case("discrete-gaussian", 1)),
-    ("secure-aggregation", "one Skellam share of four", lambda: other_audits.aggregation_case("skellam", 1)),
+    ("secure-aggregation", "one share of four", lambda: labels.aggregation_case("discrete-gaussian", 1)),
+    ("secure-aggregation", "one Skellam share of four", lambda: labels.aggregation_case("skellam", 1)),
 )

@@ -230,7 +230,7 @@ def log_gaussian(sigma: int, shift: int, reach: int) -> np.ndarray:
 
 
 class TestDiscreteGaussian:
-    """The claims of `central.fourier_gaussian`, by sums over the integers."""
+    """The claims of `privacy.gaussian`, by sums over the integers."""
 
     @pytest.mark.parametrize("sigma", [2, 3, 5, 10, 30])
     @pytest.mark.parametrize("shift", [1, 3, 10])

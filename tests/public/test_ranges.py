@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import sfumato
-from sfumato import PrivateKDE, bandwidth, distances
+from sfumato import PrivateKDE, bandwidth, distances, local, shuffled
 from sfumato.central.sketch import RaceSketch
 from sfumato.errors import InputError
 from sfumato.kernels import L2LSH, Gaussian, InnerProduct
@@ -117,6 +117,10 @@ def test_a_request_keeps_to_the_limits(changes: dict[str, Any], message: str) ->
         lambda bounds: bandwidth.private(POINTS, epsilon=1, bounds=bounds, n_hint=50),
         lambda bounds: RaceSketch(L2LSH(1.0), dimension=2, rows=3, bounds=bounds),
         lambda bounds: Domain(*(tuple(map(float, side)) for side in zip(bounds, bounds, strict=True))).check_limits(),
+        lambda bounds: local.Protocol(L2LSH(1.0), dimension=2, epsilon=1, participants=50, bounds=bounds),
+        lambda bounds: shuffled.Protocol(
+            Gaussian(1.0), dimension=2, epsilon=1, delta=1e-5, participants=50, bounds=bounds
+        ),
     ],
 )
 @pytest.mark.parametrize("bounds", [(-LARGEST, LARGEST), (0.0, 1e300), (0.0, 5e-324)])

@@ -10,9 +10,9 @@ import pytest
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Cauchy, Gaussian, Laplacian
-from sfumato.published.bernstein_quantizer import BernsteinQuantizer
+from sfumato.published.bernstein import BernsteinQuantizer
+from sfumato.published.even_trig import TrigonometricQuantizer
 from sfumato.published.separable import SeparableQuantizer
-from sfumato.published.trigonometric_quantizer import TrigonometricQuantizer
 from sfumato.quantizers import Box, quantizer_from_document
 
 BOX = Box((-1.0, 2.0), (3.0, 5.0))

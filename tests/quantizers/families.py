@@ -20,10 +20,10 @@ from sfumato.kernels import (
     Rational,
 )
 from sfumato.kernels.exponential_sum import exponential_sum
-from sfumato.published.bernstein_quantizer import BernsteinQuantizer
+from sfumato.published.bernstein import BernsteinQuantizer
+from sfumato.published.even_trig import TrigonometricQuantizer
 from sfumato.published.hermite import HermiteQuantizer
 from sfumato.published.synthetic import GridRecords
-from sfumato.published.trigonometric_quantizer import TrigonometricQuantizer
 from sfumato.quantizers import (
     Box,
     ExponentialSums,

@@ -1,4 +1,4 @@
-"""Audits: empirical and exact lower bounds on what a mechanism leaks, for any mechanism.
+"""Audits of any mechanism: attacks that bound from below what it leaks, and checks of how its noise was calibrated.
 
 Examples
 --------

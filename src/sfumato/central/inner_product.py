@@ -5,7 +5,7 @@ The mean inner product with y is y times the mean record, so the sums of the coo
 
 Guarantee. One record's integers have l2 norm at most s and l1 norm at most B1 = floor(s sqrt(d)) (less where clipped
 coordinates say so); f records differ between neighbours. Pure: discrete Laplace noise of rate e_f / (f B1) on every
-sum. delta > 0: discrete Gaussian noise for the l2 sensitivity f s, calibrated as in `fourier_gaussian`. The count at
+sum. delta > 0: discrete Gaussian noise for the l2 sensitivity f s, calibrated as in `privacy.gaussian`. The count at
 e_c composes to (epsilon, delta).
 
 Error of one answer to a query of length |y| = radius: MSE = 2 d (f / (e_f n))^2 + (P sd(count) / n)^2 with Laplace

@@ -6,7 +6,7 @@ table. `quantizers.landmarks` explains integers, answers and biases.
 Guarantee. One record's integers have l1 norm at most B1 = floor(s sqrt(r)) (r >= 4) and l2 norm at most s, the residual
 included; f records differ between neighbours (add/remove 1, replace 2, times the records of a user). Pure: discrete
 Laplace noise of rate e_f / (f B1) on every sum multiplies the probability of any output by at most exp(e_f). delta > 0:
-discrete Gaussian noise for the l2 sensitivity f s, calibrated as in `fourier_gaussian`. The count at e_c composes to
+discrete Gaussian noise for the l2 sensitivity f s, calibrated as in `privacy.gaussian`. The count at e_c composes to
 (epsilon, delta). The landmarks are public: nothing about them is protected.
 
 Error of one answer, G the mean of |g(y)|^2 and b the bias on held-out public points: MSE = 2 r G (f / (e_f n))^2 + b^2

@@ -7,7 +7,7 @@ functions spread evenly (`quantizers.hashes.spread`), and sizes from public fact
 Guarantee. A record adds 1 to one counter of each of R rows. f records differ between neighbours (one, or the records
 of a user), so the table moves by at most f R in l1 and f sqrt(R) in l2; replacing a record moves two counters of a row
 by one each, 2 R in l1 and sqrt(2 R) in l2. Pure: discrete Laplace noise of rate e / l1 on every counter. With delta:
-discrete Gaussian noise calibrated as in `fourier_gaussian`, on counters in steps of s; only the counters that differ
+discrete Gaussian noise calibrated as in `privacy.gaussian`, on counters in steps of s; only the counters that differ
 count for its distance from the rounded Gaussian, at most f R of them, because the others have the same independent law
 under both neighbours.
 

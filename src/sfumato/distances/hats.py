@@ -7,7 +7,7 @@ Guarantee. `hat` and `projection` bound the integers of one record, `design` spl
 neighbours (add/remove 1, replace 2, times the records of a user).
 `hat`: discrete Laplace noise of rate e / (f l1) on every sum is e-DP, in any number of columns (Theorem B.3's part).
 `hat-gaussian`: discrete Gaussian noise calibrated to the l2 norm over all columns together, as in
-`central.fourier_gaussian` (the distance from the rounded Gaussian counts only the sums that differ), is (e, delta)-DP
+`privacy.gaussian` (the distance from the rounded Gaussian counts only the sums that differ), is (e, delta)-DP
 (Theorem B.4's part). A replaced record moves the sums by at most sqrt(2) l2, because no integer is negative. The count
 is read off the nodes and costs nothing, or is bought first at e_c, and e = epsilon - e_c.
 

@@ -2,7 +2,7 @@
 
 The standard library only; `pool` computes the same integers for many points at once. A point arrives as integers X,
 its columns measured from an origin in units of ``2**-point_bits`` bandwidths. Every row's functions are drawn by
-`public_rows.row_bytes(seed, "local/rows", row)`: first the keys of the rehash, 64 bits each, then 32-bit words.
+`public.rows.row_bytes(seed, "local/rows", row)`: first the keys of the rehash, 64 bits each, then 32-bit words.
 
 - **p-stable** (`L1LSH`, Cauchy numbers; `L2LSH`, normal ones): words b, a_1 ... a_d;
   cell ``(a . X + b 2**(shift - 32)) >> shift`` with ``shift = point_bits + fraction_bits``.

@@ -8,7 +8,7 @@ Guarantee: epsilon for every two points, without exceptions. The group of rows d
 its `rows_each` rows every position has weight `same` or `other` out of the same total, and ``same <= other e^(epsilon /
 rows_each)``. Positions are integers and weights are exact: there are no floating-point angles that could leak.
 
-Phase of row r, by `public_rows.row_bytes(seed, "local/phases", r)`, 32-bit words b, a_1 ... a_d: with ``shift =
+Phase of row r, by `public.rows.row_bytes(seed, "local/phases", r)`, 32-bit words b, a_1 ... a_d: with ``shift =
 point_bits + fraction_bits``, ``(a . X + b 2**(shift - 32)) mod 2**shift`` in units of 2**-shift turns; the position is
 its upper 8 bits. X are the columns in units of ``2**-point_bits`` times 2 pi bandwidths, from the middle of the bounds.
 Frequencies are normal for `Gaussian` (X in units sqrt 2 smaller: they have variance 2), Cauchy for `Laplacian`, Laplace

@@ -1,7 +1,7 @@
-"""The plan: choose a mechanism and its sizes from public facts alone, and say the error before anything is spent.
+"""Methods turn a request, public facts alone, into a mechanism: one registry, one plan, and no data read here.
 
-Nothing here reads data. `plan` compares all methods for a request and picks one, `epsilon_for` and `n_for` turn the
-question round, and `draw` shows predicted error against epsilon. docs/plan.md explains the figures.
+`plan` compares all methods for a request, picks one and says the error before anything is spent; `epsilon_for` and
+`n_for` turn the question round, and `draw` shows predicted error against epsilon. docs/plan.md explains the figures.
 """
 
 from __future__ import annotations

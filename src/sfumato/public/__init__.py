@@ -1,1 +1,1 @@
-"""What all parties must agree on, bit for bit: documents, seeded streams and rows, portable arithmetic, domains."""
+"""What all parties must agree on, bit for bit: documents and domains, seeded streams and rows, arithmetic, limits."""

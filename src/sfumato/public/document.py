@@ -8,7 +8,7 @@ recognised and refused.
 Fields of a document
 --------------------
 format, version
-    ``"sfumato-protocol"``, and 2 (local) or 1 (shuffled).
+    ``"sfumato-protocol"``, and 2; documents of version 1 are refused.
 model
     ``"local"`` or ``"shuffled"``.
 kernel, dimension

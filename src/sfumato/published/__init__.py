@@ -1,4 +1,4 @@
-"""Published mechanisms that others are measured against, one file each, under their own names.
+"""Published mechanisms, there to be measured against, under their own names; rooms inside know only those.
 
 They are never the choice of ``method="auto"``. docs/published.md lists them with what was corrected.
 """

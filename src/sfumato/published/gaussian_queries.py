@@ -4,7 +4,7 @@ Source: appendix C.3 of Wagner et al. (2023). Corrected: sums instead of means, 
 is calibrated exactly instead of by the textbook bound, which holds for epsilon below 1 only.
 
 Guarantee. A record adds to each of the m answers an integer from 0 to s, so adding, removing or replacing one changes
-them by at most sqrt(m) s in l2. Discrete Gaussian noise, calibrated as in `central.fourier_gaussian` (its proof covers
+them by at most sqrt(m) s in l2. Discrete Gaussian noise, calibrated as in `privacy.gaussian` (its proof covers
 any integers of bounded l2 sensitivity), makes them (e_f, delta)-DP; the count at e_c composes to (epsilon, delta).
 
 Error of one answer: (c sqrt(m) / n)^2 of noise, c = sigma over the sensitivity, and the count.

@@ -3,11 +3,11 @@
 Source: R. Hall, A. Rinaldo, L. Wasserman, "Differential Privacy for Functions and Functional Data", JMLR 14, 2013;
 appendix C.3 of Wagner et al. (2023). Answers get Gaussian noise whose covariance is the kernel itself; its size
 does not depend on the number of queries. Corrected: sums instead of means, the count is paid for, the constant is
-calibrated exactly, and the noise is integer: it is added in the coordinates of `quantizers.WhitenedQueries`, in which
+calibrated exactly, and the noise is integer: it is added in the coordinates of `queries.WhitenedQueries`, in which
 the covariance is the identity, and reaches the answers through the Cholesky factor L, K_YY = L L'.
 
 Guarantee, batch. A record's m integers have l2 norm at most s by a hard clamp (2 s when a record is replaced), whatever
-the queries. Discrete Gaussian noise, calibrated as in `central.fourier_gaussian`, makes the coordinates (e_f,
+the queries. Discrete Gaussian noise, calibrated as in `privacy.gaussian`, makes the coordinates (e_f,
 delta)-DP; the answers follow from them. The count at e_c composes to (epsilon, delta).
 
 Guarantee, one at a time. Coordinate j depends on the first j queries only, so it can be published before the next query
@@ -17,7 +17,7 @@ the log likelihood ratio is sum_j (q_j G_j / sigma^2 + q_j^2 / (2 sigma^2)), and
 sum_j q_j^2 that nobody sees, it is exactly the normal variable of a single answer of sensitivity s: a sum of
 independent normals whose weights are chosen as it goes, and whose squares add up to a constant, is normal with that
 variance. So the batch's calibration holds, and rounding is post-processing. Exact discrete noise in place of rounded
-noise changes the law of the noise of all coordinates together by the total variation t of `central.fourier_gaussian`,
+noise changes the law of the noise of all coordinates together by the total variation t of `privacy.gaussian`,
 and so the law of the whole exchange by at most t; t is taken for the most queries that may be asked.
 
 Error of one answer: (c f / n)^2 of noise at every query, and the count.

@@ -2,7 +2,7 @@
 
 Source: Algorithm 1 with sections 3.2, B.1 (refined sensitivity) and E.1 of Wagner et al. (2023); one pair (f, g),
 so I = J repetitions, of which a query takes the median. Corrected: the count is paid for; the powers are integers with
-exact bounds; the sensitivity printed in B.1 is too small (see `quantizers.hermite`).
+exact bounds; the sensitivity printed in B.1 is too small (see `published.hermite`).
 
 Guarantee. A record adds to the orders of one cell integers of total absolute value at most l1 = J sum_r floor(2^(B -
 |r|)), 2 l1 when a record is replaced. Discrete Laplace noise of rate e_f / l1 on every integer of every cell, empty

@@ -56,8 +56,8 @@ _FAMILIES: dict[str, Any] = {
 
 # Families of other rooms, imported when a release needs them: those rooms build on this one.
 _ELSEWHERE = {
-    "bernstein": ("sfumato.published.bernstein_quantizer", "BernsteinQuantizer"),
-    "even-trig": ("sfumato.published.trigonometric_quantizer", "TrigonometricQuantizer"),
+    "bernstein": ("sfumato.published.bernstein", "BernsteinQuantizer"),
+    "even-trig": ("sfumato.published.even_trig", "TrigonometricQuantizer"),
     "hermite": ("sfumato.published.hermite", "HermiteQuantizer"),
     "queries": ("sfumato.published.queries", "KernelQueries"),
     "whitened-queries": ("sfumato.published.queries", "WhitenedQueries"),

@@ -58,7 +58,8 @@ class Box:
     def from_bounds(cls, bounds: Any, dimension: int, outside: Outside = "clip") -> Box:
         """Read the `bounds` argument: one (lower, upper) pair for all columns, one pair per column, or a box.
 
-        The stated limits (`ranges`) hold for numbers; a box has passed them, or comes from a release of an earlier day.
+        The stated limits (`public.ranges`) hold for numbers; a box has passed them, or comes from a release of an
+        earlier day.
         """
         if isinstance(bounds, Box) and bounds.dimension == dimension:
             return bounds

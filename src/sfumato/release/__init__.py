@@ -1,4 +1,4 @@
-"""The public artefact: a release answers queries for ever, and is a file."""
+"""The public artefact: a release answers queries for ever, with error bars and its guarantee, and is a file."""
 
 from sfumato.release.release import Count, Release, from_content, load
 

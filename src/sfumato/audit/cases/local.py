@@ -1,7 +1,7 @@
 """Exact audits of `rows` and `phases`: the law of every payload, for every two of many points.
 
 The devices run as they are, under protocols whose integer weights are small enough for all coins to be listed; the
-weights of real protocols differ in size only, and `weights.keeps_epsilon` checks them when a device loads them.
+weights of real protocols differ in size only, and `local.weights.keeps_epsilon` checks them when a device loads them.
 """
 
 from __future__ import annotations

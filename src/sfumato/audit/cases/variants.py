@@ -2,8 +2,8 @@
 
 A `Subject` is a method and the public facts of a request. Its variants are all combinations of delta, neighbouring
 relation, unit and weights that neither `Request` nor the method refuses; each is built as a release would build it. How
-many records of one unit reach the sums is measured by running the stage that limits them (`contributions`), and what
-they change by searching among `places`; mechanisms with an algorithm of their own are priced in `algorithms`.
+many records of one unit reach the sums is measured by running the stage that limits them (`central.contributions`),
+and what they change by searching among `places`; mechanisms with an algorithm of their own are priced in `algorithms`.
 """
 
 from __future__ import annotations

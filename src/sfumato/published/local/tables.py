@@ -1,7 +1,7 @@
 """How much more often hash functions drawn from tables tell points apart than those of the exact laws, at most.
 
 A guarantee over the draw of hash functions is calibrated with the chance that one of them separates two points. Devices
-draw from the tables of `public_rows`; their laws are close to the normal, the Cauchy and the cell law, and sums over
+draw from the tables of `public.rows`; their laws are close to the normal, the Cauchy and the cell law, and sums over
 many columns add the differences up. Here are upper bounds of what that adds to the chance, for points a distance t
 apart (in bandwidths) in d columns. They hold for every pair of lattice points and every d.
 
