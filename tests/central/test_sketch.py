@@ -362,15 +362,16 @@ class TestThreads:
         answers = fork.SimpleQueue()
 
         def child() -> None:
-            try:
-                sketch.release(epsilon=1)
-                answers.put("released")
-            except BudgetError as refusal:
-                answers.put(str(refusal))
+            for copy in (sketch, sketch.merge()):
+                try:
+                    copy.release(epsilon=1)
+                    answers.put("released")
+                except BudgetError as refusal:
+                    answers.put(str(refusal))
             sketch.release(epsilon=1, ledger=Ledger(tmp_path / "ledger.jsonl").account("people"))
 
         process = fork.Process(target=child)
         process.start()
         process.join()
-        assert "a fork copied this sketch" in answers.get() and process.exitcode == 0
+        assert all("a fork copied this sketch" in answers.get() for _ in range(2)) and process.exitcode == 0
         assert len(Ledger(tmp_path / "ledger.jsonl").account("people").charges) == 1

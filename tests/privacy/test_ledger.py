@@ -170,6 +170,8 @@ def test_refuses_bad_names(ledger: Ledger, name: Any) -> None:
         ("office", "o\ufb03ce"),  # a ligature
         ("d", "d\ufe0f"),  # a variation selector, which shows nothing
         ("d", "\u3164d"),  # a letter that shows nothing
+        ("(nothing visible)", "\u3164"),
+        ("(nothing visible)", "\u3164\u3164"),
     ],
 )
 def test_names_that_look_alike_are_one_account(ledger: Ledger, name: str, other: str) -> None:

@@ -44,6 +44,7 @@ from sfumato.storage import AtomicFile
 RAW = "raw RACE sketch: PRIVATE data, not a release"
 # One lock for all sketches: merged ones share their parts' charges, so that whether records were released before is a
 # question to all of them at once. It is held while counters and charges change, never while rows are hashed.
+NO_PROCESS = -1
 _STATE = threading.Lock()
 if sys.platform != "win32":  # a fork must not copy it while another thread holds it
     os.register_at_fork(before=_STATE.acquire, after_in_parent=_STATE.release, after_in_child=_STATE.release)
@@ -213,18 +214,20 @@ class RaceSketch:
         merged.kernel = self.kernel
         merged._begin(self.quantizer)
         merged._charges = {}
+        if any(part._process != os.getpid() for part in (self, *others)):
+            merged._process = NO_PROCESS  # a fork's copies stay copies, and need a ledger
         for part in (self, *others):
             if part.fingerprint != self.fingerprint:
                 raise InputError(
                     "the sketches have different public parameters: make all shards with the same kernel, bounds, "
                     "rows, width and feature_seed"
                 )
-            if merged._charges.keys() & part._charges.keys():
-                raise InputError("two of the sketches hold the rows of the same shard; merge every shard once")
             with _STATE:
+                if merged._charges.keys() & part._charges.keys():
+                    raise InputError("two of the sketches hold the rows of the same shard; merge every shard once")
                 merged._counters += part._counters
                 merged._kept, merged._seen = merged._kept + part._kept, merged._seen + part._seen
-            merged._charges.update(part._charges)
+                merged._charges.update(part._charges)
         return merged
 
     def release(

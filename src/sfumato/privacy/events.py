@@ -29,12 +29,15 @@ _INVISIBLE = re.compile(
 _ROUNDING = 1e-9  # relative; a loss and the delta that was calibrated from it agree no better than floats do
 
 
+NOTHING_VISIBLE = "(nothing visible)"
+
+
 def account_name(dataset: object) -> str:
     r"""Return the one form of a data set's name: texts that look alike but for spaces and codes are one account.
 
     Unicode's compatible composition (NFKC) without characters that show nothing, single spaces between words and none
     around them. Letters stay as they are: another case, or another alphabet's letter of the same shape, is another
-    name. What is not one line of printable text is refused.
+    name. All names of which nothing shows are one. What is not one line of printable text is refused.
 
     Examples
     --------
@@ -43,7 +46,7 @@ def account_name(dataset: object) -> str:
     """
     text = checked_text("dataset", dataset)
     shown = _INVISIBLE.sub("", unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)))
-    return " ".join(shown.split()) or text
+    return " ".join(shown.split()) or NOTHING_VISIBLE
 
 
 @dataclass(frozen=True, kw_only=True)
