@@ -362,9 +362,9 @@ class TestThreads:
         answers = fork.SimpleQueue()
 
         def child() -> None:
-            for copy in (sketch, sketch.merge()):
+            for copied in (sketch, sketch.merge()):
                 try:
-                    copy.release(epsilon=1)
+                    copied.release(epsilon=1)
                     answers.put("released")
                 except BudgetError as refusal:
                     answers.put(str(refusal))
