@@ -110,6 +110,20 @@ def test_points_are_hashed_as_the_kernel_says(document: Callable[[], dict[str, A
         device_for(document())
 
 
+@pytest.mark.parametrize("name", ["mldp-kde", "fkm-lr"])
+@pytest.mark.parametrize("bits", [0, 4, 8])
+def test_a_coarse_grid_of_directions_widens_the_radius(name: str, bits: int) -> None:
+    document = made(name, Angular(), options={"rows": 841})
+    with pytest.raises(InputError, match="spends gamma"):
+        device_for(changed(document, "mechanism", point_bits=bits, scales=[2.0**bits] * 2))
+
+
+def test_a_grid_on_which_directions_vanish_is_refused() -> None:
+    document = Protocol(Angular(), 4, 1, 100, mechanism="mldp-kde", radius=0.05, seed=3).document
+    with pytest.raises(InputError, match="too coarse for directions"):
+        device_for(changed(document, "mechanism", point_bits=0, scales=[1.0] * 4))
+
+
 @pytest.mark.parametrize(("name", "kernel"), METRIC)
 @pytest.mark.parametrize("radius", [1e-90, 1e-7, 0.0, -1.0, 1e200])
 def test_absurd_radii_are_refused(name: str, kernel: Kernel, radius: float) -> None:

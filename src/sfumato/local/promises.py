@@ -23,7 +23,6 @@ LEAST_RADIUS = 1e-6  # of the domain's width: closer points are told apart by ro
 DEFAULT_SPAN = 2.0**18  # lengths of a kernel in a default domain, at most
 LARGEST_ETA = 0.5
 LEAST_GRINDING, MOST_GRINDING = 64, 256
-METRICS = {"angle": "angle, between the rounded directions"}
 DIRECTIONS = (
     "points count by their direction: they are scaled to length 1 before they are clipped and rounded, and what has no "
     "direction counts as that of the first column"
