@@ -131,6 +131,15 @@ def test_absurd_radii_are_refused(name: str, kernel: Kernel, radius: float) -> N
         device_for(changed(made(name, kernel), "mechanism", radius=radius))
 
 
+@pytest.mark.parametrize(("name", "kernel"), [("mldp-kde", L2LSH(0.5)), ("metric-phases", Gaussian(0.5))])
+@pytest.mark.parametrize("radius", [1e-11, 1e-7])
+def test_bounds_that_are_called_a_default_take_no_smaller_radius(name: str, kernel: Kernel, radius: float) -> None:
+    document = changed(made(name, kernel), "domain", declared=False)
+    assert device_for(document)
+    with pytest.raises(InputError, match="radius"):
+        device_for(changed(document, "mechanism", radius=radius))
+
+
 @pytest.mark.parametrize("eta", [0.0, 0.6, 1.0, 7.0])
 def test_absurd_etas_are_refused(eta: float) -> None:
     with pytest.raises(InputError, match="eta"):

@@ -230,7 +230,7 @@ class MetricSketchDevice(SketchDevice):
         if self.closeness.metric in ("angle", "jaccard"):
             check_radius(self.radius, 1.0)
         else:
-            check_radius_in(self.radius, self.domain)
+            check_radius_in(self.radius, self.domain, self.hash.point_bits, self.scales)
         made, q = self.calibration, float(self.hash.collision)
         found = calibrated(
             self.epsilon, self.rows, self.closeness, self.radius, self.scales, q, made.eta, made.rule, made.grinding
