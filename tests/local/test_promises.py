@@ -110,11 +110,34 @@ def test_points_are_hashed_as_the_kernel_says(document: Callable[[], dict[str, A
         device_for(document())
 
 
+@pytest.mark.parametrize("name", ["mldp-kde", "fkm-lr"])
+@pytest.mark.parametrize("bits", [0, 4, 8])
+def test_a_coarse_grid_of_directions_widens_the_radius(name: str, bits: int) -> None:
+    document = made(name, Angular(), options={"rows": 841})
+    with pytest.raises(InputError, match="spends gamma"):
+        device_for(changed(document, "mechanism", point_bits=bits, scales=[2.0**bits] * 2))
+
+
+def test_a_grid_on_which_directions_vanish_is_refused() -> None:
+    document = Protocol(Angular(), 4, 1, 100, mechanism="mldp-kde", radius=0.05, seed=3).document
+    with pytest.raises(InputError, match="too coarse for directions"):
+        device_for(changed(document, "mechanism", point_bits=0, scales=[1.0] * 4))
+
+
 @pytest.mark.parametrize(("name", "kernel"), METRIC)
 @pytest.mark.parametrize("radius", [1e-90, 1e-7, 0.0, -1.0, 1e200])
 def test_absurd_radii_are_refused(name: str, kernel: Kernel, radius: float) -> None:
     with pytest.raises(InputError, match="radius"):
         device_for(changed(made(name, kernel), "mechanism", radius=radius))
+
+
+@pytest.mark.parametrize(("name", "kernel"), [("mldp-kde", L2LSH(0.5)), ("metric-phases", Gaussian(0.5))])
+@pytest.mark.parametrize("radius", [1e-11, 1e-7])
+def test_bounds_that_are_called_a_default_take_no_smaller_radius(name: str, kernel: Kernel, radius: float) -> None:
+    document = changed(made(name, kernel), "domain", declared=False)
+    assert device_for(document)
+    with pytest.raises(InputError, match="radius"):
+        device_for(changed(document, "mechanism", radius=radius))
 
 
 @pytest.mark.parametrize("eta", [0.0, 0.6, 1.0, 7.0])

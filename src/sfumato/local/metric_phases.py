@@ -67,9 +67,9 @@ class MetricPhases(Phases):
         self.steps_apart = 1.0 if document["version"] == 1 else 1 + 2.0**-50 * (1 + self.reach)
 
     def certify(self) -> None:
-        """Check the radius: below a millionth of the width the noise is none."""
+        """Check the radius: below a millionth of the width, or of a length, the noise is none."""
         super().certify()
-        check_radius_in(self.radius, self.domain)
+        check_radius_in(self.radius, self.domain, self.point_bits, self.scales)
 
     def conditions(self) -> tuple[str, ...]:
         """Return the radius."""

@@ -23,7 +23,6 @@ LEAST_RADIUS = 1e-6  # of the domain's width: closer points are told apart by ro
 DEFAULT_SPAN = 2.0**18  # lengths of a kernel in a default domain, at most
 LARGEST_ETA = 0.5
 LEAST_GRINDING, MOST_GRINDING = 64, 256
-METRICS = {"angle": "angle, between the rounded directions"}
 DIRECTIONS = (
     "points count by their direction: they are scaled to length 1 before they are clipped and rounded, and what has no "
     "direction counts as that of the first column"
@@ -111,9 +110,21 @@ def check_radius(radius: float, width: float) -> float:
     return radius
 
 
-def check_radius_in(radius: float, domain: Domain) -> float:
-    """Refuse an absurd radius; a default domain is so many lengths wide, a length takes the width's place there."""
-    return check_radius(radius, widest(domain) / (1.0 if domain.declared else DEFAULT_SPAN))
+def check_radius_in(radius: float, domain: Domain, point_bits: int, scales: Sequence[float]) -> float:
+    """Refuse an absurd radius: below a millionth of the width, or of a length where nobody declared the bounds.
+
+    A default domain is many lengths wide, so that the longest column's length takes the width's place. It comes from
+    the grid on which the device hashes, ``2**point_bits`` steps, not from bounds that a document may call a default;
+    wider bounds than any default's count with what a length would be in them.
+
+    Examples
+    --------
+    >>> check_radius_in(1e-5, Domain((-512.0,), (512.0,), declared=False), 10, [1024.0])
+    1e-05
+    """
+    if domain.declared:
+        return check_radius(radius, widest(domain))
+    return check_radius(radius, max(2.0**point_bits / min(scales), widest(domain) / DEFAULT_SPAN))
 
 
 def widest(domain: Domain) -> float:

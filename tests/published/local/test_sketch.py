@@ -21,9 +21,11 @@ from sfumato.local.planning import choose
 from sfumato.local.registry import device_for
 from sfumato.local.requests import make_request
 from sfumato.local.simulation import prepared
+from sfumato.local.vectorised import directions
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.guarantee import amount_text
 from sfumato.public.document import exact
+from sfumato.published.local.sketch import turned
 from sfumato.published.local.sketch_size import sketch_variance
 from tests.published.local.chances import same_law
 
@@ -60,6 +62,16 @@ def test_clients_and_simulation_have_one_law(name: str) -> None:
     if name == "race":
         assert (first * 20 == second).all()  # nothing is random
     assert all(same_law(*pair) for pair in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize(("bits", "columns"), [(0, 2), (0, 3), (1, 8), (4, 5), (20, 3)])
+def test_rounding_turns_directions_no_farther_than_the_radius_is_widened(bits: int, columns: int) -> None:
+    points = np.random.default_rng(7).normal(size=(20_000, columns))
+    units = points / np.linalg.norm(points, axis=1, keepdims=True)
+    rounded = np.round(directions(points) * 2.0**bits)
+    rounded /= np.linalg.norm(rounded, axis=1, keepdims=True)
+    angles = 2 * np.arcsin(np.linalg.norm(units - rounded, axis=1) / 2)
+    assert 0.5 < angles.max() / turned([2.0**bits] * columns) <= 1
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from sfumato.errors import InputError
-from sfumato.local.promises import DIRECTIONS, METRICS
+from sfumato.local.promises import DIRECTIONS
 from sfumato.privacy.guarantee import amount_text
 
 RULES = ("exact", "theorem-1", "corollary-1")
@@ -286,7 +286,7 @@ def sketch_conditions(radius: float, metric: str, made: Calibration) -> tuple[st
     tries = f", whichever of 2^{made.grinding} protocols the organiser picks" if made.grinding else ""
     return (
         *((DIRECTIONS,) if metric == "angle" else ()),
-        f"epsilon is for points within {radius!r} of each other ({METRICS.get(metric, metric)}), except with "
+        f"epsilon is for points within {radius!r} of each other ({metric}), except with "
         f"probability {made.eta!r} for each pair over the public hash functions{tries}; farther apart the loss grows "
         "with the distance",
         f"the worst case, for any two points and any hash functions, is {amount_text(made.worst_case)} "

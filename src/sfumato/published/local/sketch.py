@@ -15,9 +15,9 @@ Source: Zhou et al. (2024) (Algorithm 1) and, for the angular kernel, N. Fernand
 - **`race`**: the true buckets. NOT PRIVATE: a line to compare with.
 
 Distances. Points are rounded to the protocol's grid before hashing, which moves either by half a step and the rounding
-of binary64: the radius is widened by that (for angles it is between rounded directions: points are scaled to length 1
-before anything is clipped or rounded). The chance of different buckets grows by what `tables` proves of the tables
-from which hash functions are drawn, and by 10^-12 of itself for the floating-point functions in it.
+of binary64: the radius is widened by that. For angles `turned` has how far; points are scaled to length 1 before
+anything is clipped or rounded. The chance of different buckets grows by what `tables` proves of the tables from which
+hash functions are drawn, and by 10^-12 of itself for the floating-point functions in it.
 
 A payload is the buckets as one little-endian integer, as many bits each as the number of buckets needs, the first row
 lowest. The standard library only.
@@ -64,6 +64,7 @@ FUNCTION_ERROR = 1e-12
 # that two points come closer or drift apart by STEP steps at most.
 MOST_STEPS = 2**40
 STEP = 1 + 2.0**-10
+DIRECTION_ERROR = 2.0**-53  # of a direction's length, for each column and for eight more
 FARTHEST = 2**30  # lattice coordinates of noisy unit vectors are cut here, a function of the report
 
 
@@ -91,8 +92,30 @@ def difference(closeness: Closeness, distance: float, scales: Sequence[float], c
         distance += STEP * math.sqrt(math.fsum(1 / scale**2 for scale in scales))
     elif closeness.metric == "manhattan":
         distance += STEP * math.fsum(1 / scale for scale in scales)
+    elif closeness.metric == "angle":
+        distance += 2 * turned(scales)
     chance = closeness.separation(distance) + closeness.excess(distance, len(scales))
     return min(1.0, (1 - collision) * chance * (1 + FUNCTION_ERROR))
+
+
+def turned(scales: Sequence[float]) -> float:
+    """Largest angle by which rounding to the grid turns a direction; raise `InputError` where it may leave none.
+
+    Half a step in every column moves a unit vector by half the root of the sum of squared steps. In binary64 a column
+    of d is computed with an error of d / 2 + 5 units of 2^-53 of itself, and clipping to [-1, 1] brings it no farther
+    from the true one. What has moved by h < 1 in all has turned by asin(h) at most.
+
+    Examples
+    --------
+    >>> f"{turned([2.0**20, 2.0**20]):.1e}"
+    '6.7e-07'
+    """
+    moved = math.sqrt(math.fsum(0.25 / scale**2 for scale in scales)) + (len(scales) + 8) * DIRECTION_ERROR
+    if not moved < 1:
+        raise InputError(
+            "the protocol's grid is too coarse for directions in so many columns (point_bits): do not report under it"
+        )
+    return math.asin(moved)
 
 
 def calibrated(
@@ -207,7 +230,7 @@ class MetricSketchDevice(SketchDevice):
         if self.closeness.metric in ("angle", "jaccard"):
             check_radius(self.radius, 1.0)
         else:
-            check_radius_in(self.radius, self.domain)
+            check_radius_in(self.radius, self.domain, self.hash.point_bits, self.scales)
         made, q = self.calibration, float(self.hash.collision)
         found = calibrated(
             self.epsilon, self.rows, self.closeness, self.radius, self.scales, q, made.eta, made.rule, made.grinding
