@@ -13,7 +13,7 @@ from sfumato.errors import BudgetError, InputError
 from sfumato.local.account import DeviceAccount
 from sfumato.shuffled import LabelResponse, Protocol
 from sfumato.shuffled.sealing import key_document, key_id
-from tests.shuffled.collections_for_tests import KEY, small_protocol
+from tests.shuffled.collections_for_tests import KEY, client_of, small_protocol
 
 # Points of order 1, 2, 4 and 8 of the curve and its twist, as X25519 reads them, and the same beyond the prime.
 _PRIME = 2**255 - 19
@@ -28,24 +28,24 @@ class TestAccount:
     def test_a_second_process_is_refused(self, tmp_path: Path) -> None:
         small_protocol().save(tmp_path / "p.json")
         ledger = tmp_path / "account.json"
-        Protocol.load(tmp_path / "p.json").client(ledger=ledger, budget=20).messages([0.0])
+        client_of(Protocol.load(tmp_path / "p.json"), ledger=ledger, budget=20).messages([0.0])
         assert DeviceAccount(ledger, 20).spent == 4
-        again = Protocol.load(tmp_path / "p.json").client(ledger=ledger, budget=20)
+        again = client_of(Protocol.load(tmp_path / "p.json"), ledger=ledger, budget=20)
         with pytest.raises(InputError, match="this device answered before"):
             again.messages([1.0])
         assert DeviceAccount(ledger, 20).spent == 4
 
     def test_collections_add_up(self, tmp_path: Path) -> None:
         ledger = tmp_path / "account.json"
-        small_protocol(8).client(ledger=ledger, budget=9).messages([0.0])
-        small_protocol(9).client(ledger=ledger, budget=9).messages([0.0])
+        client_of(small_protocol(8), ledger=ledger, budget=9).messages([0.0])
+        client_of(small_protocol(9), ledger=ledger, budget=9).messages([0.0])
         with pytest.raises(BudgetError):
-            small_protocol(10).client(ledger=ledger, budget=9).messages([0.0])
+            client_of(small_protocol(10), ledger=ledger, budget=9).messages([0.0])
         assert DeviceAccount(ledger, 9).spent == 8
 
     def test_what_is_refused_costs_nothing(self, tmp_path: Path) -> None:
         ledger = tmp_path / "account.json"
-        client = small_protocol().client(ledger=ledger, budget=9)
+        client = client_of(small_protocol(), ledger=ledger, budget=9)
         with pytest.raises(InputError, match="points must"):
             client.messages([0.0, 1.0])
         assert not ledger.exists()
@@ -54,7 +54,23 @@ class TestAccount:
     @pytest.mark.parametrize("options", [{"ledger": "account.json"}, {"budget": 3}])
     def test_an_account_has_a_budget_of_its_own(self, options: dict[str, Any]) -> None:
         with pytest.raises(InputError, match="pass both"):
-            small_protocol().client(**options)
+            client_of(small_protocol(), **options)
+
+
+class TestLimits:
+    def test_a_truthful_document_that_promises_nothing(self) -> None:
+        options: dict[str, Any] = {"bandwidth": 1.0, "dimension": 1, "participants": 8, "instances": 4, "key": KEY}
+        protocol = Protocol("gaussian", epsilon="1/1000", delta=0.99, **options)
+        with pytest.raises(InputError, match="may fail with probability 0.99, and this device allows 0.0001"):
+            protocol.client()
+        assert len(protocol.client(max_delta=0.99).messages([0.0])) == 4
+
+    def test_the_class_counts(self) -> None:
+        protocol = small_protocol(classes=("a", "b"), label_epsilon=5, threat="model")
+        with pytest.raises(InputError, match="costs an epsilon of 9, and this device allows 8"):
+            protocol.client("a", max_delta=1e-2)
+        assert protocol.client("a", max_epsilon=9, max_delta=1e-2)
+        protocol.simulate([[0.0]] * 16, ["a", "b"] * 8)  # no device, no limit
 
 
 class TestLabels:

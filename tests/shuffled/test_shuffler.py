@@ -24,7 +24,7 @@ from sfumato.shuffled.inbox import Inbox
 from sfumato.shuffled.permuting import permutation
 from sfumato.shuffled.sealing import MESSAGE_BYTES
 from sfumato.storage import AtomicFile
-from tests.shuffled.collections_for_tests import KEY, batch_of, opened, small_protocol, submissions
+from tests.shuffled.collections_for_tests import KEY, batch_of, client_of, opened, small_protocol, submissions
 
 FALSE_ALARM = 1e-6
 
@@ -157,7 +157,7 @@ class TestNumbers:
         sent: dict[bool, list[Submission]] = {True: [], False: []}
         secure = SecureBits.seeded(1)
         for number in range(200):
-            made = protocol.client().messages([1.0 if number % 2 else -1.0], secure=secure)
+            made = client_of(protocol).messages([1.0 if number % 2 else -1.0], secure=secure)
             sent[len(opened(protocol, made)) > 0].append(made)
         people = [*sent[True][:30], *sent[False][:20]]
         assert len(people) == 50

@@ -78,7 +78,7 @@ class Shuffler:
     ...                     instances=2, key=key)
     >>> with tempfile.TemporaryDirectory() as folder, Shuffler(f"{folder}/inbox", protocol) as shuffler:
     ...     for point in ([0.0], [1.0], [2.0]):
-    ...         shuffler.receive(protocol.client().messages(point))
+    ...         shuffler.receive(protocol.client(max_delta=1e-2).messages(point))
     ...     shuffler.shuffle(f"{folder}/batch")
     ...     protocol.analyzer(key).analyze(f"{folder}/batch").count.value
     3
