@@ -45,10 +45,10 @@ def own_class(made: Protocol, label: str | None, file: Path | None) -> Any:
 
 
 def reported_class(made: Protocol, label: Any, account: DeviceAccount | None = None) -> Any:
-    """Report a true class: by randomised response where classes are private, once if there is an account."""
+    """Report a true class: by randomised response where classes are private, one answer if there is an account."""
     if made.classes is None or label is None or made.labels is None:
         return label
-    return made.labels.report([label])[0] if account is None else made.labels.answer(label, account)
+    return made.labels.report([label])[0] if account is None else made.labels.answer(label, account, made.fingerprint)
 
 
 def people(
