@@ -171,6 +171,31 @@ class TestAccount:
         alone = run("shuffled", "messages", collection / "p.json", "--budget", 9, "-o", collection / "m", stdin="1 2")
         assert alone.exit_code == 2 and "pass both" in plain(alone.output)
 
+    @pytest.mark.parametrize(
+        ("organiser", "device", "code"),
+        [
+            ((), ("--budget", 6, *DELTA), 3),
+            ((), ("--budget", 20), 2),
+            ((), ("--budget", 20, *DELTA, "--max-epsilon", 6), 2),
+            (("--expires", "2020-01-01"), ("--budget", 20, *DELTA), 2),
+            (("--key-expires", "2020-01-01"), ("--budget", 20, *DELTA), 2),
+            (None, ("--budget", 20, *DELTA), 2),
+        ],
+    )
+    def test_what_is_refused_says_no_class(
+        self, run: Run, tmp_path: Path, organiser: tuple[str, ...] | None, device: tuple[object, ...], code: int
+    ) -> None:
+        """Budget, delta, epsilon, expiry, the key's expiry, no key: nothing is spent on the class."""
+        key = () if organiser is None else ("--new-key", tmp_path / "key", *organiser)
+        point = ("--kernel", "inner-product", "--dimension", 2, "--epsilon", 4, "--delta", "1e-2")
+        classes = ("--participants", 5, "--classes", "a,b", "--label-epsilon", 3)
+        assert run("shuffled", "protocol", "-o", tmp_path / "p.json", *key, *point, *classes).exit_code == 0
+        (tmp_path / "class.txt").write_text("a\n")
+        own = ("--label-file", tmp_path / "class.txt", "--ledger", tmp_path / "account.json", *device)
+        result = run("shuffled", "messages", tmp_path / "p.json", *own, "-o", tmp_path / "1.msg", stdin="0.2 0.7")
+        assert result.exit_code == code, result.output
+        assert not (tmp_path / "1.msg").exists() and not (tmp_path / "account.json").exists()
+
     def test_a_class_is_said_once(self, run: Run, tmp_path: Path) -> None:
         keys = ("--new-key", tmp_path / "key", "--kernel", "inner-product", "--dimension", 2, "--epsilon", 4)
         classes = ("--participants", 5, "--classes", "a,b", "--label-epsilon", 3, "--delta", "1e-2")
@@ -187,6 +212,7 @@ class TestAccount:
         assert DeviceAccount(tmp_path / "account.json", 20).spent == 7
         again = run(*messages, tmp_path / "2.msg", stdin="0.2 0.7")
         assert again.exit_code == 2 and "this device answered before" in plain(again.output)
+        assert DeviceAccount(tmp_path / "account.json", 20).spent == 7
 
 
 def test_unmix_is_for_classes(run: Run, collection: Path) -> None:

@@ -194,6 +194,7 @@ def messages(
     """
     from sfumato.local.own_point import read_point
     from sfumato.shuffled import Client, Protocol
+    from sfumato.shuffled.limits import check_before_class
     from sfumato.shuffled.making import account_of
 
     if point is not None and data is not None:
@@ -207,6 +208,7 @@ def messages(
         made.features.points([values])  # what is refused, or cannot be written, costs nothing
         limits: dict[str, Any] = {"max_epsilon": max_epsilon, "max_delta": max_delta}
         with AtomicFile(output, private=True) as file:
+            check_before_class(made, account, max_epsilon, max_delta)
             reported = reported_class(made, own, account)
             file.write(Client(made, reported, account, **limits).messages(values).to_bytes())
         told: dict[str, Any] = {"messages": str(output), "reported": reported}

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import InputError
 from sfumato.local.client import check_limits
+from sfumato.shuffled.once import check_once
 
 if TYPE_CHECKING:
+    from sfumato.local.account import DeviceAccount
     from sfumato.shuffled.groups import Group
     from sfumato.shuffled.protocol import Protocol
 
@@ -41,3 +43,25 @@ def check_open(protocol: Protocol, now: datetime | None = None) -> None:
     if protocol.expired(now):
         raise InputError("the collection or its key has expired; ask the organiser for a new protocol")
     _ = protocol.key
+
+
+def check_before_class(
+    protocol: Protocol, account: DeviceAccount | None, max_epsilon: float | str | Fraction, max_delta: float
+) -> None:
+    """Raise whatever would refuse the messages, whichever class is reported: a report of the class may cost by itself.
+
+    Raises
+    ------
+    InputError
+        If the collection is over, has no key, goes beyond the limits, or was answered before.
+    BudgetError
+        If the account does not have both left, what the class costs and what the messages cost.
+    """
+    check_open(protocol)
+    check_promise(protocol, max_epsilon, max_delta)
+    for group in protocol.groups:
+        check_size(group)
+    if account is not None:
+        response, collection = protocol.labels, protocol.fingerprint
+        price = Fraction(0) if response is None else response.price(account, collection)
+        check_once(account, collection, protocol.promise.budget.epsilon + price)
