@@ -15,6 +15,8 @@ from sfumato.shuffled import AnalyzerKey, Protocol, Shuffler, Submission
 from sfumato.shuffled.batch import read_header
 from tests.cli.conftest import Run, plain
 
+DELTA = ("--max-delta", "1e-2")  # what these small collections need
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> object:
@@ -93,7 +95,7 @@ def test_nobodys_file_keeps_out_those_of_others(run: Run, collection: Path) -> N
     protocol, sent = collection / "p.json", collection / "sent"
     run("shuffled", "messages", protocol, "--data", collection / "points.csv", "-o", sent)
     (sent / "0.msg").write_bytes(b"no submission")
-    run("shuffled", "messages", protocol, "-o", collection / "more.msg", stdin="0.2 -0.7")
+    run("shuffled", "messages", protocol, *DELTA, "-o", collection / "more.msg", stdin="0.2 -0.7")
     honest = (collection / "more.msg").read_bytes()
     short = Submission(Submission.from_bytes(honest)[:3])
     (sent / "1.msg").write_bytes(short.to_bytes())
@@ -137,10 +139,20 @@ def test_a_folder_of_other_files_is_left_alone(run: Run, collection: Path) -> No
     assert (folder / "inbox").read_text() == "years of work"
 
 
+def test_limits(run: Run, collection: Path) -> None:
+    messages = ("shuffled", "messages", collection / "p.json", "-o", collection / "mine.msg")
+    result = run(*messages, stdin="0.2 -0.7")
+    assert result.exit_code == 2 and "may fail with probability 0.01" in plain(result.output)
+    result = run(*messages, *DELTA, "--max-epsilon", 3, stdin="0.2 -0.7")
+    assert result.exit_code == 2 and "costs an epsilon of 4, and this device allows 3" in plain(result.output)
+    assert not (collection / "mine.msg").exists()
+    assert run(*messages, *DELTA, "--max-epsilon", 4, stdin="0.2 -0.7").exit_code == 0
+
+
 class TestAccount:
     def test_once(self, run: Run, collection: Path) -> None:
         account = ("--ledger", collection / "account.json", "--budget", 9)
-        messages = ("shuffled", "messages", collection / "p.json", *account, "-o")
+        messages = ("shuffled", "messages", collection / "p.json", *account, *DELTA, "-o")
         odd = run(*messages, collection / "0.msg", stdin="0.2")
         assert odd.exit_code == 2 and not (collection / "0.msg").exists()
         first = run(*messages, collection / "1.msg", stdin="0.2 -0.7")
@@ -159,6 +171,31 @@ class TestAccount:
         alone = run("shuffled", "messages", collection / "p.json", "--budget", 9, "-o", collection / "m", stdin="1 2")
         assert alone.exit_code == 2 and "pass both" in plain(alone.output)
 
+    @pytest.mark.parametrize(
+        ("organiser", "device", "code"),
+        [
+            ((), ("--budget", 6, *DELTA), 3),
+            ((), ("--budget", 20), 2),
+            ((), ("--budget", 20, *DELTA, "--max-epsilon", 6), 2),
+            (("--expires", "2020-01-01"), ("--budget", 20, *DELTA), 2),
+            (("--key-expires", "2020-01-01"), ("--budget", 20, *DELTA), 2),
+            (None, ("--budget", 20, *DELTA), 2),
+        ],
+    )
+    def test_what_is_refused_says_no_class(
+        self, run: Run, tmp_path: Path, organiser: tuple[str, ...] | None, device: tuple[object, ...], code: int
+    ) -> None:
+        """Budget, delta, epsilon, expiry, the key's expiry, no key: nothing is spent on the class."""
+        key = () if organiser is None else ("--new-key", tmp_path / "key", *organiser)
+        point = ("--kernel", "inner-product", "--dimension", 2, "--epsilon", 4, "--delta", "1e-2")
+        classes = ("--participants", 5, "--classes", "a,b", "--label-epsilon", 3)
+        assert run("shuffled", "protocol", "-o", tmp_path / "p.json", *key, *point, *classes).exit_code == 0
+        (tmp_path / "class.txt").write_text("a\n")
+        own = ("--label-file", tmp_path / "class.txt", "--ledger", tmp_path / "account.json", *device)
+        result = run("shuffled", "messages", tmp_path / "p.json", *own, "-o", tmp_path / "1.msg", stdin="0.2 0.7")
+        assert result.exit_code == code, result.output
+        assert not (tmp_path / "1.msg").exists() and not (tmp_path / "account.json").exists()
+
     def test_a_class_is_said_once(self, run: Run, tmp_path: Path) -> None:
         keys = ("--new-key", tmp_path / "key", "--kernel", "inner-product", "--dimension", 2, "--epsilon", 4)
         classes = ("--participants", 5, "--classes", "a,b", "--label-epsilon", 3, "--delta", "1e-2")
@@ -169,11 +206,13 @@ class TestAccount:
             "shuffled", "messages", tmp_path / "p.json", "--label", "a", "-o", tmp_path / "0.msg", stdin="0.2 0.7"
         )
         assert shown.exit_code == 2 and "--label-file" in plain(shown.output) and not (tmp_path / "0.msg").exists()
-        messages = ("shuffled", "messages", tmp_path / "p.json", *account, "--label-file", tmp_path / "class.txt", "-o")
+        own = ("--label-file", tmp_path / "class.txt", *DELTA)
+        messages = ("shuffled", "messages", tmp_path / "p.json", *account, *own, "-o")
         assert run(*messages, tmp_path / "1.msg", stdin="0.2 0.7").exit_code == 0
         assert DeviceAccount(tmp_path / "account.json", 20).spent == 7
         again = run(*messages, tmp_path / "2.msg", stdin="0.2 0.7")
         assert again.exit_code == 2 and "this device answered before" in plain(again.output)
+        assert DeviceAccount(tmp_path / "account.json", 20).spent == 7
 
 
 def test_unmix_is_for_classes(run: Run, collection: Path) -> None:
@@ -184,9 +223,9 @@ def test_unmix_is_for_classes(run: Run, collection: Path) -> None:
 
 def test_one_person(run: Run, collection: Path) -> None:
     mine = collection / "mine.msg"
-    result = run("shuffled", "messages", collection / "p.json", "-o", mine, stdin="0.2 -0.7")
+    result = run("shuffled", "messages", collection / "p.json", *DELTA, "-o", mine, stdin="0.2 -0.7")
     assert result.exit_code == 0 and mine.stat().st_size == 32 + 8 * 53
-    again = run("shuffled", "messages", collection / "p.json", "-o", mine, stdin="0.2 -0.7")
+    again = run("shuffled", "messages", collection / "p.json", *DELTA, "-o", mine, stdin="0.2 -0.7")
     assert again.exit_code == 2 and "exists already" in plain(again.output)
 
 
@@ -238,7 +277,7 @@ class TestClasses:
         made = run("shuffled", "messages", protocol, "--data", tmp_path / "points.csv", *columns, "-o", sent)
         assert made.exit_code == 0, made.output
         (tmp_path / "class.txt").write_text("0")
-        own = ("--label-file", tmp_path / "class.txt")
+        own = ("--label-file", tmp_path / "class.txt", *DELTA, "--max-epsilon", 19)
         mine = run("shuffled", "messages", protocol, *own, "-o", tmp_path / "m.msg", stdin="0.5 0.5")
         assert mine.exit_code == 0, mine.output
         mixed = run(

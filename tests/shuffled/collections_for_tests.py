@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.privacy.bits import SecureBits
-from sfumato.shuffled import AnalyzerKey, Protocol, Shuffler, Submission
+from sfumato.shuffled import AnalyzerKey, Client, Protocol, Shuffler, Submission
 from sfumato.shuffled.sealing import COVER
 
 KEY = AnalyzerKey(bytes(range(32)))
@@ -33,9 +33,16 @@ def small_protocol(participants: int = 8, instances: int = 4, bitsum: str = "rr"
     )
 
 
+def client_of(protocol: Protocol, label: Any = None, **options: Any) -> Client:
+    """A participant who allows the cost of these small collections."""
+    return protocol.client(label, **{"max_epsilon": 50, "max_delta": 0.1, **options})
+
+
 def submissions(protocol: Protocol, count: int, label: Any = None) -> list[Submission]:
     """Messages of so many participants, at points 0, 0.1, ..."""
-    return [protocol.client(label).messages([number / 10], secure=SecureBits.seeded(number)) for number in range(count)]
+    return [
+        client_of(protocol, label).messages([number / 10], secure=SecureBits.seeded(number)) for number in range(count)
+    ]
 
 
 def opened(protocol: Protocol, submission: Submission, label: Any = None) -> list[tuple[int, int]]:

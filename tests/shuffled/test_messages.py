@@ -17,7 +17,7 @@ from sfumato.shuffled.bitsum import Counts
 from sfumato.shuffled.bitsum.rr import RandomisedResponse
 from sfumato.shuffled.sealing import MESSAGE_BYTES
 from sfumato.shuffled.simulation import sampled_counts
-from tests.shuffled.collections_for_tests import KEY, batch_of, opened, points, small_protocol, submissions
+from tests.shuffled.collections_for_tests import KEY, batch_of, client_of, opened, points, small_protocol, submissions
 
 FALSE_ALARM = 1e-6
 
@@ -45,7 +45,7 @@ def protocol() -> Protocol:
 def counted(protocol: Protocol, tmp_path_factory: pytest.TempPathFactory) -> Counts:
     folder, secure = tmp_path_factory.mktemp("collection"), SecureBits.seeded(1)
     with Shuffler(folder / "inbox", protocol, memory=1 << 20) as shuffler:
-        shuffler.receive(*(protocol.client().messages(x, secure=secure) for x in points(500, 3)))
+        shuffler.receive(*(client_of(protocol).messages(x, secure=secure) for x in points(500, 3)))
         shuffler.shuffle(folder / "batch", secure=secure)
     counts, participants = protocol.analyzer(KEY).counts(folder / "batch")
     assert participants == 500
@@ -139,16 +139,16 @@ class TestClient:
 
     def test_equal_points_send_different_messages(self) -> None:
         protocol = small_protocol()
-        sent = [protocol.client().messages([0.0], secure=SecureBits.seeded(1)) for _ in range(2)]
+        sent = [client_of(protocol).messages([0.0], secure=SecureBits.seeded(1)) for _ in range(2)]
         assert len({*sent[0], *sent[1]}) == 8
 
     def test_odd_values_are_reported_like_others(self) -> None:
         protocol = small_protocol()
         for odd in (np.nan, np.inf, 1e300):
-            assert len(protocol.client().messages([odd])) == 4
+            assert len(client_of(protocol).messages([odd])) == 4
 
     def test_once(self) -> None:
-        client = small_protocol().client()
+        client = client_of(small_protocol())
         client.messages([0.0])
         with pytest.raises(InputError, match="second set costs more"):
             client.messages([0.0])
@@ -156,11 +156,11 @@ class TestClient:
     @pytest.mark.parametrize("point", [[1.0, 2.0], ["x"], []])
     def test_what_is_no_point(self, point: list[object]) -> None:
         with pytest.raises(InputError, match="points must"):
-            small_protocol().client().messages(point)
+            client_of(small_protocol()).messages(point)
 
     def test_no_key(self) -> None:
         protocol = Protocol(
             "gaussian", bandwidth=1.0, dimension=1, epsilon=4, delta=1e-2, participants=8, instances=4, seed=5
         )
         with pytest.raises(InputError, match="no analyzer's key"):
-            protocol.client().messages([0.0])
+            client_of(protocol).messages([0.0])

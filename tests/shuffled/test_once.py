@@ -1,4 +1,4 @@
-"""A device takes part once, and says its class once, also after a restart; keys that are none."""
+"""A device takes part once, within its limits, and draws its class once, also after a restart; keys that are none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sfumato.errors import BudgetError, InputError
 from sfumato.local.account import DeviceAccount
 from sfumato.shuffled import LabelResponse, Protocol
 from sfumato.shuffled.sealing import key_document, key_id
-from tests.shuffled.collections_for_tests import KEY, small_protocol
+from tests.shuffled.collections_for_tests import KEY, client_of, small_protocol
 
 # Points of order 1, 2, 4 and 8 of the curve and its twist, as X25519 reads them, and the same beyond the prime.
 _PRIME = 2**255 - 19
@@ -28,24 +28,24 @@ class TestAccount:
     def test_a_second_process_is_refused(self, tmp_path: Path) -> None:
         small_protocol().save(tmp_path / "p.json")
         ledger = tmp_path / "account.json"
-        Protocol.load(tmp_path / "p.json").client(ledger=ledger, budget=20).messages([0.0])
+        client_of(Protocol.load(tmp_path / "p.json"), ledger=ledger, budget=20).messages([0.0])
         assert DeviceAccount(ledger, 20).spent == 4
-        again = Protocol.load(tmp_path / "p.json").client(ledger=ledger, budget=20)
+        again = client_of(Protocol.load(tmp_path / "p.json"), ledger=ledger, budget=20)
         with pytest.raises(InputError, match="this device answered before"):
             again.messages([1.0])
         assert DeviceAccount(ledger, 20).spent == 4
 
     def test_collections_add_up(self, tmp_path: Path) -> None:
         ledger = tmp_path / "account.json"
-        small_protocol(8).client(ledger=ledger, budget=9).messages([0.0])
-        small_protocol(9).client(ledger=ledger, budget=9).messages([0.0])
+        client_of(small_protocol(8), ledger=ledger, budget=9).messages([0.0])
+        client_of(small_protocol(9), ledger=ledger, budget=9).messages([0.0])
         with pytest.raises(BudgetError):
-            small_protocol(10).client(ledger=ledger, budget=9).messages([0.0])
+            client_of(small_protocol(10), ledger=ledger, budget=9).messages([0.0])
         assert DeviceAccount(ledger, 9).spent == 8
 
     def test_what_is_refused_costs_nothing(self, tmp_path: Path) -> None:
         ledger = tmp_path / "account.json"
-        client = small_protocol().client(ledger=ledger, budget=9)
+        client = client_of(small_protocol(), ledger=ledger, budget=9)
         with pytest.raises(InputError, match="points must"):
             client.messages([0.0, 1.0])
         assert not ledger.exists()
@@ -54,35 +54,59 @@ class TestAccount:
     @pytest.mark.parametrize("options", [{"ledger": "account.json"}, {"budget": 3}])
     def test_an_account_has_a_budget_of_its_own(self, options: dict[str, Any]) -> None:
         with pytest.raises(InputError, match="pass both"):
-            small_protocol().client(**options)
+            client_of(small_protocol(), **options)
+
+
+class TestLimits:
+    def test_a_truthful_document_that_promises_nothing(self) -> None:
+        options: dict[str, Any] = {"bandwidth": 1.0, "dimension": 1, "participants": 8, "instances": 4, "key": KEY}
+        protocol = Protocol("gaussian", epsilon="1/1000", delta=0.99, **options)
+        with pytest.raises(InputError, match="may fail with probability 0.99, and this device allows 0.0001"):
+            protocol.client()
+        assert len(protocol.client(max_delta=0.99).messages([0.0])) == 4
+
+    def test_the_class_counts(self) -> None:
+        protocol = small_protocol(classes=("a", "b"), label_epsilon=5, threat="model")
+        with pytest.raises(InputError, match="costs an epsilon of 9, and this device allows 8"):
+            protocol.client("a", max_delta=1e-2)
+        assert protocol.client("a", max_epsilon=9, max_delta=1e-2)
+        protocol.simulate([[0.0]] * 200, ["a", "b"] * 100)  # no device, no limit
 
 
 class TestLabels:
-    def test_twice_is_refused(self, tmp_path: Path) -> None:
-        account = DeviceAccount(tmp_path / "account.json", 20)
-        assert LabelResponse(("a", "b"), 3).answer("a", account) in ("a", "b")
-        assert account.spent == 3
-        for asked in (LabelResponse(("a", "b"), 3), LabelResponse(("b", "a"), 3), LabelResponse(("a", "b"), 1)):
-            for label in ("a", "b"):
-                with pytest.raises(InputError, match="this device answered before"):
-                    asked.answer(label, DeviceAccount(tmp_path / "account.json", 20))
-        LabelResponse(("a", "c"), Fraction(1, 2)).answer("c", account)  # another question
-        assert account.spent == Fraction(7, 2)
+    def test_the_answer_is_kept(self, tmp_path: Path) -> None:
+        path, classes = tmp_path / "account.json", tuple(range(300))
+        first = LabelResponse(classes, 1).answer(7, DeviceAccount(path, 20), "survey")
+        for asked in (LabelResponse(classes, 1), LabelResponse(classes[::-1], 1), LabelResponse(classes, 3)):
+            for label in (7, 8):
+                account = DeviceAccount(path, 20)
+                assert asked.price(account, "survey") == 0
+                assert asked.answer(label, account, "survey") == first
+        assert DeviceAccount(path, 20).spent == 1
+
+    def test_every_collection_asks_anew(self, tmp_path: Path) -> None:
+        account, response = DeviceAccount(tmp_path / "account.json", 100), LabelResponse(("a", "b"), 1)
+        answers = {response.answer("a", account, f"survey {number}") for number in range(64)}
+        assert answers == {"a", "b"}  # by mistake with a probability below 2e-9: the true one has 0.73
+        assert account.spent == 64
+        LabelResponse(("a", "c"), Fraction(1, 2)).answer("c", account, "survey 1")  # other classes
+        assert account.spent == Fraction(129, 2)
 
     def test_numbers_and_texts_are_different_classes(self, tmp_path: Path) -> None:
         account = DeviceAccount(tmp_path / "account.json", 20)
-        LabelResponse((1, 2), 3).answer(1, account)
-        LabelResponse(("1", "2"), 3).answer("1", account)
+        LabelResponse((1, 2), 3).answer(1, account, "survey")
+        LabelResponse(("1", "2"), 3).answer("1", account, "survey")
+        assert account.spent == 6
 
     def test_an_unknown_class_costs_nothing(self, tmp_path: Path) -> None:
         account = DeviceAccount(tmp_path / "account.json", 20)
         with pytest.raises(InputError, match="is not one of"):
-            LabelResponse(("a", "b"), 3).answer("c", account)
+            LabelResponse(("a", "b"), 3).answer("c", account, "survey")
         assert account.spent == 0
 
     def test_over_the_budget(self, tmp_path: Path) -> None:
         with pytest.raises(BudgetError):
-            LabelResponse(("a", "b"), 3).answer("a", DeviceAccount(tmp_path / "account.json", 2))
+            LabelResponse(("a", "b"), 3).answer("a", DeviceAccount(tmp_path / "account.json", 2), "survey")
 
 
 class TestKeys:

@@ -18,7 +18,7 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers import FourierQuantizer, HashingQuantizer, InnerProductQuantizer, InnerProductSigns
 from sfumato.shuffled import AnalyzerKey, Protocol
 from sfumato.shuffled.rotated import RotatedLandmarks
-from tests.shuffled.collections_for_tests import KEY, points, small_protocol
+from tests.shuffled.collections_for_tests import KEY, client_of, points, small_protocol
 
 SMALL: dict[str, Any] = {"epsilon": 1, "delta": 1e-3, "participants": 50, "seed": 1}
 
@@ -160,14 +160,14 @@ class TestKeys:
         second = first.with_key(key, "2031-01-01")
         assert second.key == key.public and second.fingerprint != first.fingerprint
         assert second.groups == first.groups
-        message = first.client().messages([0.0, 0.0])[0]
+        message = client_of(first).messages([0.0, 0.0])[0]
         assert KEY.open(message, first.context()) is not None
         assert KEY.open(message, second.context()) is None and key.open(message, second.context()) is None
 
     @pytest.mark.parametrize("field", ["expires", "key_expires"])
     def test_expiry(self, field: str) -> None:
         protocol = made(key=KEY, **{field: "2030-01-31"})
-        client = protocol.client()
+        client = client_of(protocol)
         with pytest.raises(InputError, match="has expired"):
             client.messages([0.0, 0.0], now=datetime(2030, 2, 1, tzinfo=UTC))
         assert client.messages([0.0, 0.0], now=datetime(2030, 1, 31, tzinfo=UTC))
@@ -274,9 +274,9 @@ class TestChoices:
 
     def test_unknown_class(self) -> None:
         with pytest.raises(InputError, match="is not one of the protocol's classes"):
-            small_protocol(8, 4, classes=("a", "b")).client("c")
+            client_of(small_protocol(8, 4, classes=("a", "b")), "c")
         with pytest.raises(InputError, match="pass label="):
-            small_protocol(8, 4, classes=("a", "b")).client()
+            client_of(small_protocol(8, 4, classes=("a", "b")))
 
 
 class TestSimulate:

@@ -23,7 +23,8 @@ from sfumato.shuffled.batch import read_batch, read_header
 from sfumato.shuffled.inbox import Inbox
 from sfumato.shuffled.permuting import permutation
 from sfumato.shuffled.sealing import MESSAGE_BYTES
-from tests.shuffled.collections_for_tests import KEY, batch_of, opened, small_protocol, submissions
+from sfumato.storage import AtomicFile
+from tests.shuffled.collections_for_tests import KEY, batch_of, client_of, opened, small_protocol, submissions
 
 FALSE_ALARM = 1e-6
 
@@ -156,7 +157,7 @@ class TestNumbers:
         sent: dict[bool, list[Submission]] = {True: [], False: []}
         secure = SecureBits.seeded(1)
         for number in range(200):
-            made = protocol.client().messages([1.0 if number % 2 else -1.0], secure=secure)
+            made = client_of(protocol).messages([1.0 if number % 2 else -1.0], secure=secure)
             sent[len(opened(protocol, made)) > 0].append(made)
         people = [*sent[True][:30], *sent[False][:20]]
         assert len(people) == 50
@@ -408,6 +409,57 @@ class TestCrashes:
         assert written is None or batch.read_bytes() == written
         assert sorted(messages_in(batch)) == sorted(message for messages in sent[:8] for message in messages)
         assert not (tmp_path / "inbox" / "inbox").exists()
+
+    @pytest.mark.parametrize("before", [False, True])
+    def test_forgetting_needs_a_batch_that_appeared(
+        self, before: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Stopped between the checksum and the batch's name: the inbox is the only copy, also of a batch made again."""
+        protocol, batch, commit = small_protocol(8, 4), tmp_path / "batch", AtomicFile._commit
+        sent = submissions(protocol, 8)
+
+        def stopped(file: AtomicFile) -> None:
+            if file.path == str(batch):
+                raise KeyboardInterrupt
+            commit(file)
+
+        with monkeypatch.context() as patch, Shuffler(tmp_path / "inbox", protocol) as mixer:
+            mixer.receive(*sent)
+            if before:
+                mixer.shuffle(batch)
+                batch.unlink()
+            patch.setattr(AtomicFile, "_commit", stopped)
+            with pytest.raises(KeyboardInterrupt):
+                mixer.shuffle(batch)
+        assert not batch.exists()
+        with Shuffler(tmp_path / "inbox", protocol) as mixer:
+            with pytest.raises(InputError, match="no batch was made"):
+                mixer.forget()
+            mixer.shuffle(batch)
+            mixer.forget()
+        assert sorted(messages_in(batch)) == sorted(message for messages in sent for message in messages)
+
+    def test_stopped_after_the_batch_appeared(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The batch is there and nobody wrote that down: the same command keeps it, and then it can be forgotten."""
+        protocol, batch, write = small_protocol(8, 4), tmp_path / "batch", Shuffler._write_state
+
+        def stopped(mixer: Shuffler, state: dict[str, object]) -> None:
+            if state["stage"] == "delivered":
+                raise KeyboardInterrupt
+            write(mixer, state)
+
+        with monkeypatch.context() as patch, Shuffler(tmp_path / "inbox", protocol) as mixer:
+            mixer.receive(*submissions(protocol, 8))
+            patch.setattr(Shuffler, "_write_state", stopped)
+            with pytest.raises(KeyboardInterrupt):
+                mixer.shuffle(batch)
+        written = batch.read_bytes()
+        with Shuffler(tmp_path / "inbox", protocol) as mixer:
+            with pytest.raises(InputError, match="no batch was made"):
+                mixer.forget()
+            mixer.shuffle(batch)
+            mixer.forget()
+        assert batch.read_bytes() == written
 
     def test_another_batch_is_not_taken_for_its_own(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         protocol = small_protocol(8, 4)

@@ -29,7 +29,7 @@ from sfumato.shuffled.bitsum.sampled_rr import SampledResponse
 from sfumato.shuffled.bitsum.three_nb import ThreeNegativeBinomials
 from sfumato.shuffled.sealing import COVER, MESSAGE_BYTES, seal
 from sfumato.shuffled.sizes import SHARE, fewest_messages, overflow
-from tests.shuffled.collections_for_tests import KEY, batch_of, opened, small_protocol, submissions
+from tests.shuffled.collections_for_tests import KEY, batch_of, client_of, opened, small_protocol, submissions
 
 FALSE_ALARM = 1e-6
 SIZE = 600  # of laws of message counts that are listed
@@ -163,7 +163,7 @@ class TestDrawsAreMadeAgain:
 
     def test_the_client_draws_until_it_fits(self) -> None:
         protocol = small_protocol(8, 4, "poisson")
-        client = protocol.client()
+        client = client_of(protocol)
         client._group = replace(client._group, messages=3)  # less than most draws
         sent = client.messages([0.0], secure=SecureBits.seeded(1))
         assert len(sent) == 3 and len(opened(protocol, sent)) <= 3
@@ -173,7 +173,7 @@ class TestOneSize:
     @pytest.mark.parametrize("bitsum", NAMES)
     def test_everybody_sends_as_many(self, bitsum: str) -> None:
         protocol = small_protocol(4, 2, bitsum)
-        sent = [protocol.client().messages([x]) for x in (-3.0, 0.0, 3.0, math.nan)]
+        sent = [client_of(protocol).messages([x]) for x in (-3.0, 0.0, 3.0, math.nan)]
         assert {len(made.to_bytes()) for made in sent} == {protocol.plan().bytes}
         assert {len(made) for made in sent} == {protocol.groups[0].messages} == {protocol.plan().messages}
 
@@ -197,7 +197,7 @@ class TestOneSize:
         protocol = Protocol(L2LSH(1.0), dimension=2, instances=64, bitsum="poisson", **options)
         bits = protocol.features.bits(protocol.features.points(np.zeros((1, 2))), SecureBits.seeded(1))
         assert bits.sum() == protocol.features.ones == 4
-        assert len(protocol.client().messages([0.0, 0.0])) == protocol.groups[0].messages < 64
+        assert len(client_of(protocol).messages([0.0, 0.0])) == protocol.groups[0].messages < 64
 
     def test_cover_has_no_place_of_its_own(self) -> None:
         """The first message is cover as often as any. Alarm at 1e-6."""
@@ -218,7 +218,7 @@ class TestOneSize:
         protocol.groups, kept = (replace(protocol.groups[0], messages=2**24 + 1),), protocol.groups
         try:
             with pytest.raises(InputError, match="16777217 messages, more than"):
-                protocol.client()
+                client_of(protocol)
         finally:
             protocol.groups = kept
 

@@ -27,6 +27,7 @@ from sfumato.cli.submissions import (
     write_all,
 )
 from sfumato.errors import InputError
+from sfumato.shuffled.limits import MAX_DELTA, MAX_EPSILON
 from sfumato.storage import AtomicFile
 
 if TYPE_CHECKING:
@@ -174,6 +175,12 @@ def messages(
     budget: Annotated[
         str | None, typer.Option(metavar="E", help="Of the account, over all collections; goes with --ledger.")
     ] = None,
+    max_epsilon: Annotated[
+        str, typer.Option(metavar="E", help="The most that taking part may cost, whatever the protocol says.")
+    ] = str(MAX_EPSILON),
+    max_delta: Annotated[
+        float, typer.Option(metavar="P", help="Largest probability with which the promise may fail.")
+    ] = MAX_DELTA,
     columns: ColumnsOption = None,
     label_column: LabelColumnOption = None,
     as_json: JsonOption = False,
@@ -181,12 +188,13 @@ def messages(
     """Turn a point into sealed messages, all of which go to the shuffler of the reported class, once.
 
     The point, one number for each column, comes from standard input or a file, and so does a private class: what stands
-    on a command line is seen by every user of the machine.
+    on a command line is seen by every user of the machine. With --data nothing limits what taking part costs.
 
     Send a person's messages over a connection that hides who they are from everybody but the shuffler.
     """
     from sfumato.local.own_point import read_point
     from sfumato.shuffled import Client, Protocol
+    from sfumato.shuffled.limits import check_before_class
     from sfumato.shuffled.making import account_of
 
     if point is not None and data is not None:
@@ -198,9 +206,11 @@ def messages(
         account, own = account_of(ledger, budget), own_class(made, label, label_file)
         values = read_point(point or "-")
         made.features.points([values])  # what is refused, or cannot be written, costs nothing
+        limits: dict[str, Any] = {"max_epsilon": max_epsilon, "max_delta": max_delta}
         with AtomicFile(output, private=True) as file:
+            check_before_class(made, account, max_epsilon, max_delta)
             reported = reported_class(made, own, account)
-            file.write(Client(made, reported, account).messages(values).to_bytes())
+            file.write(Client(made, reported, account, **limits).messages(values).to_bytes())
         told: dict[str, Any] = {"messages": str(output), "reported": reported}
     else:
         told = {"folder": str(output), "people": write_all(made, data, columns, label_column, output)}

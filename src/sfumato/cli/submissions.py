@@ -45,10 +45,10 @@ def own_class(made: Protocol, label: str | None, file: Path | None) -> Any:
 
 
 def reported_class(made: Protocol, label: Any, account: DeviceAccount | None = None) -> Any:
-    """Report a true class: by randomised response where classes are private, once if there is an account."""
+    """Report a true class: by randomised response where classes are private, one answer if there is an account."""
     if made.classes is None or label is None or made.labels is None:
         return label
-    return made.labels.report([label])[0] if account is None else made.labels.answer(label, account)
+    return made.labels.report([label])[0] if account is None else made.labels.answer(label, account, made.fingerprint)
 
 
 def people(
@@ -79,14 +79,19 @@ def people(
 
 
 def write_all(made: Protocol, data: str, columns: str | None, label_column: str | None, folder: Path) -> int:
-    """Write a file for each person, with a random name, in a folder for each reported class."""
+    """Write a file for each person, with a random name, in a folder for each reported class.
+
+    Whoever holds the points of many is no device, and has no limit but what the protocol says.
+    """
     points, places = people(made, data, columns, label_column)
+    promise = made.guarantee("communication")
+    limits: dict[str, Any] = {"max_epsilon": promise.epsilon, "max_delta": promise.delta}
     for point, place in zip(points, places.tolist(), strict=True):
         reported = None if made.classes is None else reported_class(made, made.classes[place])
         inner = folder if reported is None else folder / f"class-{made.group(reported)[0]}"
         private_folder(inner)
         with AtomicFile(inner / f"{secrets.token_hex(8)}.msg", private=True) as file:
-            file.write(made.client(reported).messages(point).to_bytes())
+            file.write(made.client(reported, **limits).messages(point).to_bytes())
     return len(points)
 
 

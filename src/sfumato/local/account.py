@@ -82,7 +82,15 @@ class DeviceAccount:
                 kept[name] = fresh(point).hex()
             return bytes.fromhex(kept[name])
 
-    def _charge(self, content: dict[str, Any], protocol: str, epsilon: Fraction) -> None:
+    def keeps(self, protocol: str) -> bool:
+        """Whether a report is kept under a protocol."""
+        return bool(self._read()["kept"].get(protocol))
+
+    def check(self, epsilon: Fraction) -> None:
+        """Raise `BudgetError` if so much is not left; nothing is written."""
+        self._check(self._read(), epsilon)
+
+    def _check(self, content: dict[str, Any], epsilon: Fraction) -> None:
         left = self.budget - _spent(content)
         if epsilon > left:
             raise BudgetError(
@@ -91,6 +99,9 @@ class DeviceAccount:
                 epsilon,
                 left,
             )
+
+    def _charge(self, content: dict[str, Any], protocol: str, epsilon: Fraction) -> None:
+        self._check(content, epsilon)
         charged = content["protocols"].setdefault(protocol, {"epsilon": str(epsilon), "reports": 0})
         if charged["epsilon"] != str(epsilon):
             raise LedgerError(f"{str(self.path)!r} holds another epsilon for this protocol")

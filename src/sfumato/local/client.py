@@ -79,7 +79,7 @@ class Client:
         self.reports = 0
         self._device = promised_device(document)
         check_consent(self._device, not_private, unchecked)
-        check_limits(self._device, promised_epsilon(max_epsilon), checked_delta(max_delta))
+        check_limits(self._device.epsilon, self._device.failure, max_epsilon, max_delta)
         self._coins = coins or Coins()
         self._prefix = prefix(document)
         self._fingerprint = fingerprint(document)
@@ -159,15 +159,16 @@ def check_consent(device: Device, not_private: bool, unchecked: bool) -> None:
         )
 
 
-def check_limits(device: Device, max_epsilon: Fraction, max_delta: float) -> None:
+def check_limits(epsilon: Fraction, failure: float, max_epsilon: float | str | Fraction, max_delta: float) -> None:
     """Raise `InputError` if a report would cost, or a promise would fail, more than the device's owner allows."""
-    if device.epsilon > max_epsilon:
+    most, largest = promised_epsilon(max_epsilon), checked_delta(max_delta)
+    if epsilon > most:
         raise InputError(
-            f"a report costs an epsilon of {amount_text(device.epsilon)}, and this device allows "
-            f"{amount_text(max_epsilon)}: pass max_epsilon= to allow more"
+            f"a report costs an epsilon of {amount_text(epsilon)}, and this device allows {amount_text(most)}: pass "
+            "max_epsilon= to allow more"
         )
-    if device.failure > max_delta:
+    if failure > largest:
         raise InputError(
-            f"the promise may fail with probability {device.failure!r}, and this device allows {max_delta!r}: pass "
-            "max_delta= to allow more"
+            f"the promise may fail with probability {failure!r}, and this device allows {largest!r}: pass max_delta= "
+            "to allow more"
         )

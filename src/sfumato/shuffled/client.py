@@ -11,6 +11,7 @@ disk (`sfumato.local.account`) does so for good, adds up what all collections co
 from __future__ import annotations
 
 from datetime import datetime
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from sfumato.errors import InputError
 from sfumato.local.account import DeviceAccount
 from sfumato.privacy.bits import Integers, SecureBits
+from sfumato.shuffled.limits import MAX_DELTA, MAX_EPSILON, check_open, check_promise, check_size
 from sfumato.shuffled.once import charge_once
 from sfumato.shuffled.permuting import permutation
 from sfumato.shuffled.sealing import COVER, seal
@@ -26,8 +28,6 @@ from sfumato.shuffled.submission import Submission
 if TYPE_CHECKING:
     from sfumato.shuffled.bitsum import Counts
     from sfumato.shuffled.protocol import Protocol
-
-MOST_MESSAGES = 1 << 24  # of one participant, nearly a gigabyte
 
 
 class Client:
@@ -41,6 +41,15 @@ class Client:
         The class that was reported, where there are classes.
     account : DeviceAccount, optional
         Where participations are remembered; without one, whoever calls sees to it that each person takes part once.
+    max_epsilon : float, str or Fraction
+        The most that taking part may cost, the reported class included, whatever the document says.
+    max_delta : float
+        Largest probability with which the promise may fail.
+
+    Raises
+    ------
+    InputError
+        If the protocol goes beyond the limits, asks for too many messages, or has no such class.
 
     Examples
     --------
@@ -52,7 +61,16 @@ class Client:
     (64, {53})
     """
 
-    def __init__(self, protocol: Protocol, label: Any = None, account: DeviceAccount | None = None) -> None:
+    def __init__(
+        self,
+        protocol: Protocol,
+        label: Any = None,
+        account: DeviceAccount | None = None,
+        *,
+        max_epsilon: float | str | Fraction = MAX_EPSILON,
+        max_delta: float = MAX_DELTA,
+    ) -> None:
+        check_promise(protocol, max_epsilon, max_delta)
         if protocol.classes is not None and label is None:
             raise InputError("the protocol has classes: pass label=, the class that was reported")
         self._context = protocol.context(label)
@@ -60,11 +78,7 @@ class Client:
         self._protocol = protocol
         self._account = account
         self._sent = False
-        if self._group.messages > MOST_MESSAGES:
-            raise InputError(
-                f"everybody would have to send {self._group.messages} messages, more than {MOST_MESSAGES}; ask for a "
-                "protocol with the bit sum 'rr', fewer instances or a larger epsilon"
-            )
+        check_size(self._group)
 
     def messages(self, x: Any, *, secure: SecureBits | None = None, now: datetime | None = None) -> Submission:
         """Return the sealed messages for a point, once: a second set would be a second participation.
@@ -88,8 +102,7 @@ class Client:
             If the device's account is used up.
         """
         protocol = self._protocol
-        if protocol.expired(now):
-            raise InputError("the collection or its key has expired; ask the organiser for a new protocol")
+        check_open(protocol, now)
         if self._sent:
             raise InputError("this participant's messages were made already; send those again, a second set costs more")
         public, secure = protocol.key, SecureBits() if secure is None else secure

@@ -36,11 +36,11 @@ from sfumato.quantizers.base import Encoder, Floats
 from sfumato.release import Count, Release
 from sfumato.shuffled.bitsum.protocol import rate_below
 from sfumato.shuffled.bitsum.shares import coins
-from sfumato.shuffled.once import charge_once
 
 LARGEST_LABEL_EPSILON = 20
 MOST_CLASSES = 10_000
 _ROUNDING = 1e-12
+_PLACE_BYTES = 2  # holds every place among MOST_CLASSES
 
 Label = int | str
 
@@ -120,23 +120,38 @@ class LabelResponse:
         reported = self.report_codes(self.codes(labels), SecureBits() if secure is None else secure)
         return [self.classes[code] for code in reported.tolist()]
 
-    def answer(self, label: Label, account: DeviceAccount, secure: SecureBits | None = None) -> Label:
-        """Report one's own class, once: the device's account pays, and refuses a second answer about these classes.
+    def answer(self, label: Label, account: DeviceAccount, collection: str, secure: SecureBits | None = None) -> Label:
+        """Report one's own class: the device's account pays once, keeps the answer and gives it again ever after.
+
+        The same answer comes whatever class is passed later: a second draw would tell more, a repetition does not.
 
         Parameters
         ----------
         label : int or str
             The true class.
         account : DeviceAccount
-            Where the answer is written down before it is drawn.
+            Where the answer is kept; on disk before it is returned.
+        collection : str
+            The protocol's fingerprint. Each collection has an answer of its own, at its own price.
         secure : SecureBits, optional
             The coins; secret by default.
         """
         self.codes([label])  # an unknown class costs nothing
+        names = sorted(self.classes, key=repr)
+
+        def fresh(_: Sequence[float]) -> bytes:
+            return names.index(self.report([label], secure)[0]).to_bytes(_PLACE_BYTES, "big")
+
+        kept = account.remembered(self._question(collection), (), Fraction(self.epsilon), fresh)
+        return names[int.from_bytes(kept, "big")]
+
+    def price(self, account: DeviceAccount, collection: str) -> Fraction:
+        """Return what `answer` would charge now: nothing if it was given before."""
+        return Fraction(0) if account.keeps(self._question(collection)) else Fraction(self.epsilon)
+
+    def _question(self, collection: str) -> str:
         names = sorted(map(repr, self.classes))  # another order, or another epsilon, is the same question
-        question = hashlib.sha256(b"sfumato-labels\0" + json.dumps(names).encode()).hexdigest()
-        charge_once(account, question, Fraction(self.epsilon))
-        return self.report([label], secure)[0]
+        return hashlib.sha256(b"sfumato-labels\0" + json.dumps([collection, names]).encode()).hexdigest()
 
     def counts(self, reports: Sequence[Label]) -> dict[Label, int]:
         """Count the reports of every class: how many take part in each, for `Protocol(participants=...)`.

@@ -9,6 +9,7 @@ from sfumato.errors import InputError
 from sfumato.local.account import DeviceAccount
 
 _ANSWERED = b"\1"
+_BEFORE = "this device answered before: send that answer again, a second one would cost more"
 
 
 def charge_once(account: DeviceAccount, question: str, epsilon: Fraction) -> None:
@@ -50,4 +51,11 @@ def charge_once(account: DeviceAccount, question: str, epsilon: Fraction) -> Non
 
     account.remembered(question, (), epsilon, fresh)
     if not first:
-        raise InputError("this device answered before: send that answer again, a second one would cost more")
+        raise InputError(_BEFORE)
+
+
+def check_once(account: DeviceAccount, question: str, epsilon: Fraction) -> None:
+    """Raise what `charge_once` would raise now; nothing is charged."""
+    if account.keeps(question):
+        raise InputError(_BEFORE)
+    account.check(epsilon)

@@ -37,6 +37,7 @@ from sfumato.shuffled.features import BitFeatures
 from sfumato.shuffled.groups import Budget, Group, calibrated, check_summary, groups_from_documents
 from sfumato.shuffled.guarantees import THREATS, Promise
 from sfumato.shuffled.labels import Label, LabelResponse, plain_label
+from sfumato.shuffled.limits import MAX_DELTA, MAX_EPSILON
 from sfumato.shuffled.making import (
     account_of,
     checked_dimension,
@@ -288,7 +289,13 @@ class Protocol:
         return documents.expired(self.document, now) or documents.expired(key, now)
 
     def client(
-        self, label: Any = None, ledger: str | Path | None = None, budget: float | str | Fraction | None = None
+        self,
+        label: Any = None,
+        ledger: str | Path | None = None,
+        budget: float | str | Fraction | None = None,
+        *,
+        max_epsilon: float | str | Fraction = MAX_EPSILON,
+        max_delta: float = MAX_DELTA,
     ) -> Client:
         """Return a participant's side.
 
@@ -301,8 +308,12 @@ class Protocol:
             whoever calls sees to it that each person takes part once.
         budget : float, str or Fraction, optional
             Of the account, over all collections: the largest sum of epsilons. It goes with `ledger`.
+        max_epsilon : float, str or Fraction
+            The most that taking part may cost, the reported class included, whatever the document says.
+        max_delta : float
+            Largest probability with which the promise may fail.
         """
-        return Client(self, label, account_of(ledger, budget))
+        return Client(self, label, account_of(ledger, budget), max_epsilon=max_epsilon, max_delta=max_delta)
 
     def analyzer(self, key: AnalyzerKey) -> Analyzer:
         """Return the analyzer's side."""

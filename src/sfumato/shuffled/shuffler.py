@@ -12,7 +12,8 @@ off is forgotten when the shuffler starts again, and that participant sends the 
 acknowledgement was lost: a submission has an identity of its own and does not count twice). Closing the collection is
 written down before anything is shuffled; from then on nobody is let in, so that a shuffle that was interrupted and
 starts again mixes the same messages. The batch appears whole or not at all. Its checksum is written down before it
-appears, so that a start after that knows it again.
+appears, so that a start after that knows it again; that it appeared is written down afterwards, and `forget` needs
+that.
 
 The inbox stays until `forget`: a batch that was lost, or that the analyzer refused, is made again from the same closed
 set, in a new order. The set and independent orders tell no more than the set. Whoever came later would stand out in a
@@ -48,7 +49,7 @@ MEMORY = 1 << 28
 SMALLEST_MEMORY = 1 << 20
 MOST_BUCKETS = 512
 _SHARE = 6  # a bucket, its copies while it is sorted and permuted, and the buffers
-_OPEN, _CLOSED, _FORGOTTEN = "open", "closed", "forgotten"
+_OPEN, _CLOSED, _DELIVERED, _FORGOTTEN = "open", "closed", "delivered", "forgotten"
 _NEW = {"stage": _OPEN, "bytes": None, "participants": None, "batch": None}
 
 
@@ -77,7 +78,7 @@ class Shuffler:
     ...                     instances=2, key=key)
     >>> with tempfile.TemporaryDirectory() as folder, Shuffler(f"{folder}/inbox", protocol) as shuffler:
     ...     for point in ([0.0], [1.0], [2.0]):
-    ...         shuffler.receive(protocol.client().messages(point))
+    ...         shuffler.receive(protocol.client(max_delta=1e-2).messages(point))
     ...     shuffler.shuffle(f"{folder}/batch")
     ...     protocol.analyzer(key).analyze(f"{folder}/batch").count.value
     3
@@ -131,7 +132,7 @@ class Shuffler:
         inbox = Inbox(path, piece)
         written = self._state["bytes"] or 0, self._state["participants"] or 0
         found = inbox.size, len(inbox.known)
-        if found[0] < written[0] or (self._state["stage"] == _CLOSED and found != written):
+        if found[0] < written[0] or (self._state["stage"] in (_CLOSED, _DELIVERED) and found != written):
             inbox.close()
             raise StorageError(
                 f"{str(path)!r} holds {found[1]} whole submissions, and {written[1]} were acknowledged; restore the "
@@ -207,7 +208,9 @@ class Shuffler:
             with AtomicFile(path, overwrite=overwrite, private=True) as file:
                 self._close_collection()
                 checksum = self._mix(file, SecureBits() if secure is None else secure)
-                self._write_state({**self._state, "batch": checksum})
+                self._write_state({**self._state, "stage": _CLOSED, "batch": checksum})
+        if self._state["stage"] != _DELIVERED:
+            self._write_state({**self._state, "stage": _DELIVERED})
 
     def forget(self) -> None:
         """Delete the messages and identities, once the analyzer has its release: no batch can be made any more.
@@ -215,9 +218,9 @@ class Shuffler:
         Raises
         ------
         InputError
-            If no batch was made.
+            If no batch was made, or it is not known to have got its name.
         """
-        if self._state["batch"] is None:
+        if self._state["stage"] not in (_DELIVERED, _FORGOTTEN):
             raise InputError("no batch was made of these messages; shuffle them first, or delete the folder")
         self._write_state({**self._state, "stage": _FORGOTTEN})
         if self._inbox is not None:
