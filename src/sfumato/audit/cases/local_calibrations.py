@@ -125,6 +125,8 @@ def devices(mechanism: str, epsilon: Fraction) -> list[tuple[Kernel, str, Any]]:
         facts: dict[str, Any] = {"radius": RADIUS, "eta": ETA, "bounds": (0, 1), "seed": SEED, "options": {**more}}
         if mechanism in ("mldp-kde", "fkm-lr"):
             facts["options"]["grinding"] = 0  # else the bound pays for tries of the seed, and comes less close
+        if mechanism == "mldp-kde":
+            facts["options"] |= {"rows": 512, "buckets": 4}  # searching for the best sizes takes seconds
         if mechanism == "vector" and not isinstance(kernel, InnerProduct):
             facts["options"]["landmarks"] = LANDMARKS
         try:
