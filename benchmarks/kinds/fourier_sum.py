@@ -21,12 +21,12 @@ from threadpoolctl import threadpool_limits
 from benchmarks.datasets import mixture
 from benchmarks.kinds import Measurement, Settings, Unit
 from benchmarks.timing import least_cpu_seconds
-from sfumato.engines.threads import stream_sum
+from sfumato.engines import Threads
 from sfumato.kernels import Gaussian
-from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers import FourierQuantizer
 from sfumato.quantizers.cosines import TABLE_BITS, add_cosines, cosine_table
 from sfumato.quantizers.fourier import ROW_BLOCK
+from sfumato.sources import open_source
 
 FEATURE_SEED = 1
 BATCH_ROWS = 65_536
@@ -81,8 +81,7 @@ class Workload:
         return sums
 
     def stream(self) -> NDArray[np.int64]:
-        batches = (self.points[start : start + BATCH_ROWS] for start in range(0, len(self.points), BATCH_ROWS))
-        return stream_sum(batches, self.quantizer, coins=SecureBits.seeded(1), threads=1)[0]
+        return Threads(1).sum(open_source(self.points), self.quantizer)[0]
 
     def products_alone(self) -> None:
         space = max(self.products, key=lambda product: product.size).ravel().copy()

@@ -20,6 +20,7 @@ from sfumato.audit.cases import central as audits
 from sfumato.audit.exact import at_small_scale, exact_case
 from sfumato.central.curator import Curator
 from sfumato.cli import audit as command
+from sfumato.engines import Threads
 from sfumato.errors import InputError
 from sfumato.methods.registry import METHODS
 from sfumato.privacy.bits import SecureBits
@@ -138,7 +139,7 @@ CURATED: dict[str, CentralCase] = {
 @pytest.mark.parametrize("name", CURATED)
 def test_the_audited_outputs_are_those_of_the_curator(name: str) -> None:
     case, runs = CURATED[name], 1000
-    curator = Curator(open_source(case.inside), None, SecureBits.seeded("curator"), threads=1)
+    curator = Curator(open_source(case.inside), None, SecureBits.seeded("curator"), Threads(1))
     releases = [curator.run(case.mechanism) for _ in range(runs)]
     values = np.stack([release.values for release in releases])
     published = np.array([release.count.value for release in releases])

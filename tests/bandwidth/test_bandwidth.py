@@ -16,6 +16,7 @@ from sfumato import BudgetError, InputError, Ledger, bandwidth
 from sfumato.audit import AUDITS, audit
 from sfumato.audit.cases import bandwidth as audits
 from sfumato.bandwidth.statistics import PAIR_CELLS, PairDistances, _pair_up, placed
+from sfumato.engines import Threads
 from sfumato.kernels import get_kernel
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace
@@ -221,7 +222,7 @@ def test_one_record_changes_the_pairs_by_one_at_most_whatever_the_coins() -> Non
 
 def test_about_as_many_pairs_are_found_as_predicted() -> None:
     statistic = PairDistances(Box.from_bounds((-8, 8), 3), "gaussian", 0.02, N, (1.0,) * 3)
-    found = statistic.count([NORMAL[:3000], NORMAL[3000:]], SecureBits.seeded(3)).sum()
+    found = statistic.count(Threads(), open_source(NORMAL), SecureBits.seeded(3)).sum()
     # About 0.15 n of variance: five standard deviations.
     assert found == pytest.approx(statistic.pairs, abs=5 * np.sqrt(0.15 * N))
 

@@ -18,6 +18,7 @@ from sfumato.audit import audit
 from sfumato.audit.cases.splines import every_position, exact_grid, small_grid
 from sfumato.central import grid
 from sfumato.central.curator import Curator
+from sfumato.engines import Threads
 from sfumato.errors import InputError
 from sfumato.kernels import Cauchy, Gaussian, Laplacian, StableExponential
 from sfumato.methods.limits import Limits
@@ -86,7 +87,7 @@ def test_error_is_the_formula(neighbours: str, buckets: int | None) -> None:
     for seed in range(runs):
         if buckets is not None:
             mechanism = METHODS.build("grid", replace(request, feature_seed=seed))
-        release = Curator(open_source(POINTS), None, SecureBits.seeded(seed), threads=1).run(mechanism)
+        release = Curator(open_source(POINTS), None, SecureBits.seeded(seed), Threads(1)).run(mechanism)
         answers, bars[seed] = release.query(QUERIES, return_std=True)
         errors[seed] = answers - EXACT
     squares, means = (errors**2).mean(axis=1), errors.mean(axis=1)

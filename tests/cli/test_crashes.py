@@ -76,7 +76,7 @@ def interrupted_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*arguments: object, **keywords: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(sfumato.central.curator, "stream_sum", interrupt)
+    monkeypatch.setattr(sfumato.engines.Threads, "sum", interrupt)
 
 
 def interrupted_write(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,11 +18,11 @@ from sfumato.distances.design import (
 )
 from sfumato.distances.hat import BITS, PROFILE_BITS, HatQuantizer
 from sfumato.distances.norms import largest_l1, largest_l2_squared
-from sfumato.engines.threads import stream_sum
+from sfumato.engines import Threads
 from sfumato.errors import InputError
 from sfumato.kernels import Distance
-from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.box import Box
+from sfumato.sources import open_source
 
 ONE = 1 << PROFILE_BITS
 
@@ -118,8 +118,7 @@ class TestIntegers:
         assert np.array_equal(each[order], hats.encode(rows[order]))
         assert np.array_equal(each[::3], hats.encode(rows[::3]))
         for threads, size in ((1, 7), (3, 401)):
-            batches = (rows[start : start + size] for start in range(0, 2000, size))
-            sums, kept, _ = stream_sum(batches, hats, coins=SecureBits.seeded(0), threads=threads)
+            sums, kept, _ = Threads(threads, size).sum(open_source(rows), hats)
             assert kept == 2000 and np.array_equal(sums, each.sum(axis=0))
 
     def test_positions_are_exact_to_the_last_bit(self) -> None:

@@ -40,7 +40,7 @@ WAYS: dict[str, Callable[[list[Any]], Any]] = {
 
 def codes(labels: Any, classes: Any, count: int) -> list[int]:
     data = labelled(np.zeros((count, 1)), labels, classes)
-    return [code for batch in data.batches() for code in batch.codes.tolist()]
+    return data.coded.whole()[:, -1].astype(int).tolist()
 
 
 LABELS = CELLS | st.sampled_from([LONG, LONG + 1, float(LONG), 0.5, "a", " a", "1", "True", b"a", Decimal("0.5")])
@@ -186,4 +186,4 @@ def test_classes_that_a_column_cannot_tell_apart_are_refused(tmp_path: Path) -> 
     for classes in (["a", " a"], ["a", ""]):
         with pytest.raises(InputError, match="differ by more than blanks"):
             labelled(path, "y", classes)
-    assert [batch.codes.tolist() for batch in labelled(path, "y", ["a", "b"]).batches()] == [[0, -1]]
+    assert labelled(path, "y", ["a", "b"]).coded.whole()[:, -1].tolist() == [0, -1]

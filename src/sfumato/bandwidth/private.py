@@ -20,6 +20,7 @@ import numpy as np
 
 from sfumato.bandwidth.public import checked_choice
 from sfumato.bandwidth.statistics import ColumnSpreads, PairDistances, Statistic
+from sfumato.engines import Engine, engine_of
 from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.events import Charge
@@ -81,6 +82,7 @@ def private(
     outside: str = "clip",
     ledger: Account | None = None,
     random_state: int | None = None,
+    engine: Engine | str | None = None,
 ) -> PrivateBandwidth:
     """Choose a bandwidth from the private points, for a share of their budget.
 
@@ -108,6 +110,8 @@ def private(
         Where the spending is checked and recorded.
     random_state : int, optional
         Seeds the noise and marks the result NOT PRIVATE. For tests only.
+    engine : Engine or str, optional
+        Where the rows are counted; the threads of this machine by default.
 
     Returns
     -------
@@ -140,14 +144,13 @@ def private(
         raise InputError("a rule with a target density reads the data twice, and this source can be read once")
     if ledger is not None:
         ledger.check(total, neighbours=neighbours)
-    bits = noise_bits(random_state)
-    first = purchase.first
-    counts = first.count(source.batches(), bits)
+    bits, chosen, first = noise_bits(random_state), engine_of(engine), purchase.first
+    counts = first.count(chosen, source, bits)
     charge = None if ledger is None else ledger.charge(MECHANISM, total, neighbours=neighbours)
     lengths = purchase.noisy_reading(first, counts, bits)
     if purchase.parts == 2:
         second = purchase.pairs(lengths)
-        lengths = purchase.noisy_reading(second, second.count(source.batches(), bits), bits)
+        lengths = purchase.noisy_reading(second, second.count(chosen, source, bits), bits)
     bandwidth = float(lengths[0]) if rule is None else tuple(lengths.tolist())
     return PrivateBandwidth(bandwidth, purchase.guarantee(bits.private), error, charge)
 

@@ -15,7 +15,6 @@ Replacing a record removes one and adds another: twice the l1, for both.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -26,12 +25,14 @@ from scipy.optimize import brentq
 from sklearn.isotonic import isotonic_regression
 
 from sfumato.bandwidth.public import rule_factor
+from sfumato.engines import Engine
 from sfumato.errors import InputError
 from sfumato.kernels import Gaussian, Laplacian
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.columns import whole_within
+from sfumato.sources import Source
 
 COLUMN_CELLS = 256
 NORMAL_QUARTILES = 1.349  # distance between the quartiles of a normal law, in standard deviations
@@ -50,7 +51,7 @@ class Statistic(Protocol):
         """Largest change of the integers, summed, when a record is added or removed."""
         ...
 
-    def count(self, batches: Iterable[NDArray[Any]], bits: SecureBits) -> Integers:
+    def count(self, engine: Engine, source: Source, bits: SecureBits) -> Integers:
         """Exact integers of the rows."""
         ...
 
@@ -76,15 +77,22 @@ class ColumnSpreads:
         """One cell a column."""
         return self.box.dimension
 
-    def count(self, batches: Iterable[NDArray[Any]], bits: SecureBits) -> Integers:
+    @property
+    def size(self) -> int:
+        """Cells of all columns."""
+        return self.box.dimension * COLUMN_CELLS
+
+    def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
         """Count the rows in every cell of every column."""
-        counts = np.zeros((self.box.dimension, COLUMN_CELLS), dtype=np.int64)
-        for batch in batches:
-            rows = placed(batch, self.box)
-            cells = whole_within((rows - np.array(self.box.lower)) / self._widths, 0, COLUMN_CELLS - 1)
-            for column, line in enumerate(cells.T):
-                counts[column] += np.bincount(line, minlength=COLUMN_CELLS)
-        return counts.ravel()
+        rows = placed(rows, self.box)
+        cells = whole_within((rows - np.array(self.box.lower)) / self._widths, 0, COLUMN_CELLS - 1)
+        for counts, line in zip(sums.reshape(-1, COLUMN_CELLS), cells.T, strict=True):
+            counts += np.bincount(line, minlength=COLUMN_CELLS)
+        return len(rows)
+
+    def count(self, engine: Engine, source: Source, bits: SecureBits) -> Integers:
+        """Sum over the rows."""
+        return engine.sum(source, self)[0]
 
     @property
     def _widths(self) -> Floats:
@@ -152,12 +160,12 @@ class PairDistances:
         ends = np.concatenate([[SHORTEST * self._edges[-1] / 2], self._edges])
         return np.asarray(np.sqrt(ends[1:] * ends[:-1]))
 
-    def count(self, batches: Iterable[NDArray[Any]], bits: SecureBits) -> Integers:
+    def count(self, engine: Engine, source: Source, bits: SecureBits) -> Integers:
         """Count the pairs in every cell of distances."""
         kept = min(self.n, MOST_GROUPS)
         sizes, cells = np.zeros(kept, dtype=np.int64), np.zeros(kept, dtype=np.int64)
         first = np.zeros((kept, self.box.dimension))
-        for batch in batches:
+        for batch in engine.rows(source):
             rows = placed(batch, self.box) / np.array(self.lengths)
             groups = bits.below(self.n, len(rows))
             _pair_up(rows, groups, sizes, first, cells, self._edges, POWERS[self.kernel])

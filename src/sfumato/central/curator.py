@@ -6,11 +6,9 @@ the first noise is drawn, so no release can exist that the ledger does not show.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-import numpy as np
-
-from sfumato.engines.threads import Progress, stream_sum
+from sfumato.engines import Engine, Progress, Threads
 from sfumato.errors import InputError
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.request import Request
@@ -34,8 +32,8 @@ class Curator:
         Where spending is recorded and limited.
     bits : SecureBits
         Source of noise and coins.
-    threads : int or None
-        Workers of the sum.
+    engine : Engine
+        Where the sums run.
     progress : callable or None
         Told about rows done, for the curator's eyes only.
     """
@@ -43,7 +41,7 @@ class Curator:
     source: Source
     account: Account | None
     bits: SecureBits
-    threads: int | None = None
+    engine: Engine = field(default_factory=Threads)
     progress: Progress | None = None
 
     def buy_count(self, request: Request, mechanism: Mechanism | None = None) -> Count:
@@ -62,9 +60,7 @@ class Curator:
             self.account.check(
                 request.epsilon, request.delta, neighbours=request.neighbours, unit=request.unit, loss=loss
             )
-        kept = 0
-        for batch in self.source.batches():
-            kept += int((np.isfinite(batch).all(axis=1) if box is None else box.holds(batch)).sum())
+        kept = self.engine.count(self.source, box)
         if self.account is not None:
             self.account.charge("count", law.epsilon, neighbours=request.neighbours, unit=request.unit)
         return self._noisy_count(kept, law)
@@ -76,13 +72,7 @@ class Curator:
         relation = {"neighbours": guarantee.neighbours, "unit": guarantee.unit}
         if self.account is not None:
             self.account.check(epsilon, guarantee.delta, **relation, loss=loss)
-        sums, kept, seen = stream_sum(
-            self.source.batches(),
-            mechanism.quantizer,
-            coins=self.bits,
-            threads=self.threads,
-            progress=self.progress,
-        )
+        sums, kept, seen = self.engine.sum(self.source, mechanism.quantizer, self.bits, self.progress)
         if self.account is not None:
             self.account.charge(mechanism.method, epsilon, guarantee.delta, **relation, loss=loss)
         return self.publish(mechanism, sums, kept, seen, count)

@@ -15,13 +15,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sfumato.central.contributions import bounded, thinned
 from sfumato.central.curator import Curator
-from sfumato.engines.threads import Progress
+from sfumato.engines import Engine, Progress, engine_of
 from sfumato.errors import InputError
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.request import COUNT_SHARE, Request
-from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.guarantee import NEIGHBOURS, checked_delta
 from sfumato.privacy.ledger import Account
 from sfumato.privacy.rational import exact_epsilon
@@ -45,6 +43,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     ledger: Account | None
     feature_seed: int | None
     random_state: int | None
+    engine: Engine | str | None
     release_: Release
 
     @abstractmethod
@@ -60,7 +59,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         source = _opened(X, users, sample_weight)
         bits = noise_bits(self.random_state)
         request, count = self._request(source), None
-        curator = Curator(_counted(source, request, bits), self.ledger, bits, threads, progress)
+        engine = engine_of(self.engine, threads)
+        _check_users(source, request)
+        counted = source
+        if source.weighted or source.keyed:
+            counted = engine.counted(source, request.records_per_user, bits)
+        curator = Curator(counted, self.ledger, bits, engine, progress)
         if self.n_hint == "paid":
             count = curator.buy_count(request, self._mechanism(request))
             request = replace(request, n=min(count.value, MOST_RECORDS))
@@ -130,8 +134,8 @@ def _opened(X: Any, users: Any, weights: Any) -> Source:
     return source if users is None and weights is None else attach(source, users, weights)
 
 
-def _counted(source: Source, request: Request, bits: SecureBits) -> Source:
-    """Return the records that count: what the weights' coins keep, and of that what the users may contribute."""
+def _check_users(source: Source, request: Request) -> None:
+    """Refuse users that nothing protects, and a promise to users whom nobody knows."""
     if request.unit == "record" and source.keyed:
         raise InputError(
             "the records come with users, and unit='record' would not protect them: pass unit='user', or no users"
@@ -140,6 +144,3 @@ def _counted(source: Source, request: Request, bits: SecureBits) -> Source:
         raise InputError(
             "unit='user' needs to know whose each record is: pass users=, an array of ids or the name of a column"
         )
-    if source.weighted:
-        source = thinned(source, bits)
-    return bounded(source, request.records_per_user, bits) if source.keyed else source

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import DensityMixin
 
 from sfumato.central.estimator import PrivateEstimator
-from sfumato.engines.threads import Progress
+from sfumato.engines import Engine, Progress
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel, get_kernel
 from sfumato.methods.mechanism import Mechanism
@@ -56,6 +56,8 @@ class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
         Public seed of the features; drawn at random by default.
     random_state : int, optional
         Seeds the noise and marks the release NOT PRIVATE. For tests only.
+    engine : Engine or str, optional
+        Where the sums run; the threads of this machine by default.
 
     Attributes
     ----------
@@ -91,6 +93,7 @@ class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
         ledger: Account | None = None,
         feature_seed: int | None = None,
         random_state: int | None = None,
+        engine: Engine | str | None = None,
     ) -> None:
         self.kernel = kernel
         self.bandwidth = bandwidth
@@ -106,6 +109,7 @@ class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
         self.ledger = ledger
         self.feature_seed = feature_seed
         self.random_state = random_state
+        self.engine = engine
 
     def fit(
         self,
@@ -129,7 +133,7 @@ class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
             For scikit-learn's pipelines.
         sample_weight : array of numbers in [0, 1], or the name of a column, optional
             Probability with which each record is kept, so that answers are weighted means; see
-            `sfumato.central.contributions`.
+            `sfumato.engines.contributions`.
         users : array of ids, or the name of a column, optional
             Who each record belongs to, in text or numbers; for ``unit="user"``.
         progress : callable, optional

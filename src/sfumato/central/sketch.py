@@ -23,12 +23,11 @@ from typing import Any, NoReturn, Self, SupportsIndex
 import numpy as np
 
 from sfumato.central import race
-from sfumato.engines.threads import stream_sum
+from sfumato.engines import Engine, engine_of
 from sfumato.errors import BudgetError, InputError, ReleaseFileError
 from sfumato.kernels import Kernel, get_kernel, kernel_from_document
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.request import Request, check_kernel
-from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.ledger import Account, Epsilon
 from sfumato.privacy.noise import wrapped
 from sfumato.privacy.rational import exact_epsilon
@@ -170,15 +169,15 @@ class RaceSketch:
         document = [self.kernel.to_document(), self.quantizer.to_document()[0]]
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
-    def add(self, X: Any, threads: int | None = None) -> Self:
+    def add(self, X: Any, threads: int | None = None, engine: Engine | str | None = None) -> Self:
         """Add rows: an array, data frame, Arrow table, path, source, or iterator of batches."""
-        counters, kept, seen = self._sum(X, threads)
+        counters, kept, seen = self._sum(X, engine_of(engine, threads))
         with _STATE:
             self._counters += counters
             self._kept, self._seen = self._kept + kept, self._seen + seen
         return self
 
-    def remove(self, X: Any, threads: int | None = None) -> Self:
+    def remove(self, X: Any, threads: int | None = None, engine: Engine | str | None = None) -> Self:
         """Remove rows that were added before, as if they had never been there.
 
         Raises
@@ -186,7 +185,7 @@ class RaceSketch:
         InputError
             If a counter would fall below zero: some of the rows were never added. Nothing is removed then.
         """
-        counters, kept, seen = self._sum(X, threads)
+        counters, kept, seen = self._sum(X, engine_of(engine, threads))
         with _STATE:
             if (counters > self._counters).any() or seen > self._seen:
                 raise InputError("some of these rows are not in the sketch; nothing was removed")
@@ -194,12 +193,11 @@ class RaceSketch:
             self._kept, self._seen = self._kept - kept, self._seen - seen
         return self
 
-    def _sum(self, X: Any, threads: int | None) -> tuple[Integers, int, int]:
+    def _sum(self, X: Any, engine: Engine) -> tuple[Integers, int, int]:
         source = open_source(X)
         if source.dimension != self.quantizer.dimension:
             raise InputError(f"the sketch is of {self.quantizer.dimension} columns, the rows have {source.dimension}")
-        # Hashing tosses no coins; the stream's are not used.
-        return stream_sum(source.batches(), self.quantizer, coins=SecureBits(), threads=threads)
+        return engine.sum(source, self.quantizer)
 
     def merge(self, *others: RaceSketch) -> RaceSketch:
         """Return the sketch of all rows together; the parts stay as they are.

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sfumato.central.estimator import PrivateEstimator
 from sfumato.distances.intervals import interval_counts
 from sfumato.distances.request import DistanceRequest
-from sfumato.engines.threads import Progress
+from sfumato.engines import Engine, Progress
 from sfumato.kernels.distance import Distance
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.registry import DISTANCES
@@ -51,6 +51,8 @@ class PrivateDistance(PrivateEstimator):
         Public seed of projections; drawn at random by default.
     random_state : int, optional
         Seeds the noise and marks the release NOT PRIVATE. For tests only.
+    engine : Engine or str, optional
+        Where the sums run; the threads of this machine by default.
 
     Attributes
     ----------
@@ -85,6 +87,7 @@ class PrivateDistance(PrivateEstimator):
         ledger: Account | None = None,
         feature_seed: int | None = None,
         random_state: int | None = None,
+        engine: Engine | str | None = None,
     ) -> None:
         self.metric = metric
         self.p = p
@@ -99,6 +102,7 @@ class PrivateDistance(PrivateEstimator):
         self.ledger = ledger
         self.feature_seed = feature_seed
         self.random_state = random_state
+        self.engine = engine
 
     def fit(
         self,
@@ -121,7 +125,7 @@ class PrivateDistance(PrivateEstimator):
         y : ignored
             For scikit-learn's pipelines.
         sample_weight : array of numbers in [0, 1], or the name of a column, optional
-            Probability with which each record is kept; see `sfumato.central.contributions`.
+            Probability with which each record is kept; see `sfumato.engines.contributions`.
         users : array of ids, or the name of a column, optional
             Who each record belongs to; for ``unit="user"``.
         progress : callable, optional

@@ -6,21 +6,24 @@ Integer sums commute, so the result is the same for every number of threads and 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager
-from functools import cache
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
+from sfumato.engines.base import Engine, Progress, Summand
 from sfumato.errors import InputError
+from sfumato.kernels.exact import one_blas_thread
 from sfumato.privacy.bits import SecureBits
-from sfumato.quantizers.base import Integers, Quantizer
+from sfumato.quantizers.base import Integers
+from sfumato.sources import Source
+from sfumato.sources.base import BATCH_ROWS
 
-Progress = Callable[[int], None]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def default_threads() -> int:
@@ -28,59 +31,54 @@ def default_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
 
 
-@cache
-def _controller() -> ThreadpoolController:
-    """Find the loaded BLAS once: the search takes milliseconds."""
-    return ThreadpoolController()
+@dataclass(frozen=True)
+class Threads(Engine):
+    """Sums on the threads of this machine.
 
-
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """Keep BLAS to one thread: the engine owns the threads, and two layers of them cost twice the time."""
-    limit: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
-    return limit
-
-
-def stream_sum(
-    batches: Iterable[NDArray[Any]],
-    quantizer: Quantizer,
-    *,
-    coins: SecureBits,
-    threads: int | None = None,
-    progress: Progress | None = None,
-) -> tuple[Integers, int, int]:
-    """Sum the integers of all rows.
-
-    Parameters
+    Attributes
     ----------
-    batches : iterable of 2-d arrays
-        The points.
-    quantizer : Quantizer
-        Turns rows into integers.
-    coins : SecureBits
-        Parent of the secret coins; every batch gets a child of its own.
-    threads : int, optional
-        Workers; all available cores by default.
-    progress : callable, optional
-        Called with the number of rows of each batch done. For the curator's eyes only.
+    workers : int, optional
+        Threads; all available cores by default.
+    batch : int
+        Rows that one of them takes at a time.
 
-    Returns
-    -------
-    sums, kept, seen
-        The exact sum, how many rows it holds, and how many were read.
+    Examples
+    --------
+    >>> from sfumato.sources import open_source
+    >>> Threads().count(open_source([[1.0], [float("nan")], [3.0]]))
+    2
     """
-    workers = default_threads() if threads is None else threads
-    if workers < 1:
-        raise InputError(f"threads must be 1 or more, got {threads}")
-    sums, kept, seen = np.zeros(quantizer.size, dtype=np.int64), 0, 0
-    spare: list[Integers] = []
 
-    def add(batch: NDArray[Any], partial: Integers, batch_coins: SecureBits) -> tuple[Integers, int, int]:
-        return partial, quantizer.accumulate(batch, partial, batch_coins), len(batch)
+    workers: int | None = None
+    batch: int = BATCH_ROWS
 
-    def collect(done: set[Future[tuple[Integers, int, int]]]) -> None:
-        nonlocal kept, seen
-        for future in done:
-            partial, rows_kept, rows_seen = future.result()
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise InputError(f"threads must be 1 or more, got {self.workers}")
+
+    def sum(
+        self,
+        source: Source,
+        encoder: Summand,
+        coins: SecureBits | None = None,
+        progress: Progress | None = None,
+    ) -> tuple[Integers, int, int]:
+        """Sum the integers of all rows; see `Engine.sum`."""
+        sums, kept, seen = np.zeros(encoder.size, dtype=np.int64), 0, 0
+        spare: list[Integers] = []
+
+        def parts() -> Iterator[tuple[NDArray[Any], Integers, SecureBits | None]]:
+            for index, batch in enumerate(source.batches(self.batch)):
+                partial = spare.pop() if spare else np.zeros(encoder.size, dtype=np.int64)
+                yield batch, partial, None if coins is None else coins.child(index)
+
+        def add(part: tuple[NDArray[Any], Integers, SecureBits | None]) -> tuple[Integers, int, int]:
+            batch, partial, batch_coins = part
+            return partial, encoder.accumulate(batch, partial, batch_coins), len(batch)
+
+        def take(done: tuple[Integers, int, int]) -> None:
+            nonlocal kept, seen
+            partial, rows_kept, rows_seen = done
             np.add(sums, partial, out=sums)
             partial[:] = 0
             spare.append(partial)
@@ -88,17 +86,46 @@ def stream_sum(
             if progress is not None:
                 progress(rows_seen)
 
+        spread(parts(), add, take, self.workers)
+        return sums, kept, seen
+
+
+def engine_of(engine: Engine | str | None, threads: int | None = None) -> Engine:
+    """Return the engine that a caller names; threads by default.
+
+    Examples
+    --------
+    >>> engine_of(None, threads=2)
+    Threads(workers=2, batch=65536)
+    """
+    if engine is None or engine == "threads":
+        return Threads(threads)
+    if not isinstance(engine, Engine):
+        raise InputError(f"engine must be 'threads' or an Engine, got {engine!r}")
+    if threads is not None:
+        raise InputError("threads is for the engine of this machine: say how many workers where the engine is made")
+    return engine
+
+
+def spread(
+    items: Iterable[Item],
+    task: Callable[[Item], Result],
+    take: Callable[[Result], None],
+    workers: int | None = None,
+) -> None:
+    """Run a task on every item, on threads, and hand over each result as it is done; one item waits at most."""
+    workers = default_threads() if workers is None else workers
     with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
-        pending: set[Future[tuple[Integers, int, int]]] = set()
+        pending: set[Future[Result]] = set()
         try:
-            for index, batch in enumerate(batches):
-                partial = spare.pop() if spare else np.zeros(quantizer.size, dtype=np.int64)
-                pending.add(pool.submit(add, batch, partial, coins.child(index)))
+            for item in items:
+                pending.add(pool.submit(task, item))
                 if len(pending) > workers:
                     done, pending = wait(pending, return_when=FIRST_COMPLETED)
-                    collect(done)
-            collect(wait(pending).done)
+                    for future in done:
+                        take(future.result())
+            for future in wait(pending).done:
+                take(future.result())
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return sums, kept, seen

@@ -15,7 +15,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.engines.threads import stream_sum
+from sfumato.engines import Engine, Threads, engine_of
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel, ShiftInvariantKernel, get_kernel
 from sfumato.kernels.pairwise import as_points
@@ -27,6 +27,7 @@ from sfumato.quantizers.box import Box
 from sfumato.quantizers.hashes import family_for
 from sfumato.quantizers.projection import Projection
 from sfumato.quantizers.projection_error import columns_for
+from sfumato.sources import open_source
 
 PAIRS_SAMPLED = 4096
 MOST_FEATURES, FEWEST_FEATURES = 2**17, 16
@@ -50,6 +51,8 @@ class FastKDE:
         Any quantizer of the library, or of your own; `error` and `project` then have no use.
     seed : int
         Seed of the features.
+    engine : Engine or str, optional
+        Where the sums run.
 
     Examples
     --------
@@ -71,11 +74,12 @@ class FastKDE:
         project: str | None = None,
         quantizer: Quantizer | None = None,
         seed: int = 0,
+        engine: Engine | str | None = None,
     ) -> None:
         if not 0 < error < 1:
             raise InputError(f"error must lie between 0 and 1, got {error!r}")
         self.kernel = get_kernel(kernel, bandwidth)
-        self.error, self.project, self.seed = error, project, seed
+        self.error, self.project, self.seed, self.engine = error, project, seed, engine
         self.quantizer = quantizer
         self._sums: Floats | None = None
         self.count = 0
@@ -87,8 +91,8 @@ class FastKDE:
             raise InputError("X holds no rows, so its mean kernel value is not defined")
         if self.quantizer is None:
             self.quantizer = self._drawn(points)
-        batches = (points[start : start + BATCH] for start in range(0, len(points), BATCH))
-        sums, self.count, _ = stream_sum(batches, self.quantizer, coins=SecureBits.seeded(self.seed))
+        engine = Threads(batch=BATCH) if self.engine is None else engine_of(self.engine)
+        sums, self.count, _ = engine.sum(open_source(points), self.quantizer, SecureBits.seeded(self.seed))
         self._sums = sums.astype(np.float64)
         return self
 

@@ -24,7 +24,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sfumato.central.kde import PrivateKDE
-from sfumato.engines.threads import Progress
+from sfumato.engines import Engine, Progress
 from sfumato.errors import InputError
 from sfumato.kernels import Distance, InnerProduct, Kernel
 from sfumato.privacy.ledger import Account
@@ -38,7 +38,7 @@ class AnomalyScore(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     kernel, bandwidth, epsilon, delta, method, bounds, landmarks, neighbours, n_hint, unit, options, ledger,
-    feature_seed, random_state
+    feature_seed, random_state, engine
         As in `PrivateKDE`.
     level : float, default=3.0
         How many standard errors a density must reach for records to be near.
@@ -76,6 +76,7 @@ class AnomalyScore(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         ledger: Account | None = None,
         feature_seed: int | None = None,
         random_state: int | None = None,
+        engine: Engine | str | None = None,
     ) -> None:
         self.kernel = kernel
         self.bandwidth = bandwidth
@@ -92,6 +93,7 @@ class AnomalyScore(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         self.ledger = ledger
         self.feature_seed = feature_seed
         self.random_state = random_state
+        self.engine = engine
 
     def fit(
         self,

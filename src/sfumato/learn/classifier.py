@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,7 +33,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sfumato.central.curator import Curator
 from sfumato.central.kde import PrivateKDE
-from sfumato.engines.threads import Progress, stream_sum
+from sfumato.engines import Engine, Progress, engine_of
 from sfumato.errors import InputError
 from sfumato.kernels import InnerProduct, Kernel, get_kernel
 from sfumato.learn import collecting, files, rules, squared_distance
@@ -43,7 +43,7 @@ from sfumato.methods.registry import METHODS
 from sfumato.privacy.guarantee import TRUSTS, Guarantee, check_choice
 from sfumato.privacy.ledger import Account
 from sfumato.privacy.seeding import noise_bits, warn_unless_private
-from sfumato.quantizers.base import Floats, Quantizer
+from sfumato.quantizers.base import Floats
 from sfumato.release import Release
 from sfumato.sources import Source
 from sfumato.storage import AtomicFile
@@ -58,7 +58,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         What similar means. The inner product is for points no longer than its radius, such as normalised embeddings.
     bandwidth : float, array or matrix, optional
         For kernels that need one; for "inner-product" the public radius, 1 by default.
-    epsilon, delta, method, bounds, landmarks, options, ledger, feature_seed, random_state
+    epsilon, delta, method, bounds, landmarks, options, ledger, feature_seed, random_state, engine
         As in `PrivateKDE`; epsilon is for all classes together.
     classes : sequence, or "observed"
         The public list of classes; records with other labels are dropped. "observed" takes the labels that occur and so
@@ -117,6 +117,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ledger: Account | None = None,
         feature_seed: int | None = None,
         random_state: int | None = None,
+        engine: Engine | str | None = None,
     ) -> None:
         self.kernel = kernel
         self.bandwidth = bandwidth
@@ -134,6 +135,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.ledger = ledger
         self.feature_seed = feature_seed
         self.random_state = random_state
+        self.engine = engine
 
     def fit(self, X: Any, y: Any, *, threads: int | None = None, progress: Progress | None = None) -> DensityClassifier:
         """Release the density of every class.
@@ -241,17 +243,15 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self, mechanism: Mechanism, data: LabelledSource, threads: int | None, progress: Progress | None
     ) -> list[Release]:
         """Sum every class, charge once, and then draw the noise of all."""
-        bits = noise_bits(self.random_state)
+        bits, engine = noise_bits(self.random_state), engine_of(self.engine, threads)
         guarantee, (epsilon, loss) = mechanism.guarantee, mechanism.cost(count_is_bought=False)
         if self.ledger is not None:
             self.ledger.check(epsilon, guarantee.delta, loss=loss)
-        adder = ClassSums(mechanism.quantizer, len(data.classes))
-        flat, _, _ = stream_sum(
-            cast(Any, data.batches()), cast(Quantizer, adder), coins=bits.child(0), threads=threads, progress=progress
-        )
+        sums = ClassSums(mechanism.quantizer, len(data.classes))
+        flat, _, _ = engine.sum(data.coded, sums, bits.child(0), progress)
         if self.ledger is not None:
             self.ledger.charge(f"classifier/{mechanism.method}", epsilon, guarantee.delta, loss=loss)
-        curator, columns = Curator(data.source, None, bits), data.source.column_names
+        curator, columns = Curator(data.source, None, bits, engine), data.source.column_names
         return [
             replace(curator.publish(mechanism, row[:-1].copy(), int(row[-1]), int(row[-1])), columns=columns)
             for row in flat.reshape(len(data.classes), -1)

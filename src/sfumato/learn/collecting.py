@@ -36,15 +36,12 @@ SHUFFLED_OPTIONS = ("label_epsilon", "participants", "bitsum", "instances", "mes
 
 def gathered(data: LabelledSource, random_state: int | None) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Points and codes of everybody: the number of people is public, so nobody is left out for what they hold."""
-    points, codes = [np.empty((0, data.source.dimension))], [np.empty(0, dtype=np.int64)]
-    for batch in data.batches():
-        points.append(batch.rows.astype(np.float64))
-        codes.append(batch.codes)
-    every, secure = np.concatenate(codes), SecureBits()
+    coded, secure = data.coded.whole(), SecureBits()
+    every = coded[:, -1].astype(np.int64)
     if random_state is not None:
         secure = SecureBits.seeded(f"{random_state} other labels")
     drawn = secure.below(len(data.classes), len(every))
-    return np.concatenate(points), np.where(every >= 0, every, drawn)
+    return np.ascontiguousarray(coded[:, :-1]), np.where(every >= 0, every, drawn)
 
 
 def collect(trust: str, kernel: Kernel, data: LabelledSource, settings: Mapping[str, Any]) -> list[Release]:

@@ -25,9 +25,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sfumato.errors import InputError, OddDataWarning
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.guarantee import Guarantee, amount_text
-from sfumato.quantizers.base import Integers, Quantizer
+from sfumato.quantizers.base import Encoder, Integers
 from sfumato.sources import Source, open_source
 from sfumato.sources.attaching import is_untyped
+from sfumato.sources.base import Rows
 from sfumato.sources.cells import is_real, scalar_of
 from sfumato.sources.keys import Keys, keys_of
 
@@ -35,17 +36,6 @@ OBSERVED = "observed"
 LABEL_CONDITION = "a record is a point with its label"
 Codes = NDArray[np.int64]
 Labels = NDArray[Any] | list[Any]
-
-
-@dataclass(frozen=True)
-class LabelledRows:
-    """Some rows, and the place of each one's label in the list of classes; -1 for labels that are not in it."""
-
-    rows: NDArray[Any]
-    codes: Codes
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
 
 @dataclass(frozen=True)
@@ -58,44 +48,44 @@ class LabelledSource:
         The points.
     classes : ndarray
         The public list of classes, sorted.
-    batches : callable
-        Gives the rows with their codes, in order.
+    coded : Source
+        The points with one column more: the place of each one's label in the list of classes, -1 if it is not there.
     """
 
     source: Source
     classes: NDArray[Any]
-    batches: Callable[[], Iterator[LabelledRows]]
+    coded: Source
 
 
 @dataclass(frozen=True)
 class ClassSums:
-    """The sums of every class apart, in one pass over the rows: what `stream_sum` takes in the place of a quantizer.
+    """The sums of every class apart, in one pass over coded rows.
 
     Behind each class's sums stands the number of its rows that were kept.
 
     Attributes
     ----------
-    quantizer : Quantizer
+    encoder : Encoder
         Turns rows into integers.
     classes : int
         How many classes.
     """
 
-    quantizer: Quantizer
+    encoder: Encoder
     classes: int
 
     @property
     def size(self) -> int:
         """Integers of all classes."""
-        return self.classes * (self.quantizer.size + 1)
+        return self.classes * (self.encoder.size + 1)
 
-    def accumulate(self, batch: LabelledRows, sums: Integers, coins: SecureBits) -> int:
+    def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
         """Add each row's integers to the sums of its class."""
         table, total = sums.reshape(self.classes, -1), 0
         for code in range(self.classes):
-            rows = np.ascontiguousarray(batch.rows[batch.codes == code])
-            if len(rows):
-                kept = self.quantizer.accumulate(rows, table[code, :-1], coins.child(code))
+            own = np.ascontiguousarray(rows[rows[:, -1] == code, :-1])
+            if len(own):
+                kept = self.encoder.accumulate(own, table[code, :-1], None if coins is None else coins.child(code))
                 table[code, -1] += kept
                 total += kept
         return total
@@ -120,7 +110,7 @@ def labelled(X: Any, y: Any, classes: Any) -> LabelledSource:
     codes = class_codes(labels, known)
     if len(codes) and (codes < 0).all():
         warnings.warn("No label is one of the classes: all records are dropped.", OddDataWarning, stacklevel=3)
-    return LabelledSource(source, known, lambda: _with_codes(source, codes))
+    return LabelledSource(source, known, _coded(source, lambda pieces: _with_codes(pieces, codes)))
 
 
 def _labelled_by_column(X: Any, column: str, classes: Any) -> LabelledSource:
@@ -133,26 +123,36 @@ def _labelled_by_column(X: Any, column: str, classes: Any) -> LabelledSource:
     names = keys_of(known)
     if len(np.unique(names, axis=0)) < len(names) or not names.any(axis=1).all():
         raise InputError("classes in a column must differ by more than blanks around them, and have a letter or digit")
-    return LabelledSource(source, known, lambda: _keyed_codes(source, names))
+    return LabelledSource(source, known, _coded(source, lambda pieces: _keyed_codes(pieces, names)))
 
 
-def _keyed_codes(source: Source, names: Keys) -> Iterator[LabelledRows]:
-    """Rows of a source that was opened with the labels as its key."""
-    for rows, keys in source.keyed_batches():
-        codes = np.full(len(rows), -1, dtype=np.int64)
+def _coded(source: Source, code: Callable[[Iterator[Rows]], Iterator[tuple[Rows, Codes]]]) -> Source:
+    """Append the codes, which single precision holds exactly, to the rows."""
+
+    def read(rows: int) -> Iterator[Rows]:
+        for piece, codes in code(source.pieces(rows)):
+            yield Rows(np.column_stack([piece.block, codes.astype(piece.block.dtype)]))
+
+    return Source(source.dimension + 1, None, read, repeatable=source.repeatable)
+
+
+def _keyed_codes(pieces: Iterator[Rows], names: Keys) -> Iterator[tuple[Rows, Codes]]:
+    """Code rows of a source that was opened with the labels as its key."""
+    for piece in pieces:
+        codes = np.full(len(piece), -1, dtype=np.int64)
         for code, name in enumerate(names):
-            codes[(keys == name).all(axis=1)] = code
-        yield LabelledRows(rows, codes)
+            codes[(piece.users == name).all(axis=1)] = code
+        yield piece, codes
 
 
-def _with_codes(source: Source, codes: Codes) -> Iterator[LabelledRows]:
+def _with_codes(pieces: Iterator[Rows], codes: Codes) -> Iterator[tuple[Rows, Codes]]:
     start = 0
-    for batch in source.batches():
-        here = codes[start : start + len(batch)]
-        start += len(batch)
-        if len(here) < len(batch):
+    for piece in pieces:
+        here = codes[start : start + len(piece)]
+        start += len(piece)
+        if len(here) < len(piece):
             raise InputError("y must hold one label for each row of X, and it is shorter")
-        yield LabelledRows(batch, here)
+        yield piece, here
     if start < len(codes):
         raise InputError("y must hold one label for each row of X, and it is longer")
 

@@ -20,9 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.engines.threads import Progress, default_threads, one_blas_thread
+from sfumato.engines import Progress
+from sfumato.engines.threads import default_threads
 from sfumato.errors import InputError
 from sfumato.kernels import Distance
+from sfumato.kernels.exact import one_blas_thread
 from sfumato.learn.scoring import scorer
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.release import Release

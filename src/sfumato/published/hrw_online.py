@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike
 
 from sfumato.central.curator import Curator
 from sfumato.central.kde import PrivateKDE
-from sfumato.engines.threads import stream_sum
+from sfumato.engines import engine_of
+from sfumato.engines.base import Presence
 from sfumato.errors import InputError
 from sfumato.methods.mechanism import Mechanism
 from sfumato.privacy.seeding import noise_bits
@@ -71,7 +72,7 @@ class OnlineQueries:
         self._answered: list[tuple[Floats, int]] = []
         self._lock, self._process = threading.Lock(), os.getpid()
         bits = noise_bits(model.random_state)
-        self._curator = Curator(source, model.ledger, bits)
+        self._curator = Curator(source, model.ledger, bits, engine_of(model.engine))
         self._count = self._open()
 
     def ask(self, query: ArrayLike) -> tuple[float, float]:
@@ -117,7 +118,7 @@ class OnlineQueries:
         if curator.account is not None:
             epsilon, loss = mechanism.cost(count_is_bought=True)
             curator.account.charge(hrw.NAME, epsilon, self.request.delta, neighbours=relation, loss=loss)
-        rows = sum(map(len, curator.source.batches())) if count is None else 0
+        rows = curator.engine.sum(curator.source, Presence())[2] if count is None else 0
         return count or Count(max(rows, 1), 0.0, public=True)
 
     def _publish(self, point: Floats) -> None:
@@ -129,7 +130,7 @@ class OnlineQueries:
 
     def _sums(self, mechanism: Mechanism) -> Integers:
         curator = self._curator
-        return stream_sum(curator.source.batches(), mechanism.quantizer, coins=curator.bits)[0]
+        return curator.engine.sum(curator.source, mechanism.quantizer, curator.bits)[0]
 
     def _mechanism(self, queries: list[Floats]) -> Mechanism:
         return hrw.mechanism(self.request, np.array(queries), self.most)

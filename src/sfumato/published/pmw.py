@@ -34,8 +34,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.engines.threads import one_blas_thread
 from sfumato.errors import InputError
+from sfumato.kernels.exact import one_blas_thread
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
 from sfumato.methods.request import Request

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -17,7 +16,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sfumato.engines.threads import default_threads, one_blas_thread
+from sfumato.engines.threads import spread
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Distance, InnerProduct, Kernel, ShiftInvariantKernel, kernel_from_document
 from sfumato.privacy.guarantee import Guarantee
@@ -182,8 +181,7 @@ class Release:
             for start in starts:
                 answer(start)
         else:
-            with one_blas_thread(), ThreadPoolExecutor(default_threads()) as pool:
-                list(pool.map(answer, starts))
+            spread(starts, answer, lambda _: None)
         return answers, errors
 
     def bias_bound(self, Y: ArrayLike) -> Floats:

@@ -28,11 +28,13 @@ from sfumato.audit import (
 from sfumato.audit.claims import Samples
 from sfumato.bandwidth.private import MECHANISM, Purchase
 from sfumato.bandwidth.statistics import Statistic
+from sfumato.engines import Threads
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.guarantee import NEIGHBOURS
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box
+from sfumato.sources import open_source
 
 EPSILON = Fraction(1)
 EXACT_REACH = 25
@@ -41,7 +43,10 @@ EXACT_REACH = 25
 def differing_counts(statistic: Statistic, inside: Any, outside: Any) -> tuple[Integers, Integers]:
     """Exact integers of two data sets, in the cells in which they differ."""
     coins = SecureBits.seeded(0)  # all records are in one group: the coins decide nothing
-    first, second = (statistic.count([np.asarray(rows, dtype=np.float64)], coins) for rows in (inside, outside))
+    first, second = (
+        statistic.count(Threads(1), open_source(np.asarray(rows, dtype=np.float64)), coins)
+        for rows in (inside, outside)
+    )
     differ = first != second
     return first[differ], second[differ]
 
@@ -121,7 +126,7 @@ def worst_counts(statistic: Statistic, replaced: bool) -> Integers:
             if replaced and not len(rows):
                 continue
             after = np.vstack([rows[:-1] if replaced else rows, other])
-            counts = (statistic.count([each], SecureBits.seeded(0)) for each in (rows, after))
+            counts = (statistic.count(Threads(1), open_source(each), SecureBits.seeded(0)) for each in (rows, after))
             change = np.subtract(*counts)
             worst = max(worst, change, key=lambda each: int(np.abs(each).sum()))
     return worst

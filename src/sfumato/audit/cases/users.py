@@ -14,7 +14,7 @@ import numpy as np
 from sfumato.audit import EpsilonClaim, register_audit
 from sfumato.audit.attacks import CentralCase, Outputs, extremes, likelihood_ratio, noisy_counts
 from sfumato.central import fourier, fourier_gaussian
-from sfumato.central.contributions import bounded
+from sfumato.engines.contributions import bounded
 from sfumato.kernels import Gaussian
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.registry import METHODS

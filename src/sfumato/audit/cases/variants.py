@@ -2,7 +2,7 @@
 
 A `Subject` is a method and the public facts of a request. Its variants are all combinations of delta, neighbouring
 relation, unit and weights that neither `Request` nor the method refuses; each is built as a release would build it. How
-many records of one unit reach the sums is measured by running the stage that limits them (`central.contributions`),
+many records of one unit reach the sums is measured by running the stage that limits them (`engines.contributions`),
 and what they change by searching among `places`; mechanisms with an algorithm of their own are priced in `algorithms`.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 from sfumato.audit import CalibrationCase, EpsilonClaim, Revealed, register_calibrations, revealed
 from sfumato.audit.cases.algorithms import price
 from sfumato.audit.cases.places import places, worst_change
-from sfumato.central.contributions import bounded, thinned
+from sfumato.engines.contributions import bounded, thinned
 from sfumato.errors import InputError
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.request import LIMIT, Request

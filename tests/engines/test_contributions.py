@@ -23,7 +23,7 @@ from sfumato import InputError, Ledger, PrivateKDE
 from sfumato.audit import audit
 from sfumato.audit.cases.users import RECORDS, run_limited, user_cases
 from sfumato.central import fourier
-from sfumato.central.contributions import Choice, bounded, keeps, thinned
+from sfumato.engines.contributions import Choice, bounded, keeps, thinned
 from sfumato.kernels import Gaussian
 from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
