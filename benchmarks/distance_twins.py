@@ -24,10 +24,10 @@ from sfumato.published.moments import Halves
 
 def _with_profile(mechanism: Mechanism, shares: list[Fraction]) -> Mechanism:
     """Give the levels other budgets, and leave the noise as it is."""
-    quantizer = mechanism.quantizer
+    quantizer = mechanism.encoder
     assert isinstance(quantizer, HatQuantizer)
     profile = tuple(int(share * (1 << PROFILE_BITS)) for share in shares)
-    return replace(mechanism, quantizer=replace(quantizer, profile=profile))
+    return mechanism.on(replace(quantizer, profile=profile))
 
 
 def _levels(bound: Fraction) -> list[Fraction]:
@@ -52,7 +52,7 @@ def _small_bound() -> ExactCase:
 def _costly_hats() -> Case:
     """Take hats of full height to be free in the l2 norm."""
     case = audits.gaussian_hat_cases()["one more"]
-    quantizer = case.mechanism.quantizer
+    quantizer = case.mechanism.encoder
     assert isinstance(quantizer, HatQuantizer)
     shares = [Fraction(1)] * (quantizer.levels + 1)
     return audits.one_more(_with_profile(case.mechanism, shares)).case()

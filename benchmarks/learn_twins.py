@@ -47,9 +47,9 @@ class NotClipped(ProjectedSquares):
 def _unclipped() -> Case:
     """Leave the projected coordinates as they are."""
     mechanism = small(PURE, 1)
-    quantizer: Any = mechanism.quantizer
+    quantizer: Any = mechanism.encoder
     broken = NotClipped(*(getattr(quantizer, field.name) for field in fields(quantizer)))
-    return every_place(replace(mechanism, quantizer=broken), np.linspace(-2, 2, 41)[:, None])
+    return every_place(mechanism.on(broken), np.linspace(-2, 2, 41)[:, None])
 
 
 TWINS: tuple[tuple[str, str, Callable[[], Case]], ...] = (

@@ -59,7 +59,7 @@ def _outside_the_sample() -> Case:
 def _printed_sensitivity() -> Case:
     """Take the sum over orders that the source prints, 2 - 2^(2 - rho), for the one it is, 2 - 2^(1 - rho)."""
     mechanism = published.small(lsq_fgt.NAME, 1, bounds=(0, 2), rho=3)
-    quantizer, law = mechanism.quantizer, mechanism.noise
+    quantizer, law = mechanism.encoder, mechanism.noise
     assert isinstance(quantizer, HermiteQuantizer)
     printed = Fraction(2) - Fraction(4, 2**quantizer.rho)
     true = Fraction(2) - Fraction(2, 2**quantizer.rho)
@@ -84,24 +84,24 @@ def _one_query() -> Case:
 def _off_by_one() -> Case:
     """Let integers reach 5 with noise for 4."""
     mechanism = published.small_gaussian()
-    quantizer = mechanism.quantizer
+    quantizer = mechanism.encoder
     assert isinstance(quantizer, KernelQueries)
-    return published.exact_case(replace(mechanism, quantizer=replace(quantizer, scale=5)), reach=60)
+    return published.exact_case(mechanism.on(replace(quantizer, scale=5)), reach=60)
 
 
 def _not_whitened() -> Case:
     """Add the noise of `hrw` to the answers themselves, independently for each query."""
     mechanism = published.small(hrw.NAME, 1, delta=0.05, queries=[[0.0], [0.05], [0.1]])
-    quantizer, law = mechanism.quantizer, mechanism.noise
+    quantizer, law = mechanism.encoder, mechanism.noise
     assert isinstance(law, DiscreteGaussian)
     listed = KernelQueries(mechanism.kernel, quantizer.box, quantizer.queries, quantizer.scale)
-    return published.one_more(replace(mechanism, quantizer=listed)).case()
+    return published.one_more(mechanism.on(listed)).case()
 
 
 def _nodes(name: str, **options: Any) -> Case:
     mechanism = published.small(name, 1, **options)
     law: Any = mechanism.noise
-    return published.every_record(replace(mechanism, noise=replace(law, rate=law.rate * mechanism.quantizer.size)))
+    return published.every_record(replace(mechanism, noise=replace(law, rate=law.rate * mechanism.encoder.size)))
 
 
 _LOW = "noise 30 % low"

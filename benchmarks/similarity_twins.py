@@ -40,9 +40,9 @@ class CountsItself(LandmarkQuantizer):
 def _residual_of_one() -> Case:
     """Publish 1 in the residual's place: a second count, which is not paid for."""
     mechanism = small(landmarks.NAME, 1, n_features=4)
-    quantizer: Any = mechanism.quantizer
+    quantizer: Any = mechanism.encoder
     broken = CountsItself(*(getattr(quantizer, field.name) for field in fields(quantizer)))
-    return every_record(replace(mechanism, quantizer=broken))
+    return every_record(mechanism.on(broken))
 
 
 class NotScaledDown(InnerProductQuantizer):
@@ -53,17 +53,17 @@ class NotScaledDown(InnerProductQuantizer):
 def _long_records() -> Case:
     """Take records as they come, however long."""
     mechanism = small(inner_product.NAME, 1)
-    quantizer: Any = mechanism.quantizer
-    return every_record(replace(mechanism, quantizer=NotScaledDown(quantizer.ball, quantizer.clip, quantizer.seed)))
+    quantizer: Any = mechanism.encoder
+    return every_record(mechanism.on(NotScaledDown(quantizer.ball, quantizer.clip, quantizer.seed)))
 
 
 def _off_by_one() -> Case:
     """Let integers reach 4 with noise for 3."""
     mechanism = small(inner_product.NAME, 1)
-    quantizer: Any = mechanism.quantizer
+    quantizer: Any = mechanism.encoder
     few = replace(quantizer, ball=replace(quantizer.ball, scale=6))
     assert few.ball.amplitude == 4
-    return every_record(_with_rate(replace(mechanism, quantizer=few), Fraction(quantizer.ball.scale, 3)))
+    return every_record(_with_rate(mechanism.on(few), Fraction(quantizer.ball.scale, 3)))
 
 
 def _added_not_replaced() -> Case:

@@ -40,7 +40,7 @@ def _one_row_only() -> Case:
 
 
 def _noise_on_used_counters(mechanism: Mechanism, rows: NDArray[Any], runs: int, bits: SecureBits) -> Outputs:
-    sums = encoded_sums(mechanism.quantizer, rows, runs, bits)
+    sums = encoded_sums(mechanism.encoder, rows, runs, bits)
     noise = mechanism.noise.sample(bits, sums.size).reshape(sums.shape)
     return Outputs(sums + noise * (sums != 0), noisy_counts(mechanism, rows, runs, bits))
 

@@ -27,11 +27,11 @@ def _whole_budget_for_every_term(mechanism: Mechanism, rows: NDArray[Any], runs:
     """Spend the whole budget on each term, as if their releases did not add up."""
     law = mechanism.noise
     if isinstance(law, DiscreteLaplace):
-        terms = len(mechanism.quantizer.strata)
+        terms = len(mechanism.encoder.strata)
         return run(replace(mechanism, noise=DiscreteLaplace(law.rate * terms)), rows, runs, bits)
     assert isinstance(law, StackedDiscs)
     total = mechanism.guarantee.epsilon
-    radii = [part.bound.largest for part in mechanism.quantizer.parts]  # type: ignore[attr-defined]
+    radii = [part.bound.largest for part in mechanism.encoder.parts]  # type: ignore[attr-defined]
     parts = [replace(part, rate=total / radius) for part, radius in zip(law.parts, radii, strict=True)]
     return run(replace(mechanism, noise=StackedDiscs(tuple(parts), law.blocks)), rows, runs, bits)
 

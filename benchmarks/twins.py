@@ -74,7 +74,7 @@ def _low_noise(mechanism: Mechanism, rows: NDArray[Any], runs: int, bits: Secure
 def _float_noise(mechanism: Mechanism, rows: NDArray[Any], runs: int, bits: SecureBits) -> Outputs:
     """Add floating-point noise of the right width."""
     random = np.random.default_rng(bits.words(4))
-    sums = encoded_sums(mechanism.quantizer, rows, runs, bits)
+    sums = encoded_sums(mechanism.encoder, rows, runs, bits)
     law = mechanism.noise
     if isinstance(law, DiscreteGaussian):
         noise = random.normal(scale=law.sigma, size=sums.shape)
@@ -100,14 +100,14 @@ class _Positions:
 
 
 def _positional_groups(mechanism: Mechanism, rows: NDArray[Any], runs: int, bits: SecureBits) -> Outputs:
-    sums = encoded_sums(mechanism.quantizer, rows, runs, cast(SecureBits, _Positions(len(rows))))
+    sums = encoded_sums(mechanism.encoder, rows, runs, cast(SecureBits, _Positions(len(rows))))
     noise = mechanism.noise.sample(bits, sums.size).reshape(sums.shape)
     return Outputs(sums + noise, noisy_counts(mechanism, rows, runs, bits))
 
 
 def _noise_on_records_only(mechanism: Mechanism, rows: NDArray[Any], runs: int, bits: SecureBits) -> Outputs:
     """Leave the sums of empty groups, or of empty nodes, without noise."""
-    quantizer = mechanism.quantizer
+    quantizer = mechanism.encoder
     block = 2 * quantizer.per_group if isinstance(quantizer, ShardedFourier) else 1
     sums = encoded_sums(quantizer, rows, runs, bits).reshape(runs, -1, block)
     noise = mechanism.noise.sample(bits, sums.size).reshape(sums.shape)
@@ -161,11 +161,11 @@ class WideSharded(ShardedFourier):
 
 def with_wide_table(mechanism: Mechanism) -> Mechanism:
     """Take the integers from the table that leaves the disc."""
-    quantizer = mechanism.quantizer
+    quantizer = mechanism.encoder
     if isinstance(quantizer, ShardedFourier):
-        return replace(mechanism, quantizer=WideSharded(quantizer.phases, quantizer.per_group, quantizer.radius))
+        return mechanism.on(WideSharded(quantizer.phases, quantizer.per_group, quantizer.radius))
     assert isinstance(quantizer, FourierQuantizer)
-    return replace(mechanism, quantizer=WideFourier(quantizer.phases, quantizer.layout, quantizer.radius))
+    return mechanism.on(WideFourier(quantizer.phases, quantizer.layout, quantizer.radius))
 
 
 def with_bound_one_less(mechanism: Mechanism) -> Mechanism:

@@ -135,7 +135,7 @@ def fitted(make: Callable[..., Any], settings: dict[str, Any]) -> str | None:
                 return f"no number as answer to a query at {far}"
     if not isinstance(settings["n_hint"], str):
         request = model._request(sfumato.sources.open_source(points))
-        return broken(model._mechanism(request).quantizer, points)
+        return broken(model._mechanism(request).encoder, points)
     return None
 
 

@@ -47,7 +47,7 @@ def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
         feature_seed=SEED,
         random_state=SEED,
     ).fit(split.points)
-    release, quantizer = model.release_, model.release_.quantizer
+    release, quantizer = model.release_, model.release_.reader
     assert isinstance(quantizer, GridQuantizer)
     first, second = split.points.T
     actions: dict[str, Callable[[], object]] = {

@@ -169,7 +169,7 @@ def _run(experiment: Experiment, method: str, options: Mapping[str, Any], seed: 
 def _bounds(experiment: Experiment, runs: Sequence[Any], errors: NDArray[Any]) -> dict[str, float]:
     bounds, noises = [], []
     for _, _, release, _ in runs:
-        weights = release.quantizer.weights(experiment.queries)
+        weights = release.reader.weights(experiment.queries)
         bounds.append(release.bias_bound(experiment.queries))
         noises.append(np.sqrt(release.noise.variance * np.square(weights).sum(axis=1)) / release.count.value)
     limits = np.array(bounds) + LOOSE * np.array(noises)

@@ -62,7 +62,7 @@ def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
             "epsilon": epsilon,
             "promise": "every two points" if design.pure else "within the radius",
             "bytes": design.report_bytes,
-            "integers": release.quantizer.size,
+            "integers": release.reader.size,
             "file": len(release.to_bytes()),
             "error": float(np.sqrt(design.variance)),
         }

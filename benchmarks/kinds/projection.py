@@ -121,7 +121,7 @@ def _measure(
         "seconds": float(np.median(seconds)),
         "query_seconds": float(np.median(answering)),
     }
-    quantizer = model.release_.quantizer
+    quantizer = model.release_.reader
     if isinstance(quantizer, ProjectedPoints):
         with one_blas_thread():
             quantizer.projection.place(points[:10])

@@ -159,7 +159,7 @@ def test_the_audited_outputs_are_those_of_the_curator(name: str) -> None:
 class TestParts:
     def test_extremes_reach_the_bounds(self) -> None:
         for case in (*audits.lsq_rff_cases().values(), *audits.gaussian_cases().values()):
-            quantizer = case.mechanism.quantizer
+            quantizer = case.mechanism.encoder
             row, opposite = (quantizer.encode(each)[0] for each in extremes(quantizer))
             if quantizer.width == 1:
                 assert np.abs(row).sum() > 0.99 * quantizer.bound.l1
@@ -167,7 +167,7 @@ class TestParts:
             assert change > 0.9 * 4 * quantizer.bound.l2_squared
 
     def test_features_are_what_the_coins_choose_from(self) -> None:
-        quantizer = audits.fourier_cases()["groups"].mechanism.quantizer
+        quantizer = audits.fourier_cases()["groups"].mechanism.encoder
         assert isinstance(quantizer, ShardedFourier) and quantizer.groups == 2
         rows = np.linspace(-3, 3, 7)[:, None]
         whole = features(quantizer, rows).reshape(7, 2, 2)
@@ -178,7 +178,7 @@ class TestParts:
         np.testing.assert_array_equal(encoded[chosen], whole[chosen])
 
     def test_possible_sums_are_all_that_coins_give(self) -> None:
-        quantizer = audits.fourier_cases()["groups"].mechanism.quantizer
+        quantizer = audits.fourier_cases()["groups"].mechanism.encoder
         rows = np.array([[0.3], [1.2]])
         drawn = attacks.encoded_sums(quantizer, rows, 200, SecureBits.seeded(3))
         expected = {tuple(sums) for sums in possible_sums(quantizer, rows).tolist()}
@@ -186,7 +186,7 @@ class TestParts:
         assert {tuple(sums) for sums in drawn.tolist()} == expected
 
     def test_sums_of_many_runs_are_those_of_the_engine(self) -> None:
-        quantizer = audits.lsq_rff_cases()["second"].mechanism.quantizer
+        quantizer = audits.lsq_rff_cases()["second"].mechanism.encoder
         rows = np.array([[0.3], [1.2], [-4.0]])
         sums = np.zeros(quantizer.size, dtype=np.int64)
         assert quantizer.accumulate(rows, sums) == 3

@@ -101,7 +101,7 @@ def expected(mechanism: Mechanism, sums: np.ndarray[Any, Any], kept: int, seen: 
 def test_the_checked_mechanism_is_what_is_published(method: str, watched: Watched) -> None:
     for subject in SUBJECTS[method]:
         for built in subject.offered():
-            quantizer = built.mechanism.quantizer
+            quantizer = built.mechanism.encoder
             row = (np.array(quantizer.box.lower) + 0.3 * 2 * quantizer.box.half_widths)[None]
             release = fitted(built, row)
             mechanism, sums = watched.mechanisms[-1], watched.sums[-1]
@@ -111,7 +111,7 @@ def test_the_checked_mechanism_is_what_is_published(method: str, watched: Watche
                 built.mechanism.count_law,
                 built.mechanism.guarantee,
             )
-            assert mechanism.quantizer.to_document()[0] == quantizer.to_document()[0]
+            assert mechanism.encoder.to_document()[0] == quantizer.to_document()[0]
             assert watched.kept[-1] == watched.seen[-1] == 1
             every = quantizer.encode(np.repeat(row, GROUPS, axis=0), SecureBits.seeded(0))
             assert (every == sums).all(axis=1).any()
@@ -126,10 +126,10 @@ def test_attacks_see_the_sums_under_the_law(method: str) -> None:
         mechanism = built.mechanism
         if mechanism.algorithm is not None:
             continue
-        row = np.array(mechanism.quantizer.box.lower)[None]
+        row = np.array(mechanism.encoder.box.lower)[None]
         outputs = run(mechanism, row, 3, SecureBits.seeded(SEED))
         bits = SecureBits.seeded(SEED)
-        sums = mechanism.quantizer.encode(np.repeat(row, 3, axis=0), bits)
+        sums = mechanism.encoder.encode(np.repeat(row, 3, axis=0), bits)
         np.testing.assert_array_equal(outputs.values, sums + mechanism.noise.sample(bits, sums.size).reshape(3, -1))
         if mechanism.count_law is not None:
             np.testing.assert_array_equal(outputs.counts, 1 + mechanism.count_law.sample(bits, 3))
@@ -183,7 +183,7 @@ def test_every_class_is_published_by_the_checked_mechanism(rule: str, delta: flo
     mechanism = watched.mechanisms[0]
     assert all(each == mechanism for each in watched.mechanisms) and len(watched.mechanisms) == 3
     assert (watched.kept, watched.seen) == ([0, 1, 0], [0, 1, 0])
-    encoded = mechanism.quantizer.encode(np.repeat(row, GROUPS, axis=0), SecureBits.seeded(0))
+    encoded = mechanism.encoder.encode(np.repeat(row, GROUPS, axis=0), SecureBits.seeded(0))
     assert not watched.sums[0].any() and not watched.sums[2].any()
     assert (encoded == watched.sums[1]).all(axis=1).any()
     for sums, kept, release in zip(watched.sums, watched.kept, model.releases_.values(), strict=True):

@@ -108,7 +108,7 @@ def test_auto_takes_the_split_for_pure_and_one_draw_with_delta() -> None:
 def test_budgets_add_up_to_the_claim(neighbours: str, split: str) -> None:
     request = _request(neighbours=neighbours, options={"split": split})
     mechanism = METHODS.build("exponential-sums", request)
-    law, quantizer = mechanism.noise, mechanism.quantizer
+    law, quantizer = mechanism.noise, mechanism.encoder
     assert isinstance(law, StackedDiscs)
     assert isinstance(quantizer, ExponentialSums)
     spent = sum(
@@ -154,7 +154,7 @@ def test_the_plan_is_what_is_built() -> None:
     made = plan(n_hint=N, dimension=DIMENSION, epsilon=1, kernel=KERNELS["l2"], bounds=(-12, 12))
     assert made.method == "exponential-sums"
     release = made.estimator(random_state=1).fit(POINTS[:500]).release_
-    assert release.quantizer.terms == made.chosen.sizes["n_features"]
+    assert release.reader.terms == made.chosen.sizes["n_features"]
     assert len(release.to_bytes()) <= made.chosen.file_size
     low, high = made.interval
     assert low < made.error < high

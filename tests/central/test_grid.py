@@ -52,8 +52,8 @@ def _request(**arguments: Any) -> Request:
 
 def _built(**arguments: Any) -> tuple[Mechanism, GridQuantizer]:
     mechanism = METHODS.build("grid", _request(**arguments))
-    assert isinstance(mechanism.quantizer, GridQuantizer)
-    return mechanism, mechanism.quantizer
+    assert isinstance(mechanism.encoder, GridQuantizer)
+    return mechanism, mechanism.encoder
 
 
 # Noise and error
@@ -97,7 +97,7 @@ def test_error_is_the_formula(neighbours: str, buckets: int | None) -> None:
     assert abs(squares.mean() - np.mean(bars**2)) < tolerance + 0.05 * squares.mean()
     assert 0.64 < (np.abs(errors) < bars).mean() < 0.8  # 0.68 for a Gaussian; sums of few Laplace values are peaked
     if buckets is None:
-        weights = mechanism.quantizer.weights(QUERIES)
+        weights = mechanism.encoder.weights(QUERIES)
         noise = 2 / float(mechanism.noise.rate) ** 2 * np.square(weights).sum(axis=1) / N**2
         count = 0.0 if mechanism.count_law is None else mechanism.count_law.variance * EXACT**2 / N**2
         assert abs(squares.mean() - (noise + count).mean()) < tolerance
@@ -133,7 +133,7 @@ def test_narrow_columns_are_worth_one_node() -> None:
     ).fit(rows)
     release = model.release_
     assert release.method == "grid"
-    assert sum(nodes > 1 for nodes in release.quantizer.shape) == 2
+    assert sum(nodes > 1 for nodes in release.reader.shape) == 2
     exact = Gaussian(bandwidths).exact_density(rows, rows[:50])
     answers, bars = release.query(rows[:50], return_std=True)
     assert (np.abs(answers - exact) < 3 * bars).all()
@@ -226,7 +226,7 @@ def test_files_respect_their_budget(most: float, tmp_path: Path) -> None:
     model = PrivateKDE(
         bandwidth=1.0, epsilon="1/2", method="grid", bounds=(0, 10), n_hint=100, options=dict(prediction.parameters)
     ).fit(POINTS[:100])
-    assert model.release_.quantizer.size == prediction.integers
+    assert model.release_.reader.size == prediction.integers
     model.release_.save(tmp_path / "grid.sfm")
     assert (tmp_path / "grid.sfm").stat().st_size <= prediction.file_size
 
@@ -316,11 +316,11 @@ class ResidualOnTheLast(GridQuantizer):
 @pytest.mark.parametrize("twin", [PlainRounding, ResidualOnTheLast])
 def test_broken_rounding_is_caught(twin: type[GridQuantizer]) -> None:
     mechanism = small_grid()
-    good = mechanism.quantizer
+    good = mechanism.encoder
     assert isinstance(good, GridQuantizer)
-    broken = replace(mechanism, quantizer=twin(good.kernel, good.domain, good.spacing, good.degree))
+    broken = mechanism.on(twin(good.kernel, good.domain, good.spacing, good.degree))
     assert not audit(every_position(broken)).holds
-    l1 = np.abs(broken.quantizer.encode(np.random.default_rng(5).uniform(0, 4.8, size=(20_000, 2)))).sum(axis=1)
+    l1 = np.abs(broken.encoder.encode(np.random.default_rng(5).uniform(0, 4.8, size=(20_000, 2)))).sum(axis=1)
     assert l1.max() > good.scale
 
 

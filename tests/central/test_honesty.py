@@ -96,7 +96,7 @@ def test_long_epsilons_fit_the_grid() -> None:
         options={"max_records_per_user": 5},
     )
     release = model.fit(np.full((100, 2), 5.0), users=np.arange(100) // 5).release_
-    assert release.noise.rate <= model.request(2).feature_epsilon / (5 * release.quantizer.bound.l1)
+    assert release.noise.rate <= model.request(2).feature_epsilon / (5 * release.reader.bound.l1)
 
 
 def test_promises_need_a_public_n() -> None:

@@ -143,7 +143,7 @@ def test_guarantees_say_what_happens_to_long_records(tmp_path: Path) -> None:
 
 def test_little_budget_takes_coarser_integers() -> None:
     mechanism = METHODS.build("inner-product", request(epsilon=Fraction(1, 1000), delta=1e-6))
-    assert inner_product.SMALLEST_SCALE <= mechanism.quantizer.bound.largest < inner_product.SCALE
+    assert inner_product.SMALLEST_SCALE <= mechanism.encoder.bound.largest < inner_product.SCALE
 
 
 CASES = {

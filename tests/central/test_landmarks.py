@@ -70,21 +70,21 @@ class TestNoise:
         budget = Fraction(19, 20) if neighbours == "add-remove" else Fraction(1, 2)
         length = math.isqrt(rank * landmarks.SCALE**2) if rank >= 4 else landmarks.SCALE * 3 // 2
         assert mechanism.noise.rate == budget / length
-        assert mechanism.quantizer.size == rank + 1
+        assert mechanism.encoder.size == rank + 1
 
     @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
     def test_gaussian_noise_is_calibrated_to_the_ball(self, neighbours: str) -> None:
         mechanism = METHODS.build("landmarks", request(neighbours=neighbours, delta=1e-6))
         factor, epsilon = (1, 0.95) if neighbours == "add-remove" else (2, 1.0)
-        assert isinstance(mechanism.quantizer, LandmarkQuantizer)
-        ratio = mechanism.noise.sigma / (factor * mechanism.quantizer.scale)
+        assert isinstance(mechanism.encoder, LandmarkQuantizer)
+        ratio = mechanism.noise.sigma / (factor * mechanism.encoder.scale)
         assert 1 < ratio / gaussian_multiplier(epsilon, 1e-6) < 1.001
         assert mechanism.feature_loss is not None
         assert float(mechanism.feature_loss.mu_squared) == pytest.approx(ratio**-2, rel=1e-6)
 
     def test_little_budget_takes_coarser_integers_and_then_none(self) -> None:
         small = METHODS.build("landmarks", request(epsilon=Fraction(1, 1000), delta=1e-6))
-        assert 16 <= small.quantizer.bound.largest < landmarks.SCALE
+        assert 16 <= small.encoder.bound.largest < landmarks.SCALE
         with pytest.raises(InputError, match="64-bit noise"):
             METHODS.build("landmarks", request(epsilon=Fraction(1, 10**7), delta=1e-100))
 
@@ -92,7 +92,7 @@ class TestNoise:
     def test_error_is_noise_and_bias(self, delta: float) -> None:
         """500 noisy releases of the same sums: mean and variance within 5 standard errors of the formula."""
         mechanism = METHODS.build("landmarks", request(delta=delta, epsilon=Fraction(1, 2)))
-        quantizer = mechanism.quantizer
+        quantizer = mechanism.encoder
         sums = np.zeros(quantizer.size, dtype=np.int64)
         quantizer.accumulate(POINTS, sums)
         known = Known(mechanism.noise.variance, float(N))
@@ -127,8 +127,8 @@ class TestErrors:
         assert 0.6 < math.sqrt(np.square(bars).mean()) / rmse < 1.8
         assert (np.abs(errors) < 2.576 * np.array(bars)).mean() > 0.95
         release = made.release_
-        assert isinstance(release.quantizer, LandmarkQuantizer)
-        noise = np.sqrt(release.noise.variance * np.square(release.quantizer.weights(QUERIES)).sum(axis=1)) / N
+        assert isinstance(release.reader, LandmarkQuantizer)
+        noise = np.sqrt(release.noise.variance * np.square(release.reader.weights(QUERIES)).sum(axis=1)) / N
         assert (np.abs(errors[-1]) < release.bias_bound(QUERIES) + 5 * noise).mean() >= 0.99
 
     @pytest.mark.parametrize("public", [people(300, 5, shift=2.0), np.random.default_rng(6).uniform(-9, 9, (300, 20))])
@@ -157,7 +157,7 @@ class TestErrors:
         """Within five deviations of noise; records outside the landmarks' reach have a residual of 1."""
         for records, residual in ((POINTS, None), (POINTS + 100, 1.0)):
             release = model().fit(records).release_
-            quantizer, found = release.quantizer, release.findings()
+            quantizer, found = release.reader, release.findings()
             assert isinstance(quantizer, LandmarkQuantizer)
             exact = 1 - np.square(quantizer.features(records)[1]).sum(axis=1).mean()
             assert residual is None or exact > 0.99

@@ -64,7 +64,7 @@ def test_noise_of_an_answer_is_the_formula(case: str) -> None:
     models = [_model(seed, options=options, **arguments).fit(POINTS) for seed in range(runs)]
     answers = np.array([model.query(QUERIES) for model in models])
     release, request = models[0].release_, models[0].request(3)
-    quantizer = release.quantizer
+    quantizer = release.reader
     sums = np.zeros(quantizer.size, dtype=np.int64)
     quantizer.accumulate(POINTS, sums)
     exact = quantizer.term_values(QUERIES, sums.astype(float)).mean(axis=1) / N
@@ -132,11 +132,11 @@ def test_typical_prediction_is_within_a_factor_of_two() -> None:
 
 def test_median_of_means_takes_independent_rows() -> None:
     release = _model(1, options={"rows": 90, "groups": 9}).fit(POINTS).release_
-    assert not release.quantizer.spread and release.groups == 9
-    terms = release.quantizer.term_values(QUERIES, release.values.astype(float))
+    assert not release.reader.spread and release.groups == 9
+    terms = release.reader.term_values(QUERIES, release.values.astype(float))
     medians = np.median(terms.reshape(12, 9, 10).mean(axis=2), axis=1) / release.count.value
     assert np.allclose(release.query(QUERIES), medians)
-    assert _model(1).fit(POINTS).release_.quantizer.spread
+    assert _model(1).fit(POINTS).release_.reader.spread
 
 
 class TestBudget:
@@ -167,7 +167,7 @@ class TestBudget:
     ) -> None:
         options: dict[str, Any] = {"rows": 50, "width": 256} | ({} if arguments else {"own_count": True})
         mechanism = METHODS.build("race", _request(delta=1e-6, options=options, **arguments))
-        step = mechanism.quantizer.value
+        step = mechanism.encoder.value
         assert step == race.GAUSSIAN_STEP
         assert mechanism.noise.sigma / (step * l2) == pytest.approx(gaussian_multiplier(1.0, 1e-6), rel=2e-3)
         epsilon, loss = mechanism.cost(count_is_bought=False)
@@ -237,7 +237,7 @@ class TestSizes:
         assert prediction.work_per_record <= limits.get("work_per_record", math.inf)
         assert prediction.work_per_query <= limits.get("work_per_query", math.inf)
         mechanism = METHODS.build(method, request)
-        assert mechanism.quantizer.size == prediction.integers
+        assert mechanism.encoder.size == prediction.integers
         assert {name: mechanism.parameters[name] for name in prediction.parameters} == prediction.parameters
 
     def test_few_buckets_take_no_more_counters(self) -> None:
@@ -283,11 +283,11 @@ class TestPublished:
     def test_answers_are_counters_over_row_sums(self) -> None:
         release = _model(2, method="race-published", options={"rows": 25, "width": 8}).fit(POINTS).release_
         table = release.values.reshape(25, 8)
-        chosen = release.quantizer._query_places(QUERIES)
+        chosen = release.reader._query_places(QUERIES)
         expected = table[np.arange(25), chosen].mean(axis=1) / release.count.value
         assert np.allclose(release.query(QUERIES), expected)
         assert release.count.value == round(table.sum() / 25)
-        assert not release.quantizer.debias and not release.quantizer.spread
+        assert not release.reader.debias and not release.reader.spread
         assert release.noise.rate == Fraction(1, 25)
 
     @pytest.mark.parametrize(

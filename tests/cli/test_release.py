@@ -104,7 +104,7 @@ def test_force_replaces_and_columns_bounds_and_bandwidths_are_kept(
     assert result.exit_code == 0, result.output
     release = sfumato.load(target)
     assert release.columns == ("lat", "lon")
-    box = release.quantizer.box
+    box = release.reader.box
     assert (box.lower, box.upper, box.outside) == ((-2.0, -3.0), (2.0, 3.0), "drop")
     assert release.kernel is not None
     assert np.array_equal(release.kernel.bandwidth, [1.0, 2.0])

@@ -42,9 +42,9 @@ def run(
 ) -> Runs:
     """Release sums (or means) of distances again and again, with new noise."""
     exact = mechanism.kernel.exact_density(rows, queries) * (1 if mean else len(rows))
-    sums = np.zeros(mechanism.quantizer.size, dtype=np.int64)
+    sums = np.zeros(mechanism.encoder.size, dtype=np.int64)
     for start in range(0, len(rows), 1 << 16):
-        mechanism.quantizer.accumulate(rows[start : start + (1 << 16)], sums)
+        mechanism.encoder.accumulate(rows[start : start + (1 << 16)], sums)
     bits, errors, bars = SecureBits.seeded(seed), [], []
     for _ in range(trials):
         count = Count(len(rows), 0.0, public=True)

@@ -23,9 +23,9 @@ GRID = np.linspace(0, 1, 101)[:, None]
 @pytest.mark.parametrize(("method", "delta", "trials"), [("hat", 0.0, 6000), ("hat-gaussian", 1e-6, 3000)])
 def test_noise_is_unbiased_with_the_variance_of_the_formula(method: str, delta: float, trials: int) -> None:
     mechanism = built(method, delta=delta, options={"levels": 7})
-    noise = mechanism.noise.sample(SecureBits.seeded(method), trials * mechanism.quantizer.size)
-    answers = noise.reshape(trials, -1) @ mechanism.quantizer.weights(GRID).T
-    predicted = mechanism.noise.variance * np.square(mechanism.quantizer.weights(GRID)).sum(axis=1)
+    noise = mechanism.noise.sample(SecureBits.seeded(method), trials * mechanism.encoder.size)
+    answers = noise.reshape(trials, -1) @ mechanism.encoder.weights(GRID).T
+    predicted = mechanism.noise.variance * np.square(mechanism.encoder.weights(GRID)).sum(axis=1)
     assert np.abs(answers.mean(axis=0) / np.sqrt(predicted / trials)).max() < 5.5
     measured = answers.var(axis=0)
     assert abs(measured.mean() / predicted.mean() - 1) < 0.15

@@ -95,7 +95,7 @@ class TestSplit:
     @pytest.mark.parametrize("bounds", [(0, 1), [(0, 1), (0, 100), (0, 1e-3)]], ids=["even", "uneven"])
     def test_blocks_spend_epsilon_together_and_have_equal_noise(self, neighbours: str, bounds: object) -> None:
         mechanism = built("moments", metric="sqeuclidean", dimension=3, neighbours=neighbours, bounds=bounds)
-        law, scales = mechanism.noise, mechanism.quantizer.scales  # type: ignore[attr-defined]
+        law, scales = mechanism.noise, mechanism.encoder.scales  # type: ignore[attr-defined]
         assert isinstance(law, StackedCubes) and law.block == 5
         ends = np.cumsum([part.size for part in law.parts])
         first = [scales[end - 1] for end in ends]

@@ -108,7 +108,7 @@ def test_narrow_boxes_are_not_clipped() -> None:
 
 
 def test_the_structure_behind_must_fit() -> None:
-    quantizer = built("hat", metric="l2", dimension=3).quantizer
+    quantizer = built("hat", metric="l2", dimension=3).encoder
     assert isinstance(quantizer, ProjectedQuantizer)
     with pytest.raises(InputError, match="own box"):
         ProjectedQuantizer(Projection(CUBE, 3, seed=0), quantizer.inner)

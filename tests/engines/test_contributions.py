@@ -283,7 +283,7 @@ def _request(method: str = "fourier", **arguments: Any) -> Request:
 @pytest.mark.parametrize("method", ["lsq-rff", "fourier", "fourier-gaussian"])
 def test_noise_is_made_for_all_records_of_a_user(method: str) -> None:
     mechanism = METHODS.build(method, _request(method))
-    bound, budget = mechanism.quantizer.bound, Fraction(19, 20)
+    bound, budget = mechanism.encoder.bound, Fraction(19, 20)
     if isinstance(mechanism.noise, DiscreteLaplace):
         assert mechanism.noise.rate == budget / (3 * bound.l1)
     elif isinstance(mechanism.noise, DiscNoise):
@@ -299,7 +299,7 @@ def test_noise_is_made_for_all_records_of_a_user(method: str) -> None:
 @pytest.mark.parametrize("method", ["lsq-rff", "fourier", "fourier-gaussian"])
 def test_one_user_changes_the_sums_by_at_most_their_limit(method: str) -> None:
     mechanism = METHODS.build(method, _request(method))
-    quantizer, random = mechanism.quantizer, np.random.default_rng(6)
+    quantizer, random = mechanism.encoder, np.random.default_rng(6)
     crowd_rows, crowd_users = random.normal(size=(50, 2)), random.integers(0, 20, 50)
     words, groups = random.integers(0, 2**63, 60), random.integers(0, 2**30, 60)
     for point in random.normal(size=(10, 2)):

@@ -142,7 +142,7 @@ class TestPromise:
         for name in CLASSES:
             change = whole.releases_[name].values - less.releases_[name].values
             if name == LABELS[-1]:
-                quantizer = whole.releases_[name].quantizer
+                quantizer = whole.releases_[name].reader
                 assert np.array_equal(change, quantizer.encode(POINTS[2999:])[0])
                 assert whole.releases_[name].count.value == less.releases_[name].count.value + 1
             else:

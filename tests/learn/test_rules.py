@@ -27,7 +27,7 @@ def request(**changes: Any) -> Request:
 
 
 def quantizer(**changes: Any) -> ProjectedSquares:
-    made = build("auto", request(**changes)).quantizer
+    made = build("auto", request(**changes)).encoder
     assert isinstance(made, ProjectedSquares)
     return made
 

@@ -313,7 +313,7 @@ def test_releases_are_saved_and_read(kernel: str, tmp_path: Path) -> None:
     assert again.guarantee == release.guarantee
     assert again.count.value == PEOPLE and again.count.public
     assert "collector" in again.statement()
-    weights = release.quantizer.weights(queries) @ release.values / release.quantizer.terms / PEOPLE
+    weights = release.reader.weights(queries) @ release.values / release.reader.terms / PEOPLE
     assert weights == pytest.approx(release.query(queries))
 
 

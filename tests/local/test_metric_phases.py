@@ -111,8 +111,8 @@ def test_a_release_lasts(tmp_path: Path) -> None:
     release.save(tmp_path / "phases.sfm")
     loaded = sfumato.load(tmp_path / "phases.sfm")
     assert loaded.query(points[:5]) == pytest.approx(release.query(points[:5]))
-    weights = release.quantizer.weights(points[:5])
-    assert weights @ release.values / release.quantizer.terms / 300 == pytest.approx(release.query(points[:5]))
+    weights = release.reader.weights(points[:5])
+    assert weights @ release.values / release.reader.terms / 300 == pytest.approx(release.query(points[:5]))
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -30,8 +30,8 @@ def release_of(points: np.ndarray, columns: tuple[str, ...] | None = ("east", "n
 
 def noisy_copies(release: Release, points: np.ndarray, copies: int) -> Iterator[Release]:
     """The release that the same linear mechanism would have made with other noise, many times."""
-    sums = np.zeros(release.quantizer.size, dtype=np.int64)
-    release.quantizer.accumulate(points, sums)
+    sums = np.zeros(release.reader.size, dtype=np.int64)
+    release.reader.accumulate(points, sums)
     bits = SecureBits.seeded(11)
     for _ in range(copies):
         yield replace(release, values=sums + release.noise.sample(bits, len(sums)))

@@ -21,9 +21,9 @@ def test_the_band_of_a_grid_holds_the_whole_curve_at_its_rate(curve: Release, po
     assert "simulated" in str(field.band)
     # Against the mean over the noise, so that the approximation's bias does not widen the band for it.
     ages, copies = points[:, :1], 500
-    sums = np.zeros(curve.quantizer.size, dtype=np.int64)
-    curve.quantizer.accumulate(ages, sums)
-    centre = curve.quantizer.weigh(field.queries, sums.astype(float)).total / curve.count.value
+    sums = np.zeros(curve.reader.size, dtype=np.int64)
+    curve.reader.accumulate(ages, sums)
+    centre = curve.reader.weigh(field.queries, sums.astype(float)).total / curve.count.value
     held = sum(
         bool((np.abs(copy.query(field.queries) - centre) <= field.band.multiplier * field.errors).all())
         for copy in noisy_copies(curve, ages, copies)

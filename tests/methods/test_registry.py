@@ -44,7 +44,7 @@ def test_disc_noise_has_the_stated_rate(neighbours: str) -> None:
     mechanism = METHODS.build("fourier", _request(neighbours=neighbours))
     budget = Fraction(19, 20) if neighbours == "add-remove" else Fraction(1, 2)
     assert mechanism.noise.rate == budget / fourier.RADIUS
-    assert mechanism.noise.pairs == mechanism.quantizer.per_group == 20
+    assert mechanism.noise.pairs == mechanism.encoder.per_group == 20
 
 
 @pytest.mark.parametrize("share", ["1/10", 0.1, Fraction(1, 10)])
@@ -98,7 +98,7 @@ def test_median_of_means_uses_the_groups() -> None:
         bandwidth=1.0, epsilon=1, method="lsq-rff", n_hint=500, options={"n_features": 90, "groups": 9}, random_state=3
     ).fit(POINTS)
     release = model.release_
-    terms = release.quantizer.term_values(POINTS[:20], release.values.astype(float))
+    terms = release.reader.term_values(POINTS[:20], release.values.astype(float))
     medians = np.median(terms.reshape(20, 9, 10).mean(axis=2), axis=1) / release.count.value
     assert np.allclose(model.query(POINTS[:20]), medians)
     plain = math.sqrt(float(terms[0].var(ddof=1)) / 90) / release.count.value

@@ -30,7 +30,7 @@ def _model(**arguments: Any) -> PrivateKDE:
 
 def test_noise_has_the_kernels_covariance() -> None:
     mechanism = METHODS.build("hrw", request(**facts("hrw")))
-    quantizer, bits = mechanism.quantizer, SecureBits.seeded(1)
+    quantizer, bits = mechanism.encoder, SecureBits.seeded(1)
     zeros = np.zeros(quantizer.size, dtype=np.int64)
     runs = 3000
     noise = np.array(

@@ -22,7 +22,7 @@ GRID = np.linspace(0, 1, 51)[:, None]
 def test_it_answers_zero_with_a_thousand_records(epsilon: str) -> None:
     rows = np.random.default_rng(0).random((1000, 1))
     mechanism = built("huang-roth", epsilon=Fraction(epsilon))
-    sums = mechanism.quantizer.encode(rows).sum(axis=0)
+    sums = mechanism.encoder.encode(rows).sum(axis=0)
     assert mechanism.algorithm is not None
     for seed in range(20):
         published = mechanism.algorithm(sums, None, SecureBits.seeded(seed))  # type: ignore[arg-type]

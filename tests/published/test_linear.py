@@ -62,7 +62,7 @@ def test_error_is_the_formula(name: str, more: dict[str, Any], neighbours: str) 
         errors.append(answers - TRUTH)
         bars.append(error)
     release = model.release_
-    reading = release.quantizer.weigh(QUERIES, _exact_sums(release.quantizer).astype(float))
+    reading = release.reader.weigh(QUERIES, _exact_sums(release.reader).astype(float))
     bias = reading.total / N - TRUTH
     noise = release.noise.variance * reading.weight_squares / N**2
     counts = release.count.variance * (reading.total / N**2) ** 2
@@ -83,10 +83,10 @@ def test_noise_has_the_stated_variance(name: str, more: dict[str, Any]) -> None:
     """The published answers scatter around the exact ones as `weight_squares` says."""
     settings = facts(name, **SIZES.get(name, {}), **more)
     mechanism = METHODS.build(name, request(**settings))
-    sums, bits = _exact_sums(mechanism.quantizer), SecureBits.seeded(name)
-    exact = mechanism.quantizer.weigh(QUERIES, sums.astype(float))
+    sums, bits = _exact_sums(mechanism.encoder), SecureBits.seeded(name)
+    exact = mechanism.encoder.weigh(QUERIES, sums.astype(float))
     noisy = [
-        mechanism.quantizer.weigh(QUERIES, mechanism.publish(sums, Count(N, 0.0, True), bits).astype(float)).total
+        mechanism.encoder.weigh(QUERIES, mechanism.publish(sums, Count(N, 0.0, True), bits).astype(float)).total
         for _ in range(400)
     ]
     scores = ((np.array(noisy) - exact.total) ** 2 / (mechanism.noise.variance * exact.weight_squares)).mean(axis=1)
@@ -100,7 +100,7 @@ def test_predictions_of_noise_hold(name: str, epsilon: Fraction) -> None:
     asked = request(epsilon=epsilon, **facts(name, **SIZES.get(name, {})))
     predicted = METHODS[name].predict(asked, 1e-9).rmse
     mechanism = METHODS.build(name, asked)
-    reading = mechanism.quantizer.weigh(QUERIES, np.zeros(mechanism.quantizer.size))
+    reading = mechanism.encoder.weigh(QUERIES, np.zeros(mechanism.encoder.size))
     noise = math.sqrt(mechanism.noise.variance * reading.weight_squares.mean()) / N
     assert predicted == pytest.approx(noise, rel=0.12)
 
@@ -110,7 +110,7 @@ def test_predicted_misfit_is_not_too_small(name: str, largest: float) -> None:
     """It is that of spiky data; smooth points miss less, above all where the error oscillates (even-trig)."""
     asked = request(epsilon=Fraction(1000), **facts(name, **SIZES[name]))
     predicted = METHODS[name].predict(asked, DENSITY).rmse
-    quantizer = METHODS.build(name, asked).quantizer
+    quantizer = METHODS.build(name, asked).encoder
     bias = quantizer.weigh(QUERIES, _exact_sums(quantizer).astype(float)).total / N - TRUTH
     measured = math.sqrt((bias**2).mean())
     assert 0.7 * measured < predicted < largest * measured
@@ -136,7 +136,7 @@ def test_gaussian_sigmas(name: str, neighbours: str) -> None:
     mechanism = METHODS.build(name, request(neighbours=neighbours, **facts(name)))
     budget = 0.95 if neighbours == "add-remove" else 1.0
     sensitivity = math.sqrt(40) if name == "gaussian-queries" else (1 if neighbours == "add-remove" else 2)
-    multiplier = mechanism.noise.sigma / (sensitivity * mechanism.quantizer.scale)
+    multiplier = mechanism.noise.sigma / (sensitivity * mechanism.encoder.scale)
     assert multiplier == pytest.approx(gaussian_multiplier(budget, 1e-6), rel=1e-3)
 
 

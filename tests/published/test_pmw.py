@@ -26,8 +26,8 @@ def _fit(name: str, seed: int = 1, **arguments: Any) -> PrivateKDE:
 
 
 def _sums(mechanism: Any) -> np.ndarray:
-    sums = np.zeros(mechanism.quantizer.size, dtype=np.int64)
-    mechanism.quantizer.accumulate(POINTS, sums)
+    sums = np.zeros(mechanism.encoder.size, dtype=np.int64)
+    mechanism.encoder.accumulate(POINTS, sums)
     return sums
 
 

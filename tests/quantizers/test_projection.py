@@ -187,16 +187,16 @@ def test_without_bounds_a_wide_box_is_stated() -> None:
         Gaussian(SPREAD / 2), epsilon=1, n_hint=N, options={"project": "fast", "project_to": 50}, random_state=1
     ).fit(POINTS)
     assert "no bounds were given" in str(model.release_.guarantee)
-    assert model.release_.quantizer.box.upper[0] == pytest.approx(SPREAD / 2 * 1024)
+    assert model.release_.reader.box.upper[0] == pytest.approx(SPREAD / 2 * 1024)
 
 
 def test_rows_outside_can_be_dropped() -> None:
     options = {"project": "fast", "project_to": 50, "outside": "drop"}
     mechanism = METHODS.build("lsq-rff", _request(options=options))
     rows = np.vstack([POINTS[:10], np.full((1, DIMENSION), 13.0), np.full((1, DIMENSION), np.nan)])
-    assert len(mechanism.quantizer.encode(rows)) == 10
+    assert len(mechanism.encoder.encode(rows)) == 10
     clipped = METHODS.build("lsq-rff", _request(options={**options, "outside": "clip"}))
-    assert len(clipped.quantizer.encode(rows)) == 11
+    assert len(clipped.encoder.encode(rows)) == 11
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_lists_of_queries_take_no_projection() -> None:
 def test_a_projection_of_a_projection_is_refused() -> None:
     options = {"project": "fast", "project_to": 8, "n_features": 4}
     mechanism = METHODS.build("lsq-rff", _request(options=options))
-    document, _ = mechanism.quantizer.to_document()
+    document, _ = mechanism.encoder.to_document()
     model = PrivateKDE(
         Gaussian(SPREAD / 2),
         epsilon=1,

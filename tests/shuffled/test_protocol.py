@@ -301,7 +301,7 @@ class TestSimulate:
 
     def test_one_draw_of_features_for_all_classes(self) -> None:
         releases = made(classes=["a", "b"]).simulate(points(100, 2), ["a", "b"] * 50)
-        assert releases["a"].quantizer is releases["b"].quantizer
+        assert releases["a"].reader is releases["b"].reader
 
     @pytest.mark.parametrize("bitsum", ["rr", "poisson", "3nb"])
     def test_more_participants_than_the_noise_was_made_for(self, bitsum: str) -> None:

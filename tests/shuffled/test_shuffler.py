@@ -178,7 +178,7 @@ class TestNumbers:
         release = protocol.analyzer(KEY).analyze(batch_of(protocol, sent, tmp_path))
         assert release.count.value == 400
         X = np.arange(400)[:, None] / 10
-        own = release.quantizer.encode(X).sum(axis=0)
+        own = release.reader.encode(X).sum(axis=0)
         deviation = (np.asarray(release.values) - own) / np.sqrt(release.noise.variance)
         assert abs(deviation.mean()) < 6 / np.sqrt(deviation.size)
 

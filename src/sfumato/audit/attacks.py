@@ -22,8 +22,8 @@ from sfumato.audit import AuditCase, EpsilonClaim, MuClaim, log_weights
 from sfumato.errors import InputError
 from sfumato.methods.mechanism import Mechanism
 from sfumato.privacy.bits import SecureBits
-from sfumato.quantizers import ExponentialSums, Quantizer, ShardedFourier
-from sfumato.quantizers.base import Floats, Integers
+from sfumato.quantizers import ExponentialSums, ShardedFourier
+from sfumato.quantizers.base import Encoder, Floats, Integers
 
 RUNS_AT_ONCE = 100_000
 
@@ -42,7 +42,7 @@ Statistic = Callable[[Outputs], Floats]
 
 def run(mechanism: Mechanism, rows: Floats, runs: int, bits: SecureBits) -> Outputs:
     """Run a mechanism many times on the same rows, which must lie in its box."""
-    sums = encoded_sums(mechanism.quantizer, rows, runs, bits)
+    sums = encoded_sums(mechanism.encoder, rows, runs, bits)
     noise = mechanism.noise.sample(bits, sums.size).reshape(sums.shape)
     return Outputs(sums + noise, noisy_counts(mechanism, rows, runs, bits))
 
@@ -53,7 +53,7 @@ def noisy_counts(mechanism: Mechanism, rows: Floats, runs: int, bits: SecureBits
     return None if law is None else len(rows) + law.sample(bits, runs)
 
 
-def encoded_sums(quantizer: Quantizer, rows: Floats, runs: int, bits: SecureBits) -> Integers:
+def encoded_sums(quantizer: Encoder, rows: Floats, runs: int, bits: SecureBits) -> Integers:
     """Exact sums of the rows' integers, shape (runs, size), with fresh coins for every run.
 
     All runs are encoded in one call. That equals a call for each run, because each row alone decides its integers.
@@ -98,7 +98,7 @@ class _Chosen:
         return np.full(count, self.group, dtype=np.int64)
 
 
-def features(quantizer: Quantizer, rows: Floats) -> Integers:
+def features(quantizer: Encoder, rows: Floats) -> Integers:
     """Integers of the rows, for groups: what each row adds to whichever group it falls into."""
     if isinstance(quantizer, ExponentialSums):
         return np.concatenate([features(part, rows) for part in quantizer.parts], axis=1)
@@ -117,7 +117,7 @@ def grouped_sum(quantizer: ShardedFourier, rows: Floats, groups: tuple[int, ...]
     return sums.reshape(-1)
 
 
-def possible_sums(quantizer: Quantizer, rows: Floats) -> Integers:
+def possible_sums(quantizer: Encoder, rows: Floats) -> Integers:
     """All sums that the coins can give, equally likely, shape (possibilities, size)."""
     if isinstance(quantizer, ExponentialSums):
         each = [possible_sums(part, rows) for part in quantizer.parts]
@@ -130,7 +130,7 @@ def possible_sums(quantizer: Quantizer, rows: Floats) -> Integers:
 
 def likelihood_ratio(mechanism: Mechanism, inside: Floats, outside: Floats) -> Statistic:
     """Attack by the logarithm of the outputs' likelihood under the one data set over that under the other."""
-    sums = [possible_sums(mechanism.quantizer, rows) for rows in (inside, outside)]
+    sums = [possible_sums(mechanism.encoder, rows) for rows in (inside, outside)]
     count_part = count_ratio(mechanism, inside, outside)
 
     def log_likelihood(outputs: Outputs, possible: Integers) -> Floats:
@@ -157,7 +157,7 @@ def count_ratio(mechanism: Mechanism, inside: Floats, outside: Floats) -> Statis
 
 def displacement(mechanism: Mechanism, inside: Floats, outside: Floats) -> Statistic:
     """Attack along the way that the sums would move if a row's group were its position."""
-    quantizer = mechanism.quantizer
+    quantizer = mechanism.encoder
     if not isinstance(quantizer, ShardedFourier):
         raise InputError(f"{mechanism.method} has no groups")
     sums = [
@@ -182,7 +182,7 @@ def low_bits(outputs: Outputs) -> Floats:
     return np.asarray(behind.max(axis=1), dtype=np.float64)
 
 
-def extremes(quantizer: Quantizer) -> tuple[Floats, Floats]:
+def extremes(quantizer: Encoder) -> tuple[Floats, Floats]:
     """Find a row whose integers are as large as any, and the row most unlike it, for points of one column."""
     rows = scan(quantizer)
     encoded = features(quantizer, rows).astype(np.float64)
@@ -191,7 +191,7 @@ def extremes(quantizer: Quantizer) -> tuple[Floats, Floats]:
     return rows[first : first + 1], rows[second : second + 1]
 
 
-def scan(quantizer: Quantizer) -> Floats:
+def scan(quantizer: Encoder) -> Floats:
     """Rows that cover a box of one column."""
     (low,), (high,) = quantizer.box.lower, quantizer.box.upper
     return np.linspace(low, high, 20_001)[:, None]
@@ -199,6 +199,7 @@ def scan(quantizer: Quantizer) -> Floats:
 
 def sizes(mechanism: Mechanism) -> str:
     """Say how many features a mechanism has, for names of cases."""
-    quantizer = mechanism.quantizer
+    quantizer = mechanism.encoder
     groups = f" in {quantizer.groups} groups" if isinstance(quantizer, ShardedFourier) and quantizer.groups > 1 else ""
-    return f"{quantizer.terms} feature{'s' if quantizer.terms > 1 else ''}{groups}"
+    terms = mechanism.reader.terms
+    return f"{terms} feature{'s' if terms > 1 else ''}{groups}"

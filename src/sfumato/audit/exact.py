@@ -31,11 +31,11 @@ COUNTS = np.arange(-1, 3)
 
 def at_small_scale(mechanism: Mechanism, radius: int = SMALL_RADIUS) -> Mechanism:
     """Return the mechanism with integers up to `radius` and noise in proportion."""
-    quantizer = mechanism.quantizer
+    quantizer = mechanism.encoder
     if not isinstance(quantizer, FourierQuantizer | ShardedFourier):
-        raise InputError(f"the integers of {quantizer.name} cannot be scaled")
+        raise InputError(f"the integers of {mechanism.reader.name} cannot be scaled")
     small = replace(quantizer, radius=radius)
-    return replace(mechanism, quantizer=small, noise=_rescaled(mechanism, quantizer.bound, small.bound))
+    return replace(mechanism.on(small), noise=_rescaled(mechanism, quantizer.bound, small.bound))
 
 
 def _rescaled(mechanism: Mechanism, bound: Bound, small: Bound) -> NoiseLaw:
@@ -47,7 +47,7 @@ def _rescaled(mechanism: Mechanism, bound: Bound, small: Bound) -> NoiseLaw:
     if isinstance(law, DiscreteGaussian) and mechanism.count_law is None:
         guarantee = mechanism.guarantee
         l2 = 2 * math.sqrt(small.l2_squared)
-        return DiscreteGaussian(calibrate(l2, mechanism.quantizer.size, float(guarantee.epsilon), guarantee.delta))
+        return DiscreteGaussian(calibrate(l2, mechanism.encoder.size, float(guarantee.epsilon), guarantee.delta))
     raise InputError(f"the noise {law!r} of {mechanism.method} cannot be scaled")
 
 
@@ -58,14 +58,14 @@ def exact_case(mechanism: Mechanism, reach: int) -> ExactCase:
     care where the other records' sums are.
     """
     guarantee = mechanism.guarantee
-    name = f"exact, radius {mechanism.quantizer.bound.largest}, {sizes(mechanism)}, {guarantee.neighbours}"
+    name = f"exact, radius {mechanism.encoder.bound.largest}, {sizes(mechanism)}, {guarantee.neighbours}"
     claim = EpsilonClaim(float(guarantee.epsilon), guarantee.delta)
     return ExactCase(name, claim, lambda: _log_laws(mechanism, reach))
 
 
 def _log_laws(mechanism: Mechanism, reach: int) -> tuple[Floats, Floats]:
     """Log probabilities of the outputs without and with each change; outputs along the last axis."""
-    outputs = np.array(list(product(range(-reach, reach + 1), repeat=mechanism.quantizer.size)))
+    outputs = np.array(list(product(range(-reach, reach + 1), repeat=mechanism.encoder.size)))
     before = log_weights(mechanism.noise, outputs)
     after = []
     for possible in _changes(mechanism):
@@ -77,11 +77,11 @@ def _log_laws(mechanism: Mechanism, reach: int) -> tuple[Floats, Floats]:
 
 def _changes(mechanism: Mechanism) -> list[Integers]:
     """Every change of the sums by one record: for each, its equally likely values over the coins."""
-    rows = scan(mechanism.quantizer)
-    encoded, first = np.unique(features(mechanism.quantizer, rows), axis=0, return_index=True)
+    rows = scan(mechanism.encoder)
+    encoded, first = np.unique(features(mechanism.encoder, rows), axis=0, return_index=True)
     if mechanism.guarantee.neighbours == "add-remove":
-        return [possible_sums(mechanism.quantizer, rows[row : row + 1]) for row in first]
-    if isinstance(mechanism.quantizer, ShardedFourier) and mechanism.quantizer.groups > 1:
+        return [possible_sums(mechanism.encoder, rows[row : row + 1]) for row in first]
+    if isinstance(mechanism.encoder, ShardedFourier) and mechanism.encoder.groups > 1:
         raise InputError("replacing a record is enumerated for one group only")
     changes = (encoded[:, None, :] - encoded[None, :, :]).reshape(-1, encoded.shape[1])
     return list(np.unique(changes, axis=0)[:, None, :])

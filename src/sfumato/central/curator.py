@@ -54,7 +54,7 @@ class Curator:
             raise InputError("n is public under neighbours='replace': there is no count to buy")
         if not self.source.repeatable:
             raise InputError("a paid count reads the data twice, and this source can be read once; pass n_hint instead")
-        box = mechanism.quantizer.box if mechanism is not None and request.outside == "drop" else None
+        box = mechanism.encoder.box if mechanism is not None and request.outside == "drop" else None
         if self.account is not None:
             loss = None if mechanism is None else mechanism.cost(count_is_bought=False)[1]
             self.account.check(
@@ -72,7 +72,7 @@ class Curator:
         relation = {"neighbours": guarantee.neighbours, "unit": guarantee.unit}
         if self.account is not None:
             self.account.check(epsilon, guarantee.delta, **relation, loss=loss)
-        sums, kept, seen = self.engine.sum(self.source, mechanism.quantizer, self.bits, self.progress)
+        sums, kept, seen = self.engine.sum(self.source, mechanism.encoder, self.bits, self.progress)
         if self.account is not None:
             self.account.charge(mechanism.method, epsilon, guarantee.delta, **relation, loss=loss)
         return self.publish(mechanism, sums, kept, seen, count)

@@ -212,19 +212,16 @@ def build(request: Request) -> Mechanism:
         parts.append(ShardedFourier(phases, per_group, radius))
         noises.append(DiscNoise(per_group, epsilon / (request.factor * radius)))
     quantizer = ExponentialSums(made.approximation, tuple(parts))
-    return Mechanism(
-        method=NAME,
-        kernel=kernel,
-        quantizer=quantizer,
-        noise=StackedDiscs(tuple(noises), tuple(part.groups for part in parts)),
-        count_law=request.count_law,
-        guarantee=request.guarantee(quantizer.box.condition()),
+    return Mechanism.of(
+        request,
+        NAME,
+        quantizer,
+        StackedDiscs(tuple(noises), tuple(part.groups for part in parts)),
         parameters={
             "n_features": sum(made.pairs),
             "tolerance": tolerance(request),
             "split": request.options.get("split", "best"),
             "shares": [str(share) for share in made.shares],
-            "n_hint": request.n,
         },
     )
 

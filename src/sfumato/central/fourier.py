@@ -107,14 +107,12 @@ def build(request: Request) -> Mechanism:
     )
     radius = disc_radius(request.feature_epsilon, per_group, request.factor)
     quantizer = ShardedFourier(phases, per_group, radius)
-    return Mechanism(
-        method=NAME,
-        kernel=request.kernel,
-        quantizer=quantizer,
-        noise=DiscNoise(per_group, request.feature_epsilon / (request.factor * radius)),
-        count_law=request.count_law,
-        guarantee=request.guarantee(quantizer.box.condition()),
-        parameters={"n_features": pairs, "per_group": per_group, "n_hint": request.n},
+    return Mechanism.of(
+        request,
+        NAME,
+        quantizer,
+        DiscNoise(per_group, request.feature_epsilon / (request.factor * radius)),
+        parameters={"n_features": pairs, "per_group": per_group},
     )
 
 

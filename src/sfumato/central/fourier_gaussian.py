@@ -95,17 +95,14 @@ def build(request: Request) -> Mechanism:
     )
     l2_squared = request.factor**2 * quantizer.bound.l2_squared
     noise, loss = gaussian_noise(l2_squared, quantizer.size, epsilon, request.delta)
-    return Mechanism(
-        method=NAME,
-        kernel=request.kernel,
-        quantizer=quantizer,
-        noise=noise,
-        count_law=request.count_law,
-        guarantee=request.guarantee(quantizer.box.condition()),
+    return Mechanism.of(
+        request,
+        NAME,
+        quantizer,
+        noise,
         parameters={
             "n_features": pairs,
             "noise_multiplier": noise.sigma / math.nextafter(math.sqrt(l2_squared), math.inf),
-            "n_hint": request.n,
         },
         feature_loss=loss,
     )

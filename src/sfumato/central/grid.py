@@ -275,14 +275,12 @@ def build(request: Request) -> Mechanism:
         buckets=design.buckets,
         seed=request.feature_seed,
     )
-    return Mechanism(
-        method=NAME,
-        kernel=request.kernel,
-        quantizer=quantizer,
-        noise=DiscreteLaplace.at_most(request.feature_epsilon / (request.factor * quantizer.bound.l1)),
-        count_law=request.count_law,
-        guarantee=request.guarantee(quantizer.box.condition()),
-        parameters={**design.options, "narrow": design.narrow, "n_hint": request.n},
+    return Mechanism.of(
+        request,
+        NAME,
+        quantizer,
+        DiscreteLaplace.at_most(request.feature_epsilon / (request.factor * quantizer.bound.l1)),
+        parameters={**design.options, "narrow": design.narrow},
     )
 
 

@@ -92,14 +92,13 @@ def build(request: Request) -> Mechanism:
     quantizer = InnerProductQuantizer(ball, _clip(request), request.feature_seed)
     bound = quantizer.bound
     noise, loss = noise_for(request, bound.l1, bound.l2_squared, quantizer.size)
-    parameters: dict[str, Any] = {"n_hint": request.n}
-    return Mechanism(
-        method=NAME,
-        kernel=request.kernel,
-        quantizer=quantizer,
-        noise=noise,
-        count_law=request.count_law,
-        guarantee=request.guarantee(ball.box.condition(), ball.condition()),
+    parameters: dict[str, Any] = {}
+    return Mechanism.of(
+        request,
+        NAME,
+        quantizer,
+        noise,
+        ball.condition(),
         parameters=parameters if quantizer.clip is None else {**parameters, "clip": quantizer.clip},
         feature_loss=loss,
     )
@@ -147,14 +146,13 @@ def build_signs(request: Request) -> Mechanism:
     """Choose I from the request and draw the signs."""
     draws, ball = _draws(request), _ball(request, SIGNS_SCALE)
     quantizer = InnerProductSigns(ball, draws, request.feature_seed)
-    return Mechanism(
-        method=SIGNS,
-        kernel=request.kernel,
-        quantizer=quantizer,
-        noise=DiscreteLaplace(request.feature_epsilon / (request.factor * quantizer.bound.l1)),
-        count_law=request.count_law,
-        guarantee=request.guarantee(ball.box.condition(), ball.condition()),
-        parameters={"n_features": draws, "n_hint": request.n},
+    return Mechanism.of(
+        request,
+        SIGNS,
+        quantizer,
+        DiscreteLaplace(request.feature_epsilon / (request.factor * quantizer.bound.l1)),
+        ball.condition(),
+        parameters={"n_features": draws},
     )
 
 

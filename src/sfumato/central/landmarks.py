@@ -181,14 +181,13 @@ def build(request: Request) -> Mechanism:
     found, estimate = _fit(request), _estimate(request)
     quantizer = LandmarkQuantizer.fit(found.fitted, estimate, scale_of(request, SCALE), found.spectrum)
     noise, loss = noise_for(request, quantizer.bound.l1, quantizer.bound.l2_squared, quantizer.size)
-    parameters: dict[str, Any] = {"n_features": quantizer.rank, "landmarks": _landmarks(request), "n_hint": request.n}
-    return Mechanism(
-        method=NAME,
-        kernel=request.kernel,
-        quantizer=quantizer,
-        noise=noise,
-        count_law=request.count_law,
-        guarantee=request.guarantee(quantizer.box.condition(), "the landmarks are public and not protected"),
+    parameters: dict[str, Any] = {"n_features": quantizer.rank, "landmarks": _landmarks(request)}
+    return Mechanism.of(
+        request,
+        NAME,
+        quantizer,
+        noise,
+        "the landmarks are public and not protected",
         parameters=parameters,
         feature_loss=loss,
     )

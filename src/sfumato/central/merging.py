@@ -63,14 +63,14 @@ def merge_releases(releases: Sequence[Release]) -> Release:
             float(sum(release.count.variance for release in releases)),
             all(release.count.public for release in releases),
         ),
-        parameters={"rows": first.quantizer.terms, "width": first.quantizer.width, "sites": len(releases)},
+        parameters={"rows": first.reader.terms, "width": first.reader.width, "sites": len(releases)},
     )
 
 
 def _check_alike(first: Release, release: Release) -> None:
-    if not isinstance(release.quantizer, HashingQuantizer):
+    if not isinstance(release.reader, HashingQuantizer):
         raise InputError(f"only sketches add up; {release.method} is not one")
-    if release.quantizer.to_document() != first.quantizer.to_document() or release.kernel != first.kernel:
+    if release.reader.to_document() != first.reader.to_document() or release.kernel != first.kernel:
         raise InputError(
             "the releases have different public parameters: use the same kernel, bounds, rows, width and feature_seed "
             "at all sites, and delta at all or none"

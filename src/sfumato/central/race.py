@@ -267,15 +267,14 @@ def assemble(request: Request, sizes: Sizes, quantizer: HashingQuantizer) -> Mec
         quantizer, noise, loss = _gaussian(request, terms, quantizer)
     else:
         noise = DiscreteLaplace(terms.epsilon / (request.factor * quantizer.bound.l1))
-    return Mechanism(
-        method=NAME,
-        kernel=request.kernel,
-        quantizer=quantizer,
-        noise=noise,
+    return Mechanism.of(
+        request,
+        NAME,
+        quantizer,
+        noise,
         count_law=terms.count_law,
-        guarantee=request.guarantee(quantizer.box.condition()),
-        groups=sizes.groups,
         parameters={**parameters(request, sizes), "own_count": terms.own_count},
+        groups=sizes.groups,
         feature_loss=loss,
         count_reader=partial(read_count, quantizer, noise.variance) if terms.own_count else None,
     )

@@ -272,7 +272,7 @@ class RaceSketch:
         count = Count(max(seen, 1), 0.0, public=True)
         if (law := mechanism.count_law) is not None:
             count = Count(max(wrapped(kept + int(law.sample(bits, 1)[0])), 1), law.variance, public=False)
-        scale = mechanism.quantizer.bound.largest
+        scale = mechanism.encoder.bound.largest
         values = mechanism.publish(counters * scale, count, bits)
         if mechanism.count_reader is not None:
             count = mechanism.count_reader(values)

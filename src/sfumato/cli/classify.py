@@ -202,7 +202,7 @@ def largest_size(model: DensityClassifier, source: Source) -> int:
     mechanism = model.mechanism(source, len(classes))
     # The longest numbers there can be, and different ones, so that no true classifier is longer.
     releases = [
-        mechanism.release(np.full(mechanism.published.size, 2**62 - place), Count(10**18 - place, 1 / 3, False))
+        mechanism.release(np.full(mechanism.reader.size, 2**62 - place), Count(10**18 - place, 1 / 3, False))
         for place in range(len(classes))
     ]
     releases = [replace(release, columns=source.column_names) for release in releases]

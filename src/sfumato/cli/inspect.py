@@ -55,7 +55,7 @@ def _facts(release: Release, path: Path) -> list[tuple[str, str]]:
     low, high = count_interval(release.count)
     count = f"{release.count.value}, public" if release.count.public else f"{low} to {high} (95 %)"
     return [
-        ("release", f"{path} ({size_text(path.stat().st_size)}, {release.quantizer.size} sums)"),
+        ("release", f"{path} ({size_text(path.stat().st_size)}, {release.reader.size} sums)"),
         ("guarantee", str(release.guarantee)),
         ("kernel", "not in the file" if release.kernel is None else repr(release.kernel)),
         ("method", f"{release.method} ({_listing(release.parameters)})"),
@@ -73,7 +73,7 @@ def _listing(document: Any) -> str:
 
 
 def _bounds(release: Release) -> str:
-    box = release.quantizer.box
+    box = release.reader.box
     pairs = list(dict.fromkeys(zip(box.lower, box.upper, strict=True)))
     shown = "; ".join(f"{low:g} to {high:g}" for low, high in pairs[:8])
     more = f"; and {len(pairs) - 8} more" if len(pairs) > 8 else ""

@@ -20,7 +20,7 @@ from sfumato.storage import AtomicFile
 
 if TYPE_CHECKING:
     from sfumato.central.kde import PrivateKDE
-    from sfumato.engines.threads import Progress
+    from sfumato.engines import Progress
     from sfumato.privacy.ledger import Account
     from sfumato.release import Release
     from sfumato.sources import Source
@@ -122,7 +122,7 @@ def largest_size(model: PrivateKDE, source: Source) -> int:
 
     mechanism = METHODS.build(model.method, model.request(source.dimension, weighted=source.weighted))
     # The longest numbers there can be, so that no true release is longer.
-    values, count = np.full(mechanism.published.size, 2**62), Count(10**18, 1 / 3, public=False)
+    values, count = np.full(mechanism.reader.size, 2**62), Count(10**18, 1 / 3, public=False)
     return len(replace(mechanism.release(values, count), columns=source.column_names).to_bytes())
 
 

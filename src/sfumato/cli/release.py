@@ -306,7 +306,7 @@ def _report(release: Release, target: Path, account: Account | None, *, as_json:
             }
         )
     elif not quiet:
-        size = f"{size_text(len(release.to_bytes()))}, {release.quantizer.size} sums"
+        size = f"{size_text(len(release.to_bytes()))}, {release.reader.size} sums"
         spending = "no record was kept" if account is None else standing_text(account)
         facts(
             [

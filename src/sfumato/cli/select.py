@@ -15,7 +15,7 @@ from sfumato.cli.tables import ClassOption, SourceArgument, check_suffix, load_r
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
-    from sfumato.engines.threads import Progress
+    from sfumato.engines import Progress
     from sfumato.learn import Selection
 
 EXAMPLES = (

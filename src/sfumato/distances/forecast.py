@@ -30,12 +30,12 @@ def evenly(box: Box, count: int, label: str) -> Floats:
 
 def forecast_by_reading(request: DistanceRequest, mechanism: Mechanism, bias: float) -> Prediction:
     """Predict the error of a mechanism that adds noise to sums; `bias` is the most that a sum can miss."""
-    quantizer = mechanism.quantizer
+    quantizer = mechanism.encoder
     check_size(quantizer.size)
     records, queries = evenly(request.box, RECORDS, "records"), evenly(request.box, QUERIES, "queries")
     sums = np.zeros(quantizer.size, dtype=np.int64)
     quantizer.accumulate(records, sums)
-    answer = quantizer.read(queries, sums.astype(np.float64), Known(mechanism.noise.variance, RECORDS))
+    answer = mechanism.reader.read(queries, sums.astype(np.float64), Known(mechanism.noise.variance, RECORDS))
     missed = answer.total / RECORDS - request.metric.exact_density(records, queries)
     squares = answer.standard_error**2 + np.square(request.n * missed)
     return Prediction(

@@ -191,14 +191,12 @@ def _build(name: str, hats: Hats) -> Mechanism:
     sizes = {"levels": inner.levels}
     if isinstance(quantizer, ProjectedQuantizer):
         sizes |= {"projections": quantizer.projection.count}
-    return Mechanism(
-        method=name,
-        kernel=request.metric,
-        quantizer=quantizer,
-        noise=noise,
-        count_law=request.count_law,
-        guarantee=request.guarantee(quantizer.box.condition()),
-        parameters={**sizes, "n_hint": request.n},
+    return Mechanism.of(
+        request,
+        name,
+        quantizer,
+        noise,
+        parameters=sizes,
         feature_loss=loss,
         count_reader=count_reader(quantizer, noise) if request.reads_count else None,
     )
@@ -215,7 +213,7 @@ def build_gaussian(request: DistanceRequest) -> Mechanism:
 
 
 def _forecast(request: DistanceRequest, mechanism: Mechanism) -> Prediction:
-    quantizer, clipped = mechanism.quantizer, 0.0
+    quantizer, clipped = mechanism.encoder, 0.0
     if isinstance(quantizer, ProjectedQuantizer):
         half_diagonal = math.sqrt(float(np.square(request.box.half_widths).sum()))
         clipped = clipped_share(quantizer.projection.clip) * half_diagonal

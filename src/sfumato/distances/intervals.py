@@ -52,7 +52,7 @@ def interval_counts(release: Release, lower: ArrayLike, upper: ArrayLike, column
         raise InputError("lower and upper must be equally many finite numbers")
     if (ends[0] > ends[1]).any():
         raise InputError("the lower end of an interval must not be above its upper end")
-    quantizer = release.quantizer
+    quantizer = release.reader
     if not isinstance(column, int | np.integer) or not 0 <= column < release.dimension:
         raise InputError(f"column must be a whole number from 0 to {release.dimension - 1}, got {column!r}")
     sums, noise = release.values.astype(np.float64), release.noise.variance

@@ -139,14 +139,12 @@ def build_laplace(request: DistanceRequest) -> Mechanism:
     noise = StackedCubes(tuple(CubeNoise(size, epsilon / reach) for size, epsilon, reach in parts))
     each = [scale for size, scale in zip((*sizes, 2), scales, strict=True) for _ in range(size)]
     quantizer = MomentQuantizer(request.box, tuple(map(int, order)), tuple(each), request.reads_count)
-    return Mechanism(
-        method=LAPLACE,
-        kernel=request.metric,
-        quantizer=quantizer,
-        noise=noise,
-        count_law=request.count_law,
-        guarantee=request.pure().guarantee(quantizer.box.condition()),
-        parameters={"blocks": len(sizes) + 1, "n_hint": request.n},
+    return Mechanism.of(
+        request.pure(),
+        LAPLACE,
+        quantizer,
+        noise,
+        parameters={"blocks": len(sizes) + 1},
         count_reader=count_reader(quantizer, noise) if request.reads_count else None,
     )
 
@@ -163,16 +161,13 @@ def build_gaussian(request: DistanceRequest) -> Mechanism:
     quantizer = MomentQuantizer(request.box, order, scales, request.reads_count)
     l2_squared = request.factor**2 * quantizer.bound.l2_squared
     noise, loss = gaussian_noise(l2_squared, quantizer.size, epsilon, request.delta)
-    return Mechanism(
-        method=GAUSSIAN,
-        kernel=request.metric,
-        quantizer=quantizer,
-        noise=noise,
-        count_law=request.count_law,
-        guarantee=request.guarantee(quantizer.box.condition()),
+    return Mechanism.of(
+        request,
+        GAUSSIAN,
+        quantizer,
+        noise,
         parameters={
             "noise_multiplier": noise.sigma / math.nextafter(math.sqrt(l2_squared), math.inf),
-            "n_hint": request.n,
         },
         feature_loss=loss,
         count_reader=count_reader(quantizer, noise) if request.reads_count else None,

@@ -247,7 +247,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         guarantee, (epsilon, loss) = mechanism.guarantee, mechanism.cost(count_is_bought=False)
         if self.ledger is not None:
             self.ledger.check(epsilon, guarantee.delta, loss=loss)
-        sums = ClassSums(mechanism.quantizer, len(data.classes))
+        sums = ClassSums(mechanism.encoder, len(data.classes))
         flat, _, _ = engine.sum(data.coded, sums, bits.child(0), progress)
         if self.ledger is not None:
             self.ledger.charge(f"classifier/{mechanism.method}", epsilon, guarantee.delta, loss=loss)

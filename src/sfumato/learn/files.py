@@ -71,7 +71,7 @@ def encode(classes: NDArray[Any], releases: Sequence[Release], rule: str, priors
     if not all(isinstance(label, _LABELS) for label in labels):
         raise InputError("a classifier is saved with classes that are text or numbers; rename them")
     headers = [release.describe() for release in releases]
-    stored = [{"values": release.values, **release.quantizer.to_document()[1]} for release in releases]
+    stored = [{"values": release.values, **release.reader.to_document()[1]} for release in releases]
     first = headers[0]
     arrays = {
         f"{place}:{name}": array
@@ -182,9 +182,9 @@ def check_together(releases: Sequence[Release], rule: Any, priors: Any) -> Kerne
     first = releases[0]
     kernel = first.kernel
     if rule == rules.DISTANCE:
-        if not isinstance(first.quantizer, ProjectedSquares):
-            raise InputError(f"rule {rule!r} reads projected squares, not {first.quantizer.name}")
-        kernel = InnerProduct(first.quantizer.ball.radius)
+        if not isinstance(first.reader, ProjectedSquares):
+            raise InputError(f"rule {rule!r} reads projected squares, not {first.reader.name}")
+        kernel = InnerProduct(first.reader.ball.radius)
     if kernel is None:
         raise InputError("a release does not carry its author's own kernel: compare such releases one by one")
     rules.check_rule(rule, kernel, priors)

@@ -64,7 +64,7 @@ def scorer(release: Release) -> Scorer:
 
 def _fourier(release: Release) -> Scorer | None:
     """Quick way for Fourier features, where the release has them."""
-    quantizer, sums = release.quantizer, release.values.astype(np.float64)
+    quantizer, sums = release.reader, release.values.astype(np.float64)
     if not isinstance(quantizer, FourierQuantizer | ShardedFourier) or release.groups > 1:
         return None
     if isinstance(quantizer, FourierQuantizer) and quantizer.layout == "phase":

@@ -284,12 +284,11 @@ def build(method: str, request: Request) -> Mechanism:
         private=request.private,
     )
     made = DISTANCES.build(method, inner)
-    assert isinstance(made.quantizer, MomentQuantizer)
+    assert isinstance(made.encoder, MomentQuantizer)
     clipped = f"records are projected on {projections} public directions, and clipped at {box.upper[0]:.3g} in each"
     return replace(
-        made,
+        made.on(ProjectedSquares(ball, made.encoder, clip, request.feature_seed)),
         method=f"projected-{method}",
-        quantizer=ProjectedSquares(ball, made.quantizer, clip, request.feature_seed),
         guarantee=replace(made.guarantee, conditions=(ball.box.condition(), ball.condition(), clipped)),
         parameters={**made.parameters, "projections": projections, "clip": clip},
     )

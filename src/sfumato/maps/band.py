@@ -66,7 +66,7 @@ def simultaneous_band(releases: tuple[Release, ...], points: Floats, std: Floats
 def _error_paths(release: Release, points: Floats, seed: int) -> Floats | None:
     """Errors of the answers at all points, drawn DRAWS times: shape (DRAWS, points); None where that takes long."""
     sums = release.values.astype(np.float64)
-    paths = release.quantizer.error_paths(points, sums, release.noise, release.groups, DRAWS, seed)
+    paths = release.reader.error_paths(points, sums, release.noise, release.groups, DRAWS, seed)
     if paths is None:
         return None
     scale = math.sqrt(release.count.variance)

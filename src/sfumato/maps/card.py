@@ -44,7 +44,7 @@ def _thumbnail(release: Release) -> str:
     """Picture of a two-column release over its declared box; nothing where that would show nothing or take long."""
     from matplotlib.image import imsave
 
-    if release.dimension != 2 or release.quantizer.terms > MOST_TERMS:
+    if release.dimension != 2 or release.reader.terms > MOST_TERMS:
         return ""
     try:
         field = evaluate(release, size=THUMBNAIL_CELLS)

@@ -56,7 +56,7 @@ def compare(field: Field, release: Release, points: Any, *, made_up: bool = Fals
     source = open_source(points)
     if source.dimension != release.dimension:
         raise InputError(f"the points have {source.dimension} columns and the release has {release.dimension}")
-    rows = (_kept(batch, release.quantizer.box) for batch in source.batches())
+    rows = (_kept(batch, release.reader.box) for batch in source.batches())
     values = _exact_values(release.kernel, rows, field)
     caption = field.caption if made_up else field.caption.not_private(REASON)
     nothing = np.zeros_like(values)

@@ -167,7 +167,7 @@ def resolve_axes(release: Release, view: Section, extent: Extent | None, size: i
 
 
 def _declared(release: Release, view: Section, size: int) -> list[tuple[float, float]]:
-    box = release.quantizer.box
+    box = release.reader.box
     pairs = [(box.lower[index], box.upper[index]) for index in view.shown]
     if isinstance(release.kernel, ShiftInvariantKernel):
         lengths = release.kernel.column_scales(release.dimension)

@@ -81,7 +81,7 @@ def people(release: Release, region: Any, *, level: float = LEVEL) -> Estimate:
     if not isinstance(release.kernel, ShiftInvariantKernel):
         raise InputError("counting people needs a shift-invariant kernel that the release carries; use query")
     nodes, weights = quadrature(region, release.kernel.column_scales(release.dimension))
-    products = release.quantizer.query_products
+    products = release.reader.query_products
     if len(nodes) * products > MOST_PRODUCTS:
         raise InputError(
             f"the region takes {len(nodes):,} queries of {products:,} products each, too many; cut it into smaller "
@@ -89,20 +89,20 @@ def people(release: Release, region: Any, *, level: float = LEVEL) -> Estimate:
         )
     volume = math.exp(release.kernel.log_integral(release.dimension))
     total, variance = functional(release, nodes, weights / volume)
-    if release.quantizer.terms > 1:
-        effective_terms = release.quantizer.terms * volume / weights.sum()
+    if release.reader.terms > 1:
+        effective_terms = release.reader.terms * volume / weights.sum()
         variance += (UNSEEN_SHARE * release.count.value / effective_terms) ** 2
     return Estimate(total, math.sqrt(variance), level)
 
 
 def functional(release: Release, nodes: Floats, weights: Floats) -> tuple[float, float]:
     """Value and variance of ``sum_q weights[q] * n * answer(nodes[q])``, the errors of all answers taken together."""
-    found = release.quantizer.combined(nodes, weights, release.values.astype(np.float64), release.known)
+    found = release.reader.combined(nodes, weights, release.values.astype(np.float64), release.known)
     if not found.stated:
         return found.total, found.variance
     bias = found.stated
-    if found.weights is not None and isinstance(release.quantizer, Encoder):
-        misfit = _misfit(release, release.quantizer, found.weights, nodes, weights, found.answers)
+    if found.weights is not None and isinstance(release.reader, Encoder):
+        misfit = _misfit(release, release.reader, found.weights, nodes, weights, found.answers)
         # An encoder that hashes has its randomness in the misfit of single records: there the stated biases are less.
         bias = min(misfit * max(found.total, 0.0), bias)
     return found.total, found.variance + bias**2

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel
+from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import CountNoise
-from sfumato.quantizers.base import Integers, Quantizer, Reader
+from sfumato.quantizers.base import Encoder, Integers, Quantizer, Reader
 from sfumato.release import Count, Release
 
 
@@ -28,8 +29,12 @@ class Mechanism:
     ----------
     method : str
         The name people type.
-    kernel, quantizer : Kernel, Quantizer
-        What is approximated and how.
+    kernel : Kernel
+        What is approximated.
+    encoder : Encoder
+        What is summed.
+    reader : Reader
+        What reads the published integers: the encoder's own other half, where they are its sums.
     noise : NoiseLaw
         Law of the noise on the sums.
     count_law : CountNoise or None
@@ -45,15 +50,14 @@ class Mechanism:
     algorithm : callable or None
         ``algorithm(sums, count, bits)`` makes the published integers from the exact sums, where a mechanism does more
         than add noise; `count` is the published one.
-    reader : Reader or None
-        Reads the published integers where they are not the quantizer's sums.
     count_reader : callable or None
         Reads a private count off the published integers, where they hold one; it costs nothing.
     """
 
     method: str
     kernel: Kernel
-    quantizer: Quantizer
+    encoder: Encoder
+    reader: Reader
     noise: NoiseLaw
     count_law: CountNoise | None
     guarantee: Guarantee
@@ -61,19 +65,53 @@ class Mechanism:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     feature_loss: Loss | None = None
     algorithm: Callable[[Integers, Count, SecureBits], Integers] | None = None
-    reader: Reader | None = None
     count_reader: Callable[[Integers], Count] | None = None
 
-    @property
-    def published(self) -> Reader:
-        """What reads the published integers."""
-        return self.quantizer if self.reader is None else self.reader
+    @classmethod
+    def of(
+        cls,
+        request: Request,
+        method: str,
+        quantizer: Quantizer,
+        noise: NoiseLaw,
+        *conditions: str,
+        parameters: Mapping[str, Any] | None = None,
+        **parts: Any,
+    ) -> Self:
+        """Make the mechanism that a request asks for: its promise, its count's noise, and its n for the record.
+
+        Parameters
+        ----------
+        request : Request
+            Public facts; the guarantee spends the whole budget.
+        method, quantizer, noise
+            The name, what is summed and what reads the sums, and their noise.
+        *conditions : str
+            What the promise rests on beside the quantizer's box.
+        parameters : mapping, optional
+            Sizes for the record.
+        **parts
+            Other attributes of the class, in the place of what follows from the request.
+        """
+        given = {"encoder": quantizer, "reader": quantizer, "count_law": request.count_law, **parts}
+        return cls(
+            method=method,
+            kernel=request.kernel,
+            noise=noise,
+            guarantee=request.guarantee(quantizer.box.condition(), *conditions),
+            parameters={**(parameters or {}), "n_hint": request.n},
+            **given,
+        )
+
+    def on(self, quantizer: Quantizer) -> Mechanism:
+        """Return the same mechanism with another quantizer, which encodes and reads."""
+        return replace(self, encoder=quantizer, reader=quantizer)
 
     def publish(self, sums: Integers, count: Count, bits: SecureBits) -> Integers:
         """Turn exact sums into what may be published: add the noise, or run the mechanism's own algorithm."""
         if self.algorithm is not None:
             return self.algorithm(sums, count, bits)
-        return np.asarray(sums + self.noise.sample(bits, self.quantizer.size))
+        return np.asarray(sums + self.noise.sample(bits, self.encoder.size))
 
     def release(self, values: Integers, count: Count) -> Release:
         """Wrap what was published."""
@@ -82,7 +120,7 @@ class Mechanism:
             guarantee=self.guarantee,
             kernel=self.kernel,
             kernel_document=self.kernel.to_document(),
-            quantizer=self.published,
+            reader=self.reader,
             values=values,
             noise=self.noise,
             count=count,

@@ -18,6 +18,7 @@ from sfumato.methods.limits import COLUMN_BYTES
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
 from sfumato.methods.request import Request
+from sfumato.quantizers.base import Quantizer
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.projection import DEFAULT_REACH, KINDS, ProjectedPoints, Projection
 from sfumato.quantizers.projection_error import columns_for, projection_error, refuse_kernel
@@ -63,12 +64,11 @@ class Reduced:
 
     def wrap(self, mechanism: Mechanism) -> Mechanism:
         """Put the projection before a mechanism for images."""
-        if mechanism.reader is not None or mechanism.algorithm is not None:
+        inner, projection = mechanism.encoder, self.projection
+        if not isinstance(inner, Quantizer) or mechanism.reader is not inner or mechanism.algorithm is not None:
             raise InputError(f"{mechanism.method} does more than add noise to sums: it takes no projection")
-        projection = self.projection
         return replace(
-            mechanism,
-            quantizer=ProjectedPoints(projection, mechanism.quantizer, self.given.kernel),
+            mechanism.on(ProjectedPoints(projection, inner, self.given.kernel)),
             guarantee=self.given.guarantee(projection.condition()),
             parameters={
                 **mechanism.parameters,

@@ -92,7 +92,7 @@ class Registry(Mapping[str, Method]):
         if reason is not None:
             raise InputError(f"{name} does not apply: {reason}")
         mechanism = chosen.build(request)
-        check_size(mechanism.quantizer.size)
+        check_size(mechanism.encoder.size)
         return mechanism if reduced is None else reduced.wrap(mechanism)
 
 

@@ -87,14 +87,12 @@ def build(request: Request) -> Mechanism:
     drawn = draw_terms(kernel, made, request.dimension, counts, request.feature_seed, request.bounds, request.outside)
     parts = tuple(FourierQuantizer(phases, "phase", lsq_rff.RADIUS) for phases in drawn)
     quantizer = ExponentialSums(made, parts)
-    return Mechanism(
-        method=NAME,
-        kernel=kernel,
-        quantizer=quantizer,
-        noise=DiscreteLaplace.at_most(request.feature_epsilon / (request.factor * quantizer.bound.l1)),
-        count_law=request.count_law,
-        guarantee=request.guarantee(quantizer.box.condition()),
-        parameters={"n_features": features, "tolerance": exponential_sums.tolerance(request), "n_hint": request.n},
+    return Mechanism.of(
+        request,
+        NAME,
+        quantizer,
+        DiscreteLaplace.at_most(request.feature_epsilon / (request.factor * quantizer.bound.l1)),
+        parameters={"n_features": features, "tolerance": exponential_sums.tolerance(request)},
     )
 
 

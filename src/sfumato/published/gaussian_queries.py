@@ -53,14 +53,12 @@ def build(request: Request) -> Mechanism:
     scale = fitting_scale(request, request.records_per_user * math.sqrt(len(queries)))
     quantizer = KernelQueries(request.kernel, records_box(request, queries), queries, scale)
     noise, loss = gaussian_noise(request, request.records_per_user**2 * quantizer.bound.l2_squared, quantizer.size)
-    return Mechanism(
-        method=NAME,
-        kernel=request.kernel,
-        quantizer=quantizer,
-        noise=noise,
-        count_law=request.count_law,
-        guarantee=request.guarantee(quantizer.box.condition()),
-        parameters={"queries": len(queries), "n_hint": request.n},
+    return Mechanism.of(
+        request,
+        NAME,
+        quantizer,
+        noise,
+        parameters={"queries": len(queries)},
         feature_loss=loss,
     )
 

@@ -78,17 +78,14 @@ def mechanism(request: Request, queries: Floats, most: int = 0) -> Mechanism:
     most = max(most, len(queries))
     quantizer = WhitenedQueries(request.kernel, records_box(request, queries), queries, scale, most)
     noise, loss = gaussian_noise(request, request.factor**2 * quantizer.bound.l2_squared, most)
-    return Mechanism(
-        method=NAME,
-        kernel=request.kernel,
-        quantizer=quantizer,
-        noise=noise,
-        count_law=request.count_law,
-        guarantee=request.guarantee(quantizer.box.condition()),
+    return Mechanism.of(
+        request,
+        NAME,
+        quantizer,
+        noise,
         parameters={
             "queries": len(queries),
             "noise_multiplier": _multiplier(noise.sigma, quantizer),
-            "n_hint": request.n,
         },
         feature_loss=loss,
     )

@@ -130,7 +130,7 @@ class OnlineQueries:
 
     def _sums(self, mechanism: Mechanism) -> Integers:
         curator = self._curator
-        return curator.engine.sum(curator.source, mechanism.quantizer, curator.bits)[0]
+        return curator.engine.sum(curator.source, mechanism.encoder, curator.bits)[0]
 
     def _mechanism(self, queries: list[Floats]) -> Mechanism:
         return hrw.mechanism(self.request, np.array(queries), self.most)

@@ -221,14 +221,12 @@ def build(request: DistanceRequest) -> Mechanism:
     def algorithm(sums: Integers, count: Count, bits: SecureBits) -> Integers:
         return np.concatenate([learner.learn(counts, bits) for counts in sums.reshape(request.dimension, -1)])
 
-    return Mechanism(
-        method=NAME,
-        kernel=request.metric,
-        quantizer=quantizer,
-        noise=learner.laws(CELLS)[-1],
-        count_law=request.count_law,
-        guarantee=request.pure().guarantee(quantizer.box.condition()),
-        parameters={"anchors": learner.anchors, "n_hint": request.n},
+    return Mechanism.of(
+        request.pure(),
+        NAME,
+        quantizer,
+        learner.laws(CELLS)[-1],
+        parameters={"anchors": learner.anchors},
         algorithm=algorithm,
     )
 
@@ -236,7 +234,7 @@ def build(request: DistanceRequest) -> Mechanism:
 def forecast(request: DistanceRequest) -> Prediction:
     """Predict the promised error, or that of the answer 0 where the promise is worse."""
     mechanism = build(request)
-    quantizer = mechanism.quantizer
+    quantizer = mechanism.encoder
     assert isinstance(quantizer, ConvexHypothesis)
     promised = request.n * quantizer.error * float(request.lengths.sum())
     # The mean squared distance of evenly spread records and queries, which the answer 0 misses altogether.

@@ -38,14 +38,12 @@ def build(request: Request) -> Mechanism:
     """Build the mechanism for the request's queries."""
     queries = listed(request)
     quantizer = KernelQueries(request.kernel, records_box(request, queries), queries, SCALE)
-    return Mechanism(
-        method=NAME,
-        kernel=request.kernel,
-        quantizer=quantizer,
-        noise=DiscreteLaplace.at_most(request.feature_epsilon / (request.records_per_user * quantizer.bound.l1)),
-        count_law=request.count_law,
-        guarantee=request.guarantee(quantizer.box.condition()),
-        parameters={"queries": len(queries), "n_hint": request.n},
+    return Mechanism.of(
+        request,
+        NAME,
+        quantizer,
+        DiscreteLaplace.at_most(request.feature_epsilon / (request.records_per_user * quantizer.bound.l1)),
+        parameters={"queries": len(queries)},
     )
 
 

@@ -136,14 +136,12 @@ def build(request: Request) -> Mechanism:
     quantizer = HermiteQuantizer(
         request.kernel, public_box(request), rho, cutoff, groups, bits=BITS, density=request.density
     )
-    return Mechanism(
-        method=NAME,
-        kernel=request.kernel,
-        quantizer=quantizer,
-        noise=DiscreteLaplace.at_most(request.feature_epsilon / (request.factor * quantizer.bound.l1)),
-        count_law=request.count_law,
-        guarantee=request.guarantee(quantizer.box.condition()),
-        parameters={"rho": rho, "cutoff": cutoff, "groups": groups, "n_hint": request.n},
+    return Mechanism.of(
+        request,
+        NAME,
+        quantizer,
+        DiscreteLaplace.at_most(request.feature_epsilon / (request.factor * quantizer.bound.l1)),
+        parameters={"rho": rho, "cutoff": cutoff, "groups": groups},
     )
 
 

@@ -101,15 +101,13 @@ def build(request: Request) -> Mechanism:
         bounds=request.bounds,
         outside=request.outside,
     )
-    return Mechanism(
-        method=NAME,
-        kernel=request.kernel,
-        quantizer=quantizer,
-        noise=DiscreteLaplace.at_most(request.feature_epsilon / (request.factor * quantizer.bound.l1)),
-        count_law=request.count_law,
-        guarantee=request.guarantee(quantizer.box.condition()),
+    return Mechanism.of(
+        request,
+        NAME,
+        quantizer,
+        DiscreteLaplace.at_most(request.feature_epsilon / (request.factor * quantizer.bound.l1)),
+        parameters={"n_features": features, "groups": groups, **promise},
         groups=groups,
-        parameters={"n_features": features, "groups": groups, "n_hint": request.n, **promise},
     )
 
 

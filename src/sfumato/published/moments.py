@@ -161,14 +161,11 @@ def build(request: DistanceRequest) -> Mechanism:
     variances = square_law.variance / sums_law.variance, count_variance / sums_law.variance
     quantizer = PublishedMoments(request.box, variances)
 
-    return Mechanism(
-        method=NAME,
-        kernel=request.metric,
-        quantizer=quantizer,
-        noise=sums_law,
-        count_law=request.count_law,
-        guarantee=request.pure().guarantee(quantizer.box.condition()),
-        parameters={"n_hint": request.n},
+    return Mechanism.of(
+        request.pure(),
+        NAME,
+        quantizer,
+        sums_law,
         algorithm=Halves(sums_law, square_law),
     )
 
@@ -195,7 +192,7 @@ def _with_count(request: DistanceRequest) -> DistanceRequest:
 def forecast(request: DistanceRequest) -> Prediction:
     """Predict the error for evenly spread records."""
     mechanism = build(request)
-    quantizer = mechanism.quantizer
+    quantizer = mechanism.encoder
     assert isinstance(quantizer, PublishedMoments)
     encoded = quantizer.encode(evenly(request.box, RECORDS, "records")).sum(axis=0)
     values = np.array([*encoded[:-2], squares_around_mean(encoded), RECORDS]) * (request.n / RECORDS)

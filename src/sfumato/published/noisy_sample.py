@@ -164,14 +164,12 @@ def build(request: Request) -> Mechanism:
         spread=math.sqrt(SPREAD**2 + (1 + SPREAD**2) / sample),
         records=request.n,
     )
-    return Mechanism(
-        method=NAME,
-        kernel=request.kernel,
-        quantizer=queries.grid,
-        noise=law,
-        count_law=request.count_law,
-        guarantee=request.guarantee(queries.grid.box.condition()),
-        parameters={"sample": sample, "spacing": spacing, "n_hint": request.n},
+    return Mechanism.of(
+        request,
+        NAME,
+        queries.grid,
+        law,
+        parameters={"sample": sample, "spacing": spacing},
         algorithm=SecretSample(queries, sample, request.n, law),
         reader=reader,
     )

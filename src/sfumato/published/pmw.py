@@ -186,14 +186,12 @@ def build(request: Request) -> Mechanism:
     """Lay out the grid and share the budget."""
     queries, rounds, spacing = _sizes(request)
     share = budget(request, rounds + 1, request.records_per_user * queries.scale)
-    return Mechanism(
-        method=NAME,
-        kernel=request.kernel,
-        quantizer=queries.grid,
-        noise=share.law,
-        count_law=request.count_law,
-        guarantee=request.guarantee(queries.grid.box.condition()),
-        parameters={"rounds": rounds, "spacing": spacing, "n_hint": request.n},
+    return Mechanism.of(
+        request,
+        NAME,
+        queries.grid,
+        share.law,
+        parameters={"rounds": rounds, "spacing": spacing},
         algorithm=MultiplicativeWeights(queries, rounds, share),
     )
 

@@ -101,14 +101,12 @@ class Polynomials:
         """Choose the degree from the request."""
         degree = self._degree(request)
         quantizer = self._quantizer(request, degree)
-        return Mechanism(
-            method=self.name,
-            kernel=request.kernel,
-            quantizer=quantizer,
-            noise=DiscreteLaplace.at_most(request.feature_epsilon / (SCALE * self.changed(request, quantizer.size))),
-            count_law=request.count_law,
-            guarantee=request.guarantee(quantizer.box.condition()),
-            parameters={"degree": degree, "n_hint": request.n},
+        return Mechanism.of(
+            request,
+            self.name,
+            quantizer,
+            DiscreteLaplace.at_most(request.feature_epsilon / (SCALE * self.changed(request, quantizer.size))),
+            parameters={"degree": degree},
         )
 
 

@@ -98,7 +98,7 @@ class QueryList(LinearQuantizer):
             missing = Y[found.index(-1)].tolist()
             raise InputError(
                 f"this release answers the {len(self.queries)} queries that it was made for and no others; {missing} "
-                "is not among them. Its queries are in release.quantizer.queries; for any other, make a release by a "
+                "is not among them. Its queries are in release.reader.queries; for any other, make a release by a "
                 "method that takes no list"
             )
         return np.array(found, dtype=np.int64)

@@ -78,15 +78,14 @@ def build(request: Request) -> Mechanism:
     quantizer = draw(request, sizes, debias=False)
     noise = FlooredLaplace(sizes.terms.epsilon / (request.factor * quantizer.bound.l1))
     own_count = sizes.terms.own_count
-    return Mechanism(
-        method=NAME,
-        kernel=request.kernel,
-        quantizer=quantizer,
-        noise=noise,
+    return Mechanism.of(
+        request,
+        NAME,
+        quantizer,
+        noise,
         count_law=None,
-        guarantee=request.guarantee(quantizer.box.condition()),
-        groups=sizes.groups,
         parameters=parameters(request, sizes),
+        groups=sizes.groups,
         count_reader=partial(read_count, quantizer, noise.variance) if own_count else None,
     )
 

@@ -172,14 +172,12 @@ def build(request: Request) -> Mechanism:
     sensitivity = request.records_per_user * points * queries.scale
     rate = comparing_rate(request.feature_epsilon * (1 - MEASURING) / (2 * sensitivity))
     law = DiscreteLaplace.at_most(request.feature_epsilon * MEASURING / sensitivity)
-    return Mechanism(
-        method=NAME,
-        kernel=request.kernel,
-        quantizer=queries.grid,
-        noise=law,
-        count_law=request.count_law,
-        guarantee=request.guarantee(queries.grid.box.condition()),
-        parameters={"points": points, "spacing": spacing, "n_hint": request.n},
+    return Mechanism.of(
+        request,
+        NAME,
+        queries.grid,
+        law,
+        parameters={"points": points, "spacing": spacing},
         algorithm=SmallDatabase(queries, points, rate, law),
     )
 

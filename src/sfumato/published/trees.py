@@ -114,18 +114,16 @@ def _mechanism(name: str, request: DistanceRequest, quantizer: BinaryTree | Proj
     tree = quantizer.inner if isinstance(quantizer, ProjectedQuantizer) else quantizer
     assert isinstance(tree, BinaryTree)
     noise = DiscreteLaplace(column_epsilon(request, tree.dimension) / (request.factor * sum(tree.scales)))
-    parameters: dict[str, Any] = {"depth": tree.depth, "n_hint": request.n}
+    parameters: dict[str, Any] = {"depth": tree.depth}
     if isinstance(tree, IntervalTree):
         parameters |= {"alpha": tree.alpha}
     if isinstance(quantizer, ProjectedQuantizer):
         parameters |= {"projections": quantizer.projection.count}
-    return Mechanism(
-        method=name,
-        kernel=request.metric,
-        quantizer=quantizer,
-        noise=noise,
-        count_law=request.count_law,
-        guarantee=request.guarantee(quantizer.box.condition()),
+    return Mechanism.of(
+        request,
+        name,
+        quantizer,
+        noise,
         parameters=parameters,
         count_reader=count_reader(quantizer, noise) if request.reads_count else None,
     )

@@ -61,7 +61,7 @@ class Release:
         What similar means; None for a user's own kernel read from a file, which cannot carry it.
     kernel_document : mapping
         The kernel's description.
-    quantizer : Reader
+    reader : Reader
         The public maps.
     values : ndarray of int64
         The noisy sums.
@@ -83,7 +83,7 @@ class Release:
     guarantee: Guarantee
     kernel: Kernel | None
     kernel_document: Mapping[str, Any]
-    quantizer: Reader
+    reader: Reader
     values: Integers
     noise: NoiseLaw
     count: Count
@@ -94,16 +94,16 @@ class Release:
     version: str = __version__
 
     def __post_init__(self) -> None:
-        if self.values.shape != (self.quantizer.size,):
-            raise ReleaseFileError(f"a release of {self.quantizer.size} sums holds {self.values.shape} values")
-        if not 1 <= self.groups <= self.quantizer.terms:
-            raise ReleaseFileError(f"{self.quantizer.terms} terms cannot be cut into {self.groups} groups")
+        if self.values.shape != (self.reader.size,):
+            raise ReleaseFileError(f"a release of {self.reader.size} sums holds {self.values.shape} values")
+        if not 1 <= self.groups <= self.reader.terms:
+            raise ReleaseFileError(f"{self.reader.terms} terms cannot be cut into {self.groups} groups")
         self.values.setflags(write=False)
 
     @property
     def dimension(self) -> int:
         """Columns of a query."""
-        return self.quantizer.dimension
+        return self.reader.dimension
 
     @overload
     def query(self, Y: ArrayLike, return_std: Literal[False] = False) -> Floats: ...
@@ -162,18 +162,18 @@ class Release:
         """
         if not isinstance(self.kernel, Distance):
             return 1.0
-        box = self.quantizer.box
+        box = self.reader.box
         return self.kernel.farthest(points, np.array(box.lower), np.array(box.upper))
 
     def _answers(self, Y: ArrayLike, mean: bool) -> tuple[Floats, Floats]:
         points, finish = self._points(Y), self._mean if mean else self._sum
         answers, errors = np.empty(len(points)), np.empty(len(points))
-        block = max(1, QUERY_BLOCK_TERMS // max(self.quantizer.terms, 1024))
+        block = max(1, QUERY_BLOCK_TERMS // max(self.reader.terms, 1024))
         sums = self.values.astype(np.float64)
 
         def answer(start: int) -> None:
             part = slice(start, start + block)
-            result = self.quantizer.read(points[part], sums, self.known)
+            result = self.reader.read(points[part], sums, self.known)
             answers[part], errors[part] = finish(result, self._largest(points[part]))
 
         starts = range(0, len(points), block)
@@ -191,14 +191,14 @@ class Release:
         the records are; it is wide, and `query`'s standard errors assume less than it does.
         """
         points = self._points(Y)
-        return self.quantizer.bias_bound(points, self.values.astype(np.float64), self.known)
+        return self.reader.bias_bound(points, self.values.astype(np.float64), self.known)
 
     def findings(self) -> dict[str, float]:
         """Say what the release itself shows of how well its method suits the records.
 
         For landmarks that is how far the records lie outside their reach; for most methods there is nothing to show.
         """
-        return self.quantizer.findings(self.values.astype(np.float64), self.known)
+        return self.reader.findings(self.values.astype(np.float64), self.known)
 
     @property
     def known(self) -> Known:
@@ -234,7 +234,7 @@ class Release:
             raise InputError(f"queries must have shape (queries, {self.dimension}), got {points.shape}")
         if not np.isfinite(points).all():
             raise InputError("queries must be finite numbers")
-        box = self.quantizer.box
+        box = self.reader.box
         if not (np.abs(points) <= FARTHEST_QUERY).all() and not box.holds(points).all():
             raise InputError(f"queries must lie within {FARTHEST_QUERY:g} of 0, or within the bounds")
         if not box.declared and not box.holds(points).all():
@@ -250,7 +250,7 @@ class Release:
 
     def describe(self) -> dict[str, Any]:
         """Everything public about the release, as JSON values."""
-        document, _ = self.quantizer.to_document()
+        document, _ = self.reader.to_document()
         return {
             "method": self.method,
             "guarantee": self.guarantee.to_document(),
@@ -315,7 +315,7 @@ class Release:
 
     def to_bytes(self) -> bytes:
         """Return the file's content."""
-        _, stored = self.quantizer.to_document()
+        _, stored = self.reader.to_document()
         return container.encode(self.describe(), {"values": self.values, **stored})
 
     def save(self, path: str | Path, overwrite: bool = False) -> None:
@@ -357,15 +357,15 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Release
         raise ReleaseFileError("the values of a release must be a list of integers")
     if not 1 <= count["value"] < 2**63 or not 0 <= count["variance"] < math.inf:
         raise ReleaseFileError("the count of a release must be positive, and so must be its variance")
-    quantizer = quantizer_from_document(header["quantizer"], arrays, kernel, len(values))
-    if columns is not None and len(columns) != quantizer.dimension:
-        raise ReleaseFileError(f"the release names {len(columns)} columns and has {quantizer.dimension}")
+    reader = quantizer_from_document(header["quantizer"], arrays, kernel, len(values))
+    if columns is not None and len(columns) != reader.dimension:
+        raise ReleaseFileError(f"the release names {len(columns)} columns and has {reader.dimension}")
     return Release(
         method=str(header["method"]),
         guarantee=Guarantee.from_document(header["guarantee"]),
         kernel=kernel,
         kernel_document=dict(header["kernel"]),
-        quantizer=quantizer,
+        reader=reader,
         values=np.asarray(values, dtype=np.int64),
         noise=law_from_document(header["noise"]),
         count=Count(int(count["value"]), float(count["variance"]), bool(count["public"])),
@@ -383,5 +383,5 @@ def _check_faithful(release: Release, header: dict[str, Any], arrays: dict[str, 
     for name, part in header.items():
         if name in described and json.dumps(described[name], sort_keys=True) != json.dumps(part, sort_keys=True):
             raise ReleaseFileError(f"the entry {name!r} of the release's header is not what a release would write")
-    if unknown := set(arrays) - {"values", *release.quantizer.to_document()[1]}:
+    if unknown := set(arrays) - {"values", *release.reader.to_document()[1]}:
         raise ReleaseFileError(f"the release holds an array {min(unknown)!r} that nothing reads")

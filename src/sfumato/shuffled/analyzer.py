@@ -129,7 +129,7 @@ def release_from(
         guarantee=protocol.promise.guarantee(protocol.threat, private),
         kernel=protocol.kernel,
         kernel_document=protocol.kernel.to_document(),
-        quantizer=protocol.quantizer,
+        reader=protocol.quantizer,
         values=features.sums(sums, participants),
         noise=ReportNoise(variance),
         count=Count(participants, 0.0, True),

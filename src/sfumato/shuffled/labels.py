@@ -176,7 +176,7 @@ class LabelResponse:
         sizes = np.array([part.count.value for part in parts], dtype=np.float64)
         true_sizes = np.maximum(inverse @ sizes, 1.0)
         spread = self._label_variance(inverse, true_sizes)
-        encoder = parts[0].quantizer
+        encoder = parts[0].reader
         assert isinstance(encoder, Encoder)  # the features that the participants sent as bits
         largest = encoder.bound.largest
         return {

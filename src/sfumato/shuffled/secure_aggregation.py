@@ -206,7 +206,7 @@ class SecureAggregation:
             guarantee=self._guarantee(private),
             kernel=self.kernel,
             kernel_document=self.kernel.to_document(),
-            quantizer=self.quantizer,
+            reader=self.quantizer,
             values=(total + MODULUS // 2) % MODULUS - MODULUS // 2,
             noise=ReportNoise(self.variance(participants)),
             count=Count(participants, 0.0, True),

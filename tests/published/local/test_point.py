@@ -82,7 +82,7 @@ def test_a_release_answers_and_lasts(name: str, tmp_path: Path) -> None:
     assert (errors > 0).all()
     release.save(tmp_path / "reported.sfm")
     assert sfumato.load(tmp_path / "reported.sfm").query(points[:5]) == pytest.approx(answers)
-    assert release.quantizer.to_document()[0]["blur"] > 0
+    assert release.reader.to_document()[0]["blur"] > 0
 
 
 def test_less_noise_blurs_less() -> None:

@@ -168,7 +168,7 @@ def test_the_chosen_size_is_the_best_of_its_neighbours() -> None:
 def test_groups_take_the_median_of_means(tmp_path: Path) -> None:
     points = np.random.default_rng(6).uniform(0, 1, (300, 2))
     release = protocol(eta=0.1, options={"rows": 30, "groups": 3}).simulate(points, random_state=1)
-    reader: Any = release.quantizer
+    reader: Any = release.reader
     rows = reader.row_values(points[:7], release.values.astype(float))
     medians = np.median(rows.reshape(7, 3, 10).mean(axis=2), axis=1) / 300
     assert release.query(points[:7]) == pytest.approx(medians)
@@ -179,7 +179,7 @@ def test_groups_take_the_median_of_means(tmp_path: Path) -> None:
 def test_weights_are_the_mean_of_the_rows() -> None:
     points = np.random.default_rng(7).uniform(0, 1, (200, 2))
     release = protocol(eta=0.1, options={"rows": 12, "buckets": 6}).simulate(points, random_state=1)
-    reader: Any = release.quantizer
+    reader: Any = release.reader
     assert reader.weights(points[:5]) @ release.values / 200 == pytest.approx(release.query(points[:5]))
 
 

@@ -65,7 +65,7 @@ def small_mechanism(
 
 def one_more(mechanism: Mechanism, already: int = 0) -> CentralCase:
     """Whether one more extreme record, beside `already` copies of it, shows in the outputs."""
-    row, _ = extremes(mechanism.quantizer)
+    row, _ = extremes(mechanism.encoder)
     inside, outside = np.tile(row, (already + 1, 1)), np.tile(row, (already, 1))
     statistic = likelihood_ratio(mechanism, inside, outside)
     name = f"{already} or {already + 1} records, {sizes(mechanism)}"
@@ -74,7 +74,7 @@ def one_more(mechanism: Mechanism, already: int = 0) -> CentralCase:
 
 def opposites(mechanism: Mechanism) -> CentralCase:
     """Whether a record can be told from the one most unlike it, under neighbours="replace"."""
-    inside, outside = extremes(mechanism.quantizer)
+    inside, outside = extremes(mechanism.encoder)
     statistic = likelihood_ratio(mechanism, inside, outside)
     name = f"a record or its opposite, {sizes(mechanism)}"
     return CentralCase(name, mechanism, inside, outside, statistic, _claim(mechanism))
@@ -82,7 +82,7 @@ def opposites(mechanism: Mechanism) -> CentralCase:
 
 def order(mechanism: Mechanism) -> CentralCase:
     """Whether removing the first of several records moves the others from group to group."""
-    row, opposite = extremes(mechanism.quantizer)
+    row, opposite = extremes(mechanism.encoder)
     inside = np.concatenate([row, opposite, row])
     outside = inside[1:]
     statistic = displacement(mechanism, inside, outside)

@@ -35,7 +35,7 @@ CROWD = 10**9
 
 def price_halves(mechanism: Mechanism, records: int, replaced: bool) -> Revealed:
     """Price `sqeuclidean-published`: the sums, and V of data sets with one record more, or with another one."""
-    algorithm, quantizer = mechanism.algorithm, mechanism.quantizer
+    algorithm, quantizer = mechanism.algorithm, mechanism.encoder
     assert isinstance(algorithm, Halves)
     encoded = quantizer.encode(places(quantizer.box)[:200])
     moved = 0
@@ -69,7 +69,7 @@ def price_learner(mechanism: Mechanism, records: int, replaced: bool) -> Reveale
     c until one is above it, and the anchor's value at rate a gives away D a. The rates are those that a crowd makes the
     learner draw, which takes every anchor that it may.
     """
-    quantizer, algorithm = mechanism.quantizer, mechanism.algorithm
+    quantizer, algorithm = mechanism.encoder, mechanism.algorithm
     assert isinstance(quantizer, ConvexHypothesis) and algorithm is not None
     points, coins = np.arange(quantizer.column_size), Recorded()
     distances = np.abs(points[:, None] - points)

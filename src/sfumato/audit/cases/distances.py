@@ -69,7 +69,7 @@ def every_place(mechanism: Mechanism, rows: Floats) -> ExactCase:
     claim = EpsilonClaim(float(mechanism.guarantee.epsilon - count))
 
     def log_laws() -> tuple[Floats, Floats]:
-        encoded = mechanism.quantizer.encode(rows)
+        encoded = mechanism.encoder.encode(rows)
         inside, outside = encoded, np.zeros_like(encoded)
         if mechanism.guarantee.neighbours == "replace":
             inside, outside = np.repeat(encoded, len(encoded), axis=0), np.tile(encoded, (len(encoded), 1))
@@ -78,7 +78,7 @@ def every_place(mechanism: Mechanism, rows: Floats) -> ExactCase:
 
     kernel = mechanism.kernel
     assert isinstance(kernel, Distance)
-    name = f"exact, every place, {kernel.metric}, {mechanism.quantizer.dimension}-d, {mechanism.guarantee.neighbours}"
+    name = f"exact, every place, {kernel.metric}, {mechanism.encoder.dimension}-d, {mechanism.guarantee.neighbours}"
     return ExactCase(name, claim, log_laws)
 
 
@@ -153,7 +153,7 @@ def exact_halves(halves: Halves | None = None) -> ExactCase:
     """Compare what `sqeuclidean-published` computes before its noise, for records that come, go and move."""
     mechanism = small(published_moments.NAME, 1, metric="sqeuclidean", dimension=2)
     algorithm = halves or mechanism.algorithm
-    quantizer = mechanism.quantizer
+    quantizer = mechanism.encoder
     assert isinstance(algorithm, Halves) and isinstance(quantizer, PublishedMoments) and mechanism.count_law is not None
     corners = np.array([[x, y] for x in (0.0, 0.5, 1.0) for y in (0.0, 1.0)])
 

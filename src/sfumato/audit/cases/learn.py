@@ -105,7 +105,7 @@ class ClassifierCase:
 def classifier_cases() -> dict[str, ClassifierCase]:
     """Cases of the classifier."""
     mechanism = small(CLASSIFIER, 1)
-    row, _ = extremes(mechanism.quantizer)
+    row, _ = extremes(mechanism.encoder)
     nobody = row[:0]
     epsilon = float(mechanism.guarantee.epsilon)
     more = ClassifierCase("0 or 1 records", mechanism, (row, nobody), (nobody, nobody), EpsilonClaim(epsilon))

@@ -15,8 +15,7 @@ import numpy as np
 from sfumato.audit.losses import norms
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.laws import NoiseLaw
-from sfumato.quantizers import Quantizer
-from sfumato.quantizers.base import Floats, Integers
+from sfumato.quantizers.base import Encoder, Floats, Integers
 from sfumato.quantizers.box import Box
 
 PLACES = 2000
@@ -41,12 +40,12 @@ def places(box: Box) -> Floats:
     return np.concatenate([inside, middle + 3 * (inside - middle), np.repeat(odd[:, None], dimension, axis=1)])
 
 
-def worst_change(quantizer: Quantizer, law: NoiseLaw, replaced: bool) -> tuple[Integers, int]:
+def worst_change(quantizer: Encoder, law: NoiseLaw, replaced: bool) -> tuple[Integers, int]:
     """Return the change of the sums by one record that the law hides the least, and how many changes were looked at.
 
     Parameters
     ----------
-    quantizer : Quantizer
+    quantizer : Encoder
         What encodes the records.
     law : NoiseLaw
         The noise, which says how changes compare.

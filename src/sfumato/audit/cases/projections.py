@@ -42,7 +42,7 @@ def small_projection(kind: str) -> Mechanism:
 def _extreme(mechanism: Mechanism) -> Floats:
     """Return the point of the box whose integers are largest."""
     rows = np.stack(np.meshgrid(SIDE, SIDE), axis=-1).reshape(-1, 2)
-    return rows[[int(np.argmax(np.abs(mechanism.quantizer.encode(rows)).sum(axis=1)))]]
+    return rows[[int(np.argmax(np.abs(mechanism.encoder.encode(rows)).sum(axis=1)))]]
 
 
 def _case(kind: str, already: int) -> CentralCase:

@@ -142,7 +142,7 @@ def every_record(mechanism: Mechanism) -> ExactCase:
     claim = EpsilonClaim(float(mechanism.guarantee.epsilon - count))
 
     def log_laws() -> tuple[Floats, Floats]:
-        inside = np.unique(mechanism.quantizer.encode(scan(mechanism.quantizer)[::100]), axis=0)
+        inside = np.unique(mechanism.encoder.encode(scan(mechanism.encoder)[::100]), axis=0)
         outside = np.zeros_like(inside)
         if mechanism.guarantee.neighbours == "replace":
             pairs = np.array(list(combinations(range(len(inside)), 2)))
@@ -166,11 +166,9 @@ def _exact_bernstein() -> list[ExactCase]:
 def small_gaussian() -> Mechanism:
     """Build `gaussian-queries` for one query with integers up to 4 and n public."""
     mechanism = small(gaussian_queries.NAME, 1, "replace", 0.05, queries=[[0.0]])
-    quantizer = mechanism.quantizer
+    quantizer = mechanism.encoder
     assert isinstance(quantizer, KernelQueries)
-    return replace(
-        mechanism, quantizer=replace(quantizer, scale=4), noise=DiscreteGaussian(calibrate(4.0, 1, 1.0, 0.05))
-    )
+    return replace(mechanism.on(replace(quantizer, scale=4)), noise=DiscreteGaussian(calibrate(4.0, 1, 1.0, 0.05)))
 
 
 @dataclass

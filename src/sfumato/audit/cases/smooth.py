@@ -40,7 +40,7 @@ def small_sum(method: str, epsilon: int, neighbours: str = "add-remove", **optio
 
 def cut(mechanism: Mechanism) -> Mechanism:
     """Leave every structure one pair, with the noise that one pair needs: fewer directions to guess."""
-    quantizer, law = mechanism.quantizer, mechanism.noise
+    quantizer, law = mechanism.encoder, mechanism.noise
     assert isinstance(quantizer, ExponentialSums)
     assert isinstance(law, StackedDiscs)
     parts = []
@@ -50,8 +50,7 @@ def cut(mechanism: Mechanism) -> Mechanism:
         parts.append(ShardedFourier(few, 1, part.radius))
     noises = tuple(replace(noise, pairs=1) for noise in law.parts)
     return replace(
-        mechanism,
-        quantizer=replace(quantizer, parts=tuple(parts)),
+        mechanism.on(replace(quantizer, parts=tuple(parts))),
         noise=StackedDiscs(noises, (1,) * len(noises)),
     )
 

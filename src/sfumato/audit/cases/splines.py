@@ -46,7 +46,7 @@ def every_position(mechanism: Mechanism) -> ExactCase:
     claim = EpsilonClaim(float(mechanism.guarantee.epsilon - count))
 
     def log_laws() -> tuple[Floats, Floats]:
-        encode = mechanism.quantizer.encode
+        encode = mechanism.encoder.encode
         inside = encode(np.column_stack([places, places[::-1]]))
         outside = np.zeros_like(inside)
         if mechanism.guarantee.neighbours == "replace":

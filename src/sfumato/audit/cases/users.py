@@ -53,15 +53,15 @@ def run_limited(mechanism: Mechanism, rows: Floats, runs: int, bits: SecureBits,
     users = np.repeat(np.arange(runs), len(rows)) * len(rows) + np.tile(rows[:, 0].astype(np.int64), runs)
     source = attach(open_source(np.tile(rows[:, 1:], (runs, 1))), users)
     kept = np.concatenate([np.empty((0, 1)), *bounded(source, limit, bits).batches()])
-    encoded = mechanism.quantizer.encode(kept, bits)
-    sums = encoded.reshape(runs, len(kept) // runs, mechanism.quantizer.size).sum(axis=1)
+    encoded = mechanism.encoder.encode(kept, bits)
+    sums = encoded.reshape(runs, len(kept) // runs, mechanism.encoder.size).sum(axis=1)
     noise = mechanism.noise.sample(bits, sums.size).reshape(sums.shape)
     return Outputs(sums + noise, noisy_counts(mechanism, kept[: len(kept) // runs], runs, bits))
 
 
 def one_more_user(mechanism: Mechanism, already: int = 0) -> CentralCase:
     """Whether one more user, whose records are all extreme, shows beside `already` others."""
-    point, _ = extremes(mechanism.quantizer)
+    point, _ = extremes(mechanism.encoder)
     limit = _limit(mechanism)
     everybody = np.repeat(np.arange(already + 1), RECORDS)
     inside = np.column_stack([everybody, np.tile(point, (len(everybody), 1))])

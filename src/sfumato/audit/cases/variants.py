@@ -191,8 +191,8 @@ def reveal(mechanism: Mechanism, records: int) -> tuple[Revealed, int]:
     law = mechanism.count_law
     count = Revealed() if law is None or replaced else Revealed(pure=law.rate * records)
     if mechanism.algorithm is not None:
-        return count + price(mechanism, records, replaced), len(places(mechanism.quantizer.box))
-    change, looked = worst_change(mechanism.quantizer, mechanism.noise, replaced)
+        return count + price(mechanism, records, replaced), len(places(mechanism.encoder.box))
+    change, looked = worst_change(mechanism.encoder, mechanism.noise, replaced)
     return count + revealed(mechanism.noise, records * change), looked
 
 
