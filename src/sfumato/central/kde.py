@@ -1,24 +1,189 @@
-"""`PrivateKDE`: a scikit-learn estimator whose fit is a private release."""
+"""`PrivateKDE`: a scikit-learn estimator whose fit is a private release, and what all such estimators share."""
 
 from __future__ import annotations
 
+import secrets
+from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import DensityMixin
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sfumato.central.estimator import PrivateEstimator
-from sfumato.engines import Engine, Progress
+from sfumato.central.curator import Curator
+from sfumato.engines import Engine, Progress, engine_of
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel, get_kernel
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.registry import METHODS
-from sfumato.methods.request import Request
+from sfumato.methods.request import COUNT_SHARE, Request
+from sfumato.privacy.guarantee import NEIGHBOURS, checked_delta
 from sfumato.privacy.ledger import Account
+from sfumato.privacy.rational import exact_epsilon
+from sfumato.privacy.seeding import noise_bits
+from sfumato.public.ranges import MOST_RECORDS
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.nystrom import PublicSample
-from sfumato.sources import Source
+from sfumato.release import Release
+from sfumato.sources import Source, attach, open_source
+
+
+class ReleaseEstimator(BaseEstimator):  # type: ignore[misc]
+    """Base of estimators that answer from releases: how queries and columns are checked."""
+
+    def _columns(self, release: Release) -> None:
+        """Take the columns from what was released."""
+        self.n_features_in_ = release.dimension
+        if release.columns is not None:
+            self.feature_names_in_ = np.array(release.columns, dtype=object)
+
+    def _queries(self, Y: ArrayLike) -> Floats:
+        check_is_fitted(self)
+        points = validate_data(self, Y, reset=False, accept_sparse=True, dtype=np.float64)
+        return np.asarray(points.toarray() if issparse(points) else points)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True  # rows that are not finite numbers are dropped, as the guarantee says
+        tags.input_tags.sparse = True  # made dense batch by batch
+        tags.non_deterministic = True
+        return tags
+
+
+class PrivateEstimator(ReleaseEstimator):
+    """Base of estimators that release something about their data; subclasses set the parameters named here."""
+
+    epsilon: Any
+    delta: float
+    bounds: Any
+    neighbours: str
+    n_hint: int | str | None
+    unit: str
+    options: Mapping[str, Any] | None
+    ledger: Account | None
+    feature_seed: int | None
+    random_state: int | None
+    engine: Engine | str | None
+    release_: Release
+
+    @abstractmethod
+    def _request(self, source: Source) -> Request:
+        """Check the parameters and gather the public facts of the release to be."""
+
+    @abstractmethod
+    def _mechanism(self, request: Request) -> Mechanism:
+        """Build the mechanism that a request asks for, or refuse."""
+
+    def fit(
+        self,
+        X: Any,
+        y: object = None,
+        *,
+        sample_weight: Any = None,
+        users: Any = None,
+        progress: Progress | None = None,
+        threads: int | None = None,
+    ) -> Self:
+        """Release X: an array, data frame, Arrow table, path, source, or iterator of batches.
+
+        All parameters are checked before the ledger is charged; values are never an error (see `Box`).
+
+        Parameters
+        ----------
+        X : array, frame, table, path, Source or iterator of batches
+            The points, one row a record.
+        y : ignored
+            For scikit-learn's pipelines.
+        sample_weight : array of numbers in [0, 1], or the name of a column, optional
+            Probability with which each record is kept, so that answers are weighted means; see
+            `sfumato.engines.contributions`.
+        users : array of ids, or the name of a column, optional
+            Who each record belongs to, in text or numbers; for ``unit="user"``.
+        progress : callable, optional
+            Told about rows done. For the curator's eyes only.
+        threads : int, optional
+            Workers of the sum; all available cores by default.
+        """
+        source = _opened(X, users, sample_weight)
+        bits = noise_bits(self.random_state)
+        request, count = self._request(source), None
+        engine = engine_of(self.engine, threads)
+        _check_users(source, request)
+        counted = source
+        if source.weighted or source.keyed:
+            counted = engine.counted(source, request.records_per_user, bits)
+        curator = Curator(counted, self.ledger, bits, engine, progress)
+        if self.n_hint == "paid":
+            count = curator.buy_count(request, self._mechanism(request))
+            request = replace(request, n=min(count.value, MOST_RECORDS))
+        release = curator.run(self._mechanism(request), count)
+        self.release_ = replace(release, columns=source.column_names, sampled=source.weighted or source.keyed)
+        self._columns(self.release_)
+        return self
+
+    def _facts(self, dimension: int, weighted: bool) -> dict[str, Any]:
+        """Return the facts that every request holds, checked."""
+        if self.epsilon is None:
+            raise InputError(
+                "epsilon is missing: pass epsilon=, the privacy budget of this release (smaller is more private)"
+            )
+        if self.neighbours not in NEIGHBOURS:
+            raise InputError(f"neighbours must be 'add-remove' or 'replace', got {self.neighbours!r}")
+        # A count that is bought first has its share, even where a method could do without.
+        bought = {"count_share": COUNT_SHARE} if self.n_hint == "paid" else {}
+        return {
+            "dimension": dimension,
+            "epsilon": exact_epsilon(self.epsilon),
+            "delta": checked_delta(self.delta),
+            "neighbours": self.neighbours,
+            "n": self._public_n(),
+            "bounds": self.bounds,
+            "options": {**bought, **(self.options or {})},
+            "feature_seed": secrets.randbits(63) if self.feature_seed is None else int(self.feature_seed),
+            "private": self.random_state is None,
+            "unit": self.unit,
+            "weighted": weighted,
+        }
+
+    def _public_n(self) -> int:
+        hint = self.n_hint
+        if hint == "paid":
+            if self.neighbours == "replace":
+                raise InputError("n is public under neighbours='replace': pass n_hint as a number")
+            return MOST_RECORDS  # stands for n until the count is bought: sizes are at their largest
+        if hint is None:
+            raise InputError(
+                "n_hint is missing: pass n_hint=, a public guess of the number of records (a rough one will do), "
+                "or n_hint='paid' to buy a noisy count from the budget first"
+            )
+        if isinstance(hint, bool) or not isinstance(hint, (int, np.integer)) or not 1 <= hint <= MOST_RECORDS:
+            raise InputError(f"n_hint must be a whole number from 1 to {MOST_RECORDS}, or 'paid'; got {hint!r}")
+        return int(hint)
+
+
+def _opened(X: Any, users: Any, weights: Any) -> Source:
+    """Open the points with their users and weights, each from a column of the data or from an array."""
+    columns = [name if isinstance(name, str) else None for name in (users, weights)]
+    source = open_source(X, key=columns[0], weight=columns[1])
+    users, weights = (None if isinstance(values, str) else values for values in (users, weights))
+    return source if users is None and weights is None else attach(source, users, weights)
+
+
+def _check_users(source: Source, request: Request) -> None:
+    """Refuse users that nothing protects, and a promise to users whom nobody knows."""
+    if request.unit == "record" and source.keyed:
+        raise InputError(
+            "the records come with users, and unit='record' would not protect them: pass unit='user', or no users"
+        )
+    if request.unit == "user" and not source.keyed:
+        raise InputError(
+            "unit='user' needs to know whose each record is: pass users=, an array of ids or the name of a column"
+        )
 
 
 class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
@@ -110,39 +275,6 @@ class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
         self.feature_seed = feature_seed
         self.random_state = random_state
         self.engine = engine
-
-    def fit(
-        self,
-        X: Any,
-        y: object = None,
-        *,
-        sample_weight: Any = None,
-        users: Any = None,
-        progress: Progress | None = None,
-        threads: int | None = None,
-    ) -> PrivateKDE:
-        """Release the density of X: an array, data frame, Arrow table, path, source, or iterator of batches.
-
-        All parameters are checked before the ledger is charged; values are never an error (see `Box`).
-
-        Parameters
-        ----------
-        X : array, frame, table, path, Source or iterator of batches
-            The points, one row a record.
-        y : ignored
-            For scikit-learn's pipelines.
-        sample_weight : array of numbers in [0, 1], or the name of a column, optional
-            Probability with which each record is kept, so that answers are weighted means; see
-            `sfumato.engines.contributions`.
-        users : array of ids, or the name of a column, optional
-            Who each record belongs to, in text or numbers; for ``unit="user"``.
-        progress : callable, optional
-            Told about rows done. For the curator's eyes only.
-        threads : int, optional
-            Workers of the sum; all available cores by default.
-        """
-        self._release(X, users, sample_weight, progress, threads)
-        return self
 
     def query(self, Y: ArrayLike, return_std: bool = False) -> Any:
         """Mean kernel value at each query, not clipped; `return_std=True` adds the standard errors."""

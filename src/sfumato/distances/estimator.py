@@ -7,10 +7,10 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from sfumato.central.estimator import PrivateEstimator
+from sfumato.central.kde import PrivateEstimator
 from sfumato.distances.intervals import interval_counts
 from sfumato.distances.request import DistanceRequest
-from sfumato.engines import Engine, Progress
+from sfumato.engines import Engine
 from sfumato.kernels.distance import Distance
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.registry import DISTANCES
@@ -28,31 +28,12 @@ class PrivateDistance(PrivateEstimator):
         ``|x - y|_1``, ``|x - y|_2``, ``|x - y|_2^2`` or ``sum_j |x_j - y_j|^p``.
     p : float, optional
         The power of "lpp", from 1 to 2.
-    epsilon : float, str or Fraction
-        Total privacy budget of the release.
-    delta : float, default=0.0
-        0 for pure differential privacy.
     bounds : (lower, upper) or one pair per column
         Public bounds of the points, never read off the data: how far a record can be sets the noise.
     method : str, default="auto"
         "auto" takes the method with the least predicted error; see `sfumato.distances.plan`.
-    neighbours : {"add-remove", "replace"}, default="add-remove"
-        "add-remove" keeps n private; "replace" treats n as public.
-    n_hint : int or "paid"
-        A public guess of the number of records (it sets sizes, not answers), or "paid" to buy a noisy count first.
-    unit : {"record", "user"}, default="record"
-        What is hidden: one record, or all records of one user. Users need ``options={"max_records_per_user": k}``, and
-        `fit` their names.
-    options : mapping, optional
-        What only one method knows, e.g. ``{"levels": 12}``.
-    ledger : Account, optional
-        ``Ledger(path).account(name)``: spending is checked and recorded there.
-    feature_seed : int, optional
-        Public seed of projections; drawn at random by default.
-    random_state : int, optional
-        Seeds the noise and marks the release NOT PRIVATE. For tests only.
-    engine : Engine or str, optional
-        Where the sums run; the threads of this machine by default.
+    epsilon, delta, neighbours, n_hint, unit, options, ledger, feature_seed, random_state, engine
+        As in `PrivateKDE`.
 
     Attributes
     ----------
@@ -103,38 +84,6 @@ class PrivateDistance(PrivateEstimator):
         self.feature_seed = feature_seed
         self.random_state = random_state
         self.engine = engine
-
-    def fit(
-        self,
-        X: Any,
-        y: object = None,
-        *,
-        sample_weight: Any = None,
-        users: Any = None,
-        progress: Progress | None = None,
-        threads: int | None = None,
-    ) -> PrivateDistance:
-        """Release distances to X: an array, data frame, Arrow table, path, source, or iterator of batches.
-
-        All parameters are checked before the ledger is charged; values are never an error (see `Box`).
-
-        Parameters
-        ----------
-        X : array, frame, table, path, Source or iterator of batches
-            The points, one row a record.
-        y : ignored
-            For scikit-learn's pipelines.
-        sample_weight : array of numbers in [0, 1], or the name of a column, optional
-            Probability with which each record is kept; see `sfumato.engines.contributions`.
-        users : array of ids, or the name of a column, optional
-            Who each record belongs to; for ``unit="user"``.
-        progress : callable, optional
-            Told about rows done. For the curator's eyes only.
-        threads : int, optional
-            Workers of the sum; all available cores by default.
-        """
-        self._release(X, users, sample_weight, progress, threads)
-        return self
 
     def query(self, Y: ArrayLike, mean: bool = False, return_std: bool = False) -> Any:
         """Sum of the distances between each query and the records.

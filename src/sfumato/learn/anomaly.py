@@ -18,12 +18,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, OutlierMixin
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import OutlierMixin
 
-from sfumato.central.kde import PrivateKDE
+from sfumato.central.kde import PrivateKDE, ReleaseEstimator
 from sfumato.engines import Engine, Progress
 from sfumato.errors import InputError
 from sfumato.kernels import Distance, InnerProduct, Kernel
@@ -32,7 +29,7 @@ from sfumato.quantizers.base import Floats
 from sfumato.release import Release
 
 
-class AnomalyScore(OutlierMixin, BaseEstimator):  # type: ignore[misc]
+class AnomalyScore(OutlierMixin, ReleaseEstimator):  # type: ignore[misc]
     """Differentially private outlier detection by density.
 
     Parameters
@@ -135,16 +132,12 @@ class AnomalyScore(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     def _fitted(self, release: Release) -> AnomalyScore:
         self.release_ = release
         self.offset_ = float(self.level)
-        self.n_features_in_ = release.dimension
-        if release.columns is not None:
-            self.feature_names_in_ = np.array(release.columns, dtype=object)
+        self._columns(release)
         return self
 
     def score_samples(self, X: ArrayLike) -> Floats:
         """Private density of each point over its standard error: the lower, the more abnormal."""
-        check_is_fitted(self)
-        points = validate_data(self, X, reset=False, accept_sparse=True, dtype=np.float64)
-        points = np.asarray(points.toarray() if issparse(points) else points)
+        points = self._queries(X)
         answers, errors = self.release_.query(points, return_std=True)
         return np.divide(answers, errors, out=np.zeros(len(points)), where=errors > 0)
 
@@ -156,13 +149,6 @@ class AnomalyScore(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
         """Return -1 for outliers and 1 for inliers."""
         return np.where(self.decision_function(X) < 0, -1, 1)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True  # rows that are not finite numbers are dropped, as the guarantee says
-        tags.input_tags.sparse = True
-        tags.non_deterministic = True
-        return tags
 
 
 def _check_level(level: Any) -> None:

@@ -26,13 +26,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from sfumato.central.curator import Curator
-from sfumato.central.kde import PrivateKDE
+from sfumato.central.kde import PrivateKDE, ReleaseEstimator
 from sfumato.engines import Engine, Progress, engine_of
 from sfumato.errors import InputError
 from sfumato.kernels import InnerProduct, Kernel, get_kernel
@@ -49,7 +47,7 @@ from sfumato.sources import Source
 from sfumato.storage import AtomicFile
 
 
-class DensityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc]
     """Differentially private classifier by the highest density or the nearest mean.
 
     Parameters
@@ -232,9 +230,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._together = together
         counts = np.array([release.count.value for release in releases], dtype=np.float64)
         self.class_prior_ = counts / counts.sum()
-        self.n_features_in_ = releases[0].dimension
-        if releases[0].columns is not None:
-            self.feature_names_in_ = np.array(releases[0].columns, dtype=object)
+        self._columns(releases[0])
         if self.rule == rules.MEAN:
             self.mean_squares_ = rules.mean_squares(releases, self._radius)
         return self
@@ -296,9 +292,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         With rule "squared-distance" they are mean squared distances, else private densities.
         """
-        check_is_fitted(self)
-        points = validate_data(self, X, reset=False, accept_sparse=True, dtype=np.float64)
-        points = np.asarray(points.toarray() if issparse(points) else points)
+        points = self._queries(X)
         return np.column_stack([release.query(points) for release in self.releases_.values()])
 
     def _scores(self, X: ArrayLike) -> Floats:
@@ -359,13 +353,6 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         content = files.decode(path)
         releases = dict(zip(content.classes.tolist(), content.releases, strict=True))
         return cls._of(releases, content.rule, content.priors, content.together)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True  # rows that are not finite numbers are dropped, as the guarantee says
-        tags.input_tags.sparse = True
-        tags.non_deterministic = True
-        return tags
 
 
 def _each_class(hint: Any, classes: int) -> int | None:
