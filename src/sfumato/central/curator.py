@@ -63,7 +63,7 @@ class Curator:
         kept = self.engine.count(self.source, box)
         if self.account is not None:
             self.account.charge("count", law.epsilon, neighbours=request.neighbours, unit=request.unit)
-        return self._noisy_count(kept, law)
+        return _noisy_count(kept, law, self.bits)
 
     def run(self, mechanism: Mechanism, count: Count | None = None) -> Release:
         """Sum under the mechanism and release; `count` is passed when it has been bought already."""
@@ -75,23 +75,25 @@ class Curator:
         sums, kept, seen = self.engine.sum(self.source, mechanism.encoder, self.bits, self.progress)
         if self.account is not None:
             self.account.charge(mechanism.method, epsilon, guarantee.delta, **relation, loss=loss)
-        return self.publish(mechanism, sums, kept, seen, count)
+        return publish(mechanism, sums, kept, seen, self.bits, count)
 
-    def publish(
-        self, mechanism: Mechanism, sums: Integers, kept: int, seen: int, count: Count | None = None
-    ) -> Release:
-        """Draw the noise on exact sums of `kept` of the `seen` rows; whoever calls this has charged for it."""
-        if mechanism.count_law is None:
-            # Only a relation with a public n may see it; a mechanism that reads the count off its sums needs none here.
-            public = mechanism.guarantee.neighbours == "replace"
-            count = Count(max(seen, 1) if public else 1, 0.0, public=public)
-        elif count is None:
-            count = self._noisy_count(kept, mechanism.count_law)
-        values = mechanism.publish(sums, count, self.bits)
-        if mechanism.count_reader is not None:
-            count = mechanism.count_reader(values)
-        return mechanism.release(values, count)
 
-    def _noisy_count(self, kept: int, law: DiscreteLaplace) -> Count:
-        noisy = wrapped(kept + int(law.sample(self.bits, 1)[0]))
-        return Count(max(noisy, 1), law.variance, public=False)
+def publish(
+    mechanism: Mechanism, sums: Integers, kept: int, seen: int, bits: SecureBits, count: Count | None = None
+) -> Release:
+    """Draw the noise on exact sums of `kept` of the `seen` rows; whoever calls this has charged for it."""
+    if mechanism.count_law is None:
+        # Only a relation with a public n may see it; a mechanism that reads the count off its sums needs none here.
+        public = mechanism.guarantee.neighbours == "replace"
+        count = Count(max(seen, 1) if public else 1, 0.0, public=public)
+    elif count is None:
+        count = _noisy_count(kept, mechanism.count_law, bits)
+    values = mechanism.publish(sums, count, bits)
+    if mechanism.count_reader is not None:
+        count = mechanism.count_reader(values)
+    return mechanism.release(values, count)
+
+
+def _noisy_count(kept: int, law: DiscreteLaplace, bits: SecureBits) -> Count:
+    noisy = wrapped(kept + int(law.sample(bits, 1)[0]))
+    return Count(max(noisy, 1), law.variance, public=False)

@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sfumato.central.curator import Curator
+from sfumato.central.curator import publish
 from sfumato.central.kde import PrivateKDE, ReleaseEstimator
 from sfumato.engines import Engine, Progress, engine_of
 from sfumato.errors import InputError
@@ -247,9 +247,9 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
         flat, _, _ = engine.sum(data.coded, sums, bits.child(0), progress)
         if self.ledger is not None:
             self.ledger.charge(f"classifier/{mechanism.method}", epsilon, guarantee.delta, loss=loss)
-        curator, columns = Curator(data.source, None, bits, engine), data.source.column_names
+        columns = data.source.column_names
         return [
-            replace(curator.publish(mechanism, row[:-1].copy(), int(row[-1]), int(row[-1])), columns=columns)
+            replace(publish(mechanism, row[:-1].copy(), int(row[-1]), int(row[-1]), bits), columns=columns)
             for row in flat.reshape(len(data.classes), -1)
         ]
 

@@ -97,12 +97,8 @@ def decode(path: str | Path) -> Content:
     header, arrays = container.decode(path)
     if set(header) != {"classifier", "release", "each"}:
         raise ReleaseFileError(f"{str(path)!r} is a release and no classifier: read it with sfumato.load")
-    try:
+    with container.read_as("a classifier"):
         return _content(header, arrays)
-    except ReleaseFileError:
-        raise
-    except (InputError, LookupError, TypeError, ValueError, AttributeError) as problem:
-        raise ReleaseFileError(f"the file does not describe a classifier: {problem!s:.300}") from problem
 
 
 def _content(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Content:

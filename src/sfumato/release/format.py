@@ -13,7 +13,8 @@ import math
 import os
 import stat
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,17 @@ def decode(source: str | Path | Bytes) -> tuple[dict[str, Any], dict[str, Array]
         except ReleaseFileError as error:
             raise ReleaseFileError(f"{str(source)!r} is {error}") from None
     return _decode(bytes(source))
+
+
+@contextmanager
+def read_as(what: str) -> Iterator[None]:
+    """Turn whatever a header that makes no sense raises into a `ReleaseFileError` that says what it should describe."""
+    try:
+        yield
+    except ReleaseFileError:
+        raise
+    except (InputError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError) as problem:
+        raise ReleaseFileError(f"the header does not describe {what}: {problem!s:.300}") from problem
 
 
 def _read(path: str | Path) -> bytes:

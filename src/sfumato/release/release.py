@@ -6,24 +6,23 @@ the mechanism published, so queries cost no privacy, however many and however ch
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sfumato.engines.threads import spread
 from sfumato.errors import InputError, ReleaseFileError
-from sfumato.kernels import Distance, InnerProduct, Kernel, ShiftInvariantKernel, kernel_from_document
+from sfumato.kernels import Distance, InnerProduct, Kernel, ShiftInvariantKernel
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.privacy.laws import NoiseLaw, law_from_document
+from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.seeding import warn_unless_private
+from sfumato.public.codec import Documented, Flag, Real, Schema, Whole
 from sfumato.public.ranges import FARTHEST_QUERY
-from sfumato.quantizers import quantizer_from_document
 from sfumato.quantizers.answer import Answer, Floats, Known
 from sfumato.quantizers.base import Integers, Reader
 from sfumato.release import format as container
@@ -35,16 +34,14 @@ QUERY_BLOCK_TERMS = 1 << 20
 
 
 @dataclass(frozen=True)
-class Count:
+class Count(Documented):
     """The number of records as published: a noisy value with its variance, or the exact public n."""
 
     value: int
     variance: float
     public: bool
 
-    def to_document(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return {"value": self.value, "variance": self.variance, "public": self.public}
+    schema: ClassVar[Schema] = Schema(value=Whole(1, 2**63 - 1), variance=Real(0.0), public=Flag())
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,65 +320,3 @@ class Release:
         warn_unless_private(self.guarantee)
         with AtomicFile(path, overwrite=overwrite) as file:
             file.write(self.to_bytes())
-
-
-def load(path: str | Path) -> Release:
-    """Read a release from a file and check it.
-
-    Parameters
-    ----------
-    path : str or Path
-        A `.sfm` file.
-    """
-    return from_content(*container.decode(path))
-
-
-def from_content(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Release:
-    """Rebuild a release from its header and arrays; anything out of place is a `ReleaseFileError`."""
-    if "classifier" in header:
-        raise ReleaseFileError("the file holds a classifier: read it with sfumato.learn.DensityClassifier.load")
-    try:
-        release = _rebuild(header, arrays)
-        _check_faithful(release, header, arrays)
-    except ReleaseFileError:
-        raise
-    except (InputError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as problem:
-        raise ReleaseFileError(f"the release's header does not describe a release: {problem!s:.300}") from problem
-    return release
-
-
-def _rebuild(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Release:
-    kernel = None if header["kernel"]["kernel"] == "custom" else kernel_from_document(header["kernel"])
-    values, columns, count = arrays["values"], header["columns"], header["count"]
-    if values.dtype.kind != "i" or values.ndim != 1:
-        raise ReleaseFileError("the values of a release must be a list of integers")
-    if not 1 <= count["value"] < 2**63 or not 0 <= count["variance"] < math.inf:
-        raise ReleaseFileError("the count of a release must be positive, and so must be its variance")
-    reader = quantizer_from_document(header["quantizer"], arrays, kernel, len(values))
-    if columns is not None and len(columns) != reader.dimension:
-        raise ReleaseFileError(f"the release names {len(columns)} columns and has {reader.dimension}")
-    return Release(
-        method=str(header["method"]),
-        guarantee=Guarantee.from_document(header["guarantee"]),
-        kernel=kernel,
-        kernel_document=dict(header["kernel"]),
-        reader=reader,
-        values=np.asarray(values, dtype=np.int64),
-        noise=law_from_document(header["noise"]),
-        count=Count(int(count["value"]), float(count["variance"]), bool(count["public"])),
-        groups=int(header["groups"]),
-        parameters=dict(header["parameters"]),
-        columns=None if columns is None else tuple(map(str, columns)),
-        sampled=bool(header["sampled"]),
-        version=str(header["written_by"]).removeprefix("sfumato "),
-    )
-
-
-def _check_faithful(release: Release, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    """Refuse what was read as something else than it says, such as a number in the place of a text."""
-    described = release.describe()
-    for name, part in header.items():
-        if name in described and json.dumps(described[name], sort_keys=True) != json.dumps(part, sort_keys=True):
-            raise ReleaseFileError(f"the entry {name!r} of the release's header is not what a release would write")
-    if unknown := set(arrays) - {"values", *release.reader.to_document()[1]}:
-        raise ReleaseFileError(f"the release holds an array {min(unknown)!r} that nothing reads")

@@ -1,0 +1,74 @@
+"""A release from the header and arrays of its file; what is out of place is refused, and nothing else is raised."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import ReleaseFileError
+from sfumato.kernels import kernel_from_document
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.laws import law_from_document
+from sfumato.quantizers import quantizer_from_document
+from sfumato.release import format as container
+from sfumato.release.release import Count, Release
+
+
+def load(path: str | Path) -> Release:
+    """Read a release from a file and check it.
+
+    Parameters
+    ----------
+    path : str or Path
+        A `.sfm` file.
+    """
+    return from_content(*container.decode(path))
+
+
+def from_content(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Release:
+    """Rebuild a release from its header and arrays; anything out of place is a `ReleaseFileError`."""
+    if "classifier" in header:
+        raise ReleaseFileError("the file holds a classifier: read it with sfumato.learn.DensityClassifier.load")
+    with container.read_as("a release"):
+        release = _rebuild(header, arrays)
+        _check_faithful(release, header, arrays)
+    return release
+
+
+def _rebuild(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Release:
+    kernel = None if header["kernel"]["kernel"] == "custom" else kernel_from_document(header["kernel"])
+    values, columns = arrays["values"], header["columns"]
+    if values.dtype.kind != "i" or values.ndim != 1:
+        raise ReleaseFileError("the values of a release must be a list of integers")
+    reader = quantizer_from_document(header["quantizer"], arrays, kernel, len(values))
+    if columns is not None and len(columns) != reader.dimension:
+        raise ReleaseFileError(f"the release names {len(columns)} columns and has {reader.dimension}")
+    return Release(
+        method=str(header["method"]),
+        guarantee=Guarantee.from_document(header["guarantee"]),
+        kernel=kernel,
+        kernel_document=dict(header["kernel"]),
+        reader=reader,
+        values=np.asarray(values, dtype=np.int64),
+        noise=law_from_document(header["noise"]),
+        count=Count.from_document(header["count"], "count"),
+        groups=int(header["groups"]),
+        parameters=dict(header["parameters"]),
+        columns=None if columns is None else tuple(map(str, columns)),
+        sampled=bool(header["sampled"]),
+        version=str(header["written_by"]).removeprefix("sfumato "),
+    )
+
+
+def _check_faithful(release: Release, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    """Refuse what was read as something else than it says, such as a number in the place of a text."""
+    described = release.describe()
+    for name, part in header.items():
+        if name in described and json.dumps(described[name], sort_keys=True) != json.dumps(part, sort_keys=True):
+            raise ReleaseFileError(f"the entry {name!r} of the release's header is not what a release would write")
+    if unknown := set(arrays) - {"values", *release.reader.to_document()[1]}:
+        raise ReleaseFileError(f"the release holds an array {min(unknown)!r} that nothing reads")
