@@ -24,7 +24,7 @@ from benchmarks.peak import STATUS
 from benchmarks.timing import least_cpu_seconds
 from sfumato import PrivateKDE, Release
 from sfumato.learn import select
-from sfumato.learn.scoring import ROW_BLOCK, weigh_cosines
+from sfumato.learn.selection import ROW_BLOCK, weigh_cosines
 
 SEED = 1
 PRODUCTS, COSINES = "matrix products alone", "cosines alone"

@@ -26,8 +26,10 @@ from sfumato import (
     load,
     merge_releases,
 )
+from sfumato.central.receipts import Receipts
 from sfumato.kernels import L2LSH, Angular, Gaussian, Jaccard, Laplacian
 from sfumato.privacy import noise
+from sfumato.release import format as container
 
 POINTS = np.random.default_rng(0).normal(size=(3000, 2))
 QUERIES = np.random.default_rng(1).normal(size=(20, 2))
@@ -326,14 +328,14 @@ class TestThreads:
     def test_records_are_released_once(self, monkeypatch: pytest.MonkeyPatch, related: str) -> None:
         sketch = _sketch(rows=4).add(POINTS[:50])
         other = sketch if related == "itself" else sketch.merge(_sketch(rows=4).add(POINTS[50:60]))
-        meeting, check, outcomes = threading.Barrier(2), RaceSketch._check_paid, []
+        meeting, check, outcomes = threading.Barrier(2), Receipts.check, []
 
-        def check_and_wait(self: RaceSketch, *arguments: Any) -> None:
+        def check_and_wait(self: Receipts, *arguments: Any) -> None:
             check(self, *arguments)
             with suppress(threading.BrokenBarrierError):  # the other one waits for its turn, as it should
                 meeting.wait(timeout=0.5)
 
-        monkeypatch.setattr(RaceSketch, "_check_paid", check_and_wait)
+        monkeypatch.setattr(Receipts, "check", check_and_wait)
 
         def release(part: RaceSketch) -> None:
             try:
@@ -375,3 +377,38 @@ class TestThreads:
         process.join()
         assert all("a fork copied this sketch" in answers.get() for _ in range(2)) and process.exitcode == 0
         assert len(Ledger(tmp_path / "ledger.jsonl").account("people").charges) == 1
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda header, arrays: header.pop("kernel"),
+        lambda header, arrays: header.update(kernel={"kernel": "gaussian"}),
+        lambda header, arrays: header.update(kernel=7),
+        lambda header, arrays: header.update(quantizer=[]),
+        lambda header, arrays: header["quantizer"].popitem(),
+        lambda header, arrays: header.update(kept=-1),
+        lambda header, arrays: header.update(kept=1e300),
+        lambda header, arrays: header.update(seen=None),
+        lambda header, arrays: header.update(seen=3),
+        lambda header, arrays: header.update(charges={}),
+        lambda header, arrays: header.update(charges={"a": 3}),
+        lambda header, arrays: header.update(charges={"a": [3]}),
+        lambda header, arrays: header.update(extra=1),
+        lambda header, arrays: arrays.pop("counters"),
+        lambda header, arrays: arrays.update(counters=arrays["counters"] + 1),
+        lambda header, arrays: arrays.update(counters=-arrays["counters"]),
+        lambda header, arrays: arrays.update(counters=arrays["counters"] * 1.5),
+        lambda header, arrays: arrays.update(counters=arrays["counters"][:-1]),
+        lambda header, arrays: arrays.update(counters=arrays["counters"].reshape(-1, 2)),
+    ],
+)
+def test_hostile_sketches_are_refused(tmp_path: Path, harm: Any) -> None:
+    path = tmp_path / "shard"
+    RaceSketch(L2LSH(1.0), dimension=2, rows=4, width=8, feature_seed=1).add(POINTS).save(path)
+    assert RaceSketch.load(path).release(epsilon=1).dimension == 2
+    header, arrays = container.decode(path)
+    harm(header, arrays)
+    path.write_bytes(container.encode(header, arrays))
+    with pytest.raises(ReleaseFileError):
+        RaceSketch.load(path)

@@ -15,7 +15,7 @@ import pytest
 from sfumato import InputError, PrivateDistance, PrivateKDE, Release
 from sfumato.learn import select
 from sfumato.learn import selection as module
-from sfumato.learn.scoring import scorer
+from sfumato.learn.selection import scorer
 
 POINTS = np.random.default_rng(0).normal(size=(3000, 4))
 POOL = 2 * np.random.default_rng(1).normal(size=(5000, 4))

@@ -23,19 +23,21 @@ from typing import Any, NoReturn, Self, SupportsIndex
 import numpy as np
 
 from sfumato.central import race
+from sfumato.central.curator import publish
+from sfumato.central.receipts import Receipts
 from sfumato.engines import Engine, engine_of
-from sfumato.errors import BudgetError, InputError, ReleaseFileError
+from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Kernel, get_kernel, kernel_from_document
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.request import Request, check_kernel
 from sfumato.privacy.ledger import Account, Epsilon
-from sfumato.privacy.noise import wrapped
 from sfumato.privacy.rational import exact_epsilon
 from sfumato.privacy.seeding import noise_bits
+from sfumato.public.codec import Nested, Schema, Whole
 from sfumato.public.ranges import LARGEST_OPTION, MOST_COLUMNS, check_size, check_whole
 from sfumato.quantizers.base import Integers
 from sfumato.quantizers.hashing import HashingQuantizer
-from sfumato.release import Count, Release
+from sfumato.release import Release
 from sfumato.release import format as container
 from sfumato.sources import open_source
 from sfumato.storage import AtomicFile
@@ -43,10 +45,19 @@ from sfumato.storage import AtomicFile
 RAW = "raw RACE sketch: PRIVATE data, not a release"
 # One lock for all sketches: merged ones share their parts' charges, so that whether records were released before is a
 # question to all of them at once. It is held while counters and charges change, never while rows are hashed.
-NO_PROCESS = -1
 _STATE = threading.Lock()
 if sys.platform != "win32":  # a fork must not copy it while another thread holds it
     os.register_at_fork(before=_STATE.acquire, after_in_parent=_STATE.release, after_in_child=_STATE.release)
+
+
+_FILE = Schema(
+    {"content": RAW},
+    kernel=Nested(lambda document, _: kernel_from_document(document)),
+    quantizer=Nested(lambda document, _: document),
+    kept=Whole(0, 2**62),
+    seen=Whole(0, 2**62),
+    charges=Nested(Receipts.from_document),
+)
 
 
 class RaceSketch:
@@ -106,11 +117,7 @@ class RaceSketch:
         self.quantizer = quantizer
         self._counters = np.zeros(quantizer.size, dtype=np.int64)
         self._kept = self._seen = 0
-        self._process = os.getpid()
-        # For every shard in the sketch, by a name drawn at random: what was charged for each release of its records, or
-        # None for a release that no ledger knows of. Sketches with records in common share the lists, so that none of
-        # them can be released behind another's back, and the names, so that no record is counted twice.
-        self._charges: dict[str, list[str | None]] = {secrets.token_hex(16): []}
+        self._receipts = Receipts()
 
     @classmethod
     def planned(
@@ -130,14 +137,8 @@ class RaceSketch:
     ) -> Self:
         """Make an empty sketch whose sizes suit a release of `n_hint` records at this budget.
 
-        Parameters
-        ----------
-        kernel, dimension, bandwidth, bounds, outside, feature_seed
-            As for the class.
-        n_hint, epsilon, delta, neighbours
-            Public facts of the release to be, as in `PrivateKDE`.
-        density : float, optional
-            P, the mean kernel value between two records, if it is public.
+        Parameters are those of the class and, for the release to be, of `PrivateKDE`; `density` is the mean kernel
+        value between two records, if it is public.
         """
         request = Request(
             kernel=get_kernel(kernel, bandwidth),
@@ -211,9 +212,7 @@ class RaceSketch:
         merged = RaceSketch.__new__(RaceSketch)
         merged.kernel = self.kernel
         merged._begin(self.quantizer)
-        merged._charges = {}
-        if any(part._process != os.getpid() for part in (self, *others)):
-            merged._process = NO_PROCESS  # a fork's copies stay copies, and need a ledger
+        merged._receipts = Receipts({})
         for part in (self, *others):
             if part.fingerprint != self.fingerprint:
                 raise InputError(
@@ -221,11 +220,9 @@ class RaceSketch:
                     "rows, width and feature_seed"
                 )
             with _STATE:
-                if merged._charges.keys() & part._charges.keys():
-                    raise InputError("two of the sketches hold the rows of the same shard; merge every shard once")
+                merged._receipts.take_in(part._receipts)
                 merged._counters += part._counters
                 merged._kept, merged._seen = merged._kept + part._kept, merged._seen + part._seen
-                merged._charges.update(part._charges)
         return merged
 
     def release(
@@ -260,23 +257,15 @@ class RaceSketch:
         mechanism = self._mechanism(exact_epsilon(epsilon), delta, neighbours, own_count, random_state is None)
         cost, loss = mechanism.cost(count_is_bought=False)
         with _STATE:
-            self._check_paid(cost, ledger)
+            self._receipts.check(cost, ledger)
             charge = None
             if ledger is not None:
                 relation = {"neighbours": neighbours, "unit": "record"}
                 charge = ledger.charge(mechanism.method, cost, mechanism.guarantee.delta, **relation, loss=loss).id
-            for charges in self._charges.values():
-                charges.append(charge)
+            self._receipts.add(charge)
             counters, kept, seen = self._counters.copy(), self._kept, self._seen
-        bits = noise_bits(random_state)
-        count = Count(max(seen, 1), 0.0, public=True)
-        if (law := mechanism.count_law) is not None:
-            count = Count(max(wrapped(kept + int(law.sample(bits, 1)[0])), 1), law.variance, public=False)
-        scale = mechanism.encoder.bound.largest
-        values = mechanism.publish(counters * scale, count, bits)
-        if mechanism.count_reader is not None:
-            count = mechanism.count_reader(values)
-        return mechanism.release(values, count)
+        sums = counters * mechanism.encoder.bound.largest
+        return publish(mechanism, sums, kept, seen, noise_bits(random_state))
 
     def _mechanism(self, epsilon: Fraction, delta: float, neighbours: str, own_count: bool, private: bool) -> Mechanism:
         request = Request(
@@ -296,26 +285,6 @@ class RaceSketch:
         sizes = {"rows": quantizer.terms, "width": quantizer.width, "own_count": terms.own_count}
         return replace(mechanism, parameters=sizes)
 
-    def _check_paid(self, epsilon: Fraction, ledger: Account | None) -> None:
-        if ledger is None and os.getpid() != self._process:
-            raise BudgetError(
-                "a fork copied this sketch, and either copy could be released: pass ledger=, an account in a file, or "
-                "release it in the process that made it",
-                requested=epsilon,
-                remaining=Fraction(0),
-            )
-        before = {charge for charges in self._charges.values() for charge in charges}
-        if not before:
-            return
-        known = set() if ledger is None else {charge.id for charge in ledger.charges}
-        if not before <= known:
-            raise BudgetError(
-                "these records were released before: pass ledger=, the account that was charged then, so that both "
-                "releases are paid for",
-                requested=epsilon,
-                remaining=Fraction(0),
-            )
-
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write the raw counters to a file. They are PRIVATE data: keep the file as you keep the records."""
         quantizer, arrays = self.quantizer.to_document()
@@ -326,7 +295,7 @@ class RaceSketch:
                 "quantizer": quantizer,
                 "kept": self._kept,
                 "seen": self._seen,
-                "charges": {shard: list(charges) for shard, charges in self._charges.items()},
+                "charges": self._receipts.to_document(),
             }
             arrays["counters"] = self._counters.copy()
         with AtomicFile(path, overwrite=overwrite, private=True) as file:
@@ -339,12 +308,19 @@ class RaceSketch:
         if header.get("content") != RAW:
             raise ReleaseFileError(f"{str(path)!r} is not a raw sketch; sfumato.load reads releases")
         sketch = cls.__new__(cls)
-        sketch.kernel = kernel_from_document(header["kernel"])
-        counters = arrays["counters"]
-        sketch._begin(HashingQuantizer.from_document(header["quantizer"], arrays, sketch.kernel, len(counters)))
-        sketch._counters += counters
-        sketch._kept, sketch._seen = int(header["kept"]), int(header["seen"])
-        sketch._charges = {str(shard): list(charges) for shard, charges in header["charges"].items()}
+        with container.read_as("a raw sketch"):
+            fields = _FILE.read(header)
+            sketch.kernel, counters = fields["kernel"], arrays["counters"]
+            check_kernel(sketch.kernel)
+            sketch._begin(HashingQuantizer.from_document(fields["quantizer"], arrays, sketch.kernel, len(counters)))
+            sketch._kept, sketch._seen, sketch._receipts = fields["kept"], fields["seen"], fields["charges"]
+            hashed = counters.reshape(sketch.quantizer.terms, sketch.quantizer.width)
+            # Every record that was kept is in one counter of every row.
+            if counters.dtype.kind != "i" or (hashed < 0).any() or (hashed.sum(axis=1) != sketch._kept).any():
+                raise ReleaseFileError("the counters of the sketch do not add up to the records that it holds")
+            if sketch._kept > sketch._seen:
+                raise ReleaseFileError("the sketch holds more records than were added")
+            sketch._counters += counters
         return sketch
 
     def __repr__(self) -> str:

@@ -142,14 +142,10 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
 
         Parameters
         ----------
-        X : array, frame, table, path, Source or iterator of batches
-            The points, one row a record; read once.
+        X, threads, progress
+            As in `PrivateKDE.fit`; the points are read once.
         y : array, or str
             The labels, or the name of the column of X that holds them.
-        threads : int, optional
-            Workers of the sums; all available cores by default.
-        progress : callable, optional
-            Told about rows done. For the curator's eyes only.
         """
         check_choice("trust", self.trust, TRUSTS)
         kernel = get_kernel(self.kernel, self.bandwidth)
@@ -254,15 +250,7 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
         ]
 
     def mechanism(self, source: Source, classes: int) -> Mechanism:
-        """Build the one mechanism that every class is released by; nothing is read and nothing spent.
-
-        Parameters
-        ----------
-        source : Source
-            The points, of which only the columns matter here.
-        classes : int
-            How many classes there are.
-        """
+        """Build the one mechanism that every class is released by; of the source only the columns are looked at."""
         model = PrivateKDE(
             get_kernel(self.kernel, self.bandwidth),
             epsilon=self.epsilon,

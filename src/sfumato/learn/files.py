@@ -25,8 +25,9 @@ from sfumato.learn import rules
 from sfumato.learn.collecting import OTHERS
 from sfumato.learn.labels import LABEL_CONDITION
 from sfumato.learn.squared_distance import ProjectedSquares
-from sfumato.privacy.guarantee import Guarantee, check_choice
+from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.rational import LARGEST_EPSILON
+from sfumato.public.codec import Many, Nested, Optional, Schema, Text, refuse
 from sfumato.release import Release, from_content
 from sfumato.release import format as container
 
@@ -38,6 +39,20 @@ BY_LABEL, DISJOINT, SHARED = "by-label", "disjoint", "shared"
 _DECLARED = "no record is in the data of more than one class, as declared by whoever put the releases together"
 _PUBLIC_SIZES = "the number of records of every class is public"
 _WEAKEST = "the promises of the classes differ, and the weakest of them is stated"
+
+
+def _label(value: Any, path: str) -> Any:
+    if not isinstance(value, _LABELS):
+        raise refuse(path, "a class: they are text or numbers", value)
+    return value
+
+
+_ABOUT = Schema(
+    classes=Many(Nested(_label), most=MOST_CLASSES, least=1),
+    rule=Text(*rules.RULES),
+    priors=Nested(lambda value, _: value),  # one for each class: checked with them
+    together=Optional(Text(BY_LABEL, DISJOINT, SHARED)),
+)
 
 
 @dataclass(frozen=True)
@@ -102,10 +117,8 @@ def decode(path: str | Path) -> Content:
 
 
 def _content(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Content:
-    about, each = header["classifier"], header["each"]
-    labels = about["classes"]
-    if not all(isinstance(label, _LABELS) for label in labels) or not 1 <= len(labels) <= MOST_CLASSES:
-        raise ReleaseFileError("the classes of a classifier must be text or numbers")
+    about, each = _ABOUT.read({"together": None, **header["classifier"]}, "classifier"), header["each"]
+    labels = list(about["classes"])
     classes = np.array(labels)
     if classes.tolist() != labels or not np.array_equal(np.unique(classes), classes) or len(each) != len(classes):
         raise ReleaseFileError("a classifier must have one release for each of its classes, in their order")
@@ -121,9 +134,7 @@ def _content(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Content
         for place, part in enumerate(each)
     )
     check_together(releases, about["rule"], about["priors"])
-    together = about["together"] if "together" in about else _of_first_version(releases)
-    check_choice("together", together, (BY_LABEL, DISJOINT, SHARED))
-    return Content(classes, releases, str(about["rule"]), about["priors"], together)
+    return Content(classes, releases, about["rule"], about["priors"], about["together"] or _of_first_version(releases))
 
 
 def _of_first_version(releases: Sequence[Release]) -> str:

@@ -43,6 +43,7 @@ from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.registry import DISTANCES
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
+from sfumato.public.codec import Nested, Real, Schema, Text
 from sfumato.quantizers.ball import Ball
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
@@ -54,6 +55,13 @@ SCALE = 2**18
 CLIP = 0.5
 SEPARATION = 0.5  # public guess of the distance between two classes' means, in radii
 LEAST_PROJECTIONS = 8
+_FIELDS = Schema(
+    {"quantizer": "projected-squares"},
+    ball=Nested(lambda document, _: document),
+    clip=Real(0.01, 100.0),
+    seed=Text(longest=20),
+    inner=Nested(lambda document, _: document),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,9 +198,10 @@ class ProjectedSquares(LinearQuantizer):
         """Rebuild from a release."""
         if kernel != Distance("sqeuclidean"):
             raise ReleaseFileError("projected squares are read as squared distances")
-        ball = Ball.from_document(document["ball"], InnerProduct(document["ball"]["radius"]))
-        inner = MomentQuantizer.from_document(document["inner"], arrays, kernel, size)
-        return cls(ball, inner, float(document["clip"]), int(document["seed"]))
+        fields = _FIELDS.read(document, "quantizer")
+        ball = Ball.from_document(fields["ball"], InnerProduct(fields["ball"]["radius"]))
+        inner = MomentQuantizer.from_document(fields["inner"], arrays, kernel, size)
+        return cls(ball, inner, fields["clip"], int(fields["seed"]))
 
 
 def clipped_box(radius: float, projections: int, clip: float) -> Box:
