@@ -7,6 +7,7 @@ the first noise is drawn, so no release can exist that the ledger does not show.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from sfumato.engines import Engine, Progress, Threads
 from sfumato.errors import InputError
@@ -67,14 +68,19 @@ class Curator:
 
     def run(self, mechanism: Mechanism, count: Count | None = None) -> Release:
         """Sum under the mechanism and release; `count` is passed when it has been bought already."""
-        guarantee = mechanism.guarantee
-        epsilon, loss = mechanism.cost(count_is_bought=count is not None)
-        relation = {"neighbours": guarantee.neighbours, "unit": guarantee.unit}
-        if self.account is not None:
-            self.account.check(epsilon, guarantee.delta, **relation, loss=loss)
+        if count is not None and mechanism.count_reader is not None:
+            raise InputError(
+                f"{mechanism.method} reads the count off its sums: pass count_share to buy one, or buy none"
+            )
+        guarantee, account = mechanism.guarantee, self.account
+        terms: dict[str, Any] = {}
+        if account is not None:
+            epsilon, loss = mechanism.cost(count_is_bought=count is not None)
+            terms = {"neighbours": guarantee.neighbours, "unit": guarantee.unit, "loss": loss}
+            account.check(epsilon, guarantee.delta, **terms)
         sums, kept, seen = self.engine.sum(self.source, mechanism.encoder, self.bits, self.progress)
-        if self.account is not None:
-            self.account.charge(mechanism.method, epsilon, guarantee.delta, **relation, loss=loss)
+        if account is not None:
+            account.charge(mechanism.method, epsilon, guarantee.delta, **terms)
         return publish(mechanism, sums, kept, seen, self.bits, count)
 
 

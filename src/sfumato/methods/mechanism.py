@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from sfumato.errors import InputError
 from sfumato.kernels import Kernel
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
@@ -130,8 +129,6 @@ class Mechanism:
 
     def cost(self, count_is_bought: bool) -> tuple[Fraction, Loss]:
         """Epsilon that a run charges, and what it reveals; a count that is bought already is charged already."""
-        if count_is_bought and self.count_reader is not None:
-            raise InputError(f"{self.method} reads the count off its sums: pass count_share to buy one, or buy none")
         count = Fraction(0) if self.count_law is None else self.count_law.epsilon
         epsilon = self.guarantee.epsilon - count
         loss = self.feature_loss or Loss(pure=(epsilon,), failure=self.guarantee.delta)

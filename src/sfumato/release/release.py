@@ -109,16 +109,8 @@ class Release:
     def query(self, Y: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
         """Mean kernel value (or distance) between the records and each query, not clipped.
 
-        Parameters
-        ----------
-        Y : array-like, shape (queries, dimension)
-            Query points, anywhere.
-        return_std : bool
-            Also return the standard error of each answer (noise, approximation and count).
-
-        Returns
-        -------
-        answers, or (answers, standard errors)
+        `Y` holds one query point a row, anywhere; `return_std` adds the standard error of each answer (noise,
+        approximation and count).
         """
         answers, errors = self._answers(Y, mean=True)
         return (answers, errors) if return_std else answers
@@ -283,20 +275,8 @@ class Release:
     ) -> Any:
         """Draw the density on matplotlib axes: a heat map of two columns or a curve of one, with the guarantee.
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
-        columns, at, extent, size, title
-            What to draw, see `sfumato.maps.evaluate`.
-        longitude_latitude : bool
-            Whether the two columns are degrees of longitude and latitude: true proportions and a scale bar.
-        contours, uncertainty : bool
-            Whether to draw contour lines, and hatching where the answer may be noise alone.
-
-        Returns
-        -------
-        Axes
+        What is drawn is said as in `sfumato.maps.evaluate`. Columns that are degrees of longitude and latitude get true
+        proportions and a scale bar; `uncertainty` hatches where the answer may be noise alone. Returns the axes.
         """
         from sfumato.maps.field import evaluate
         from sfumato.maps.figure import draw_on
