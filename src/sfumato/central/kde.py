@@ -34,7 +34,28 @@ from sfumato.sources import Source, attach, open_source
 
 
 class ReleaseEstimator(BaseEstimator):  # type: ignore[misc]
-    """Base of estimators that answer from releases: how queries and columns are checked."""
+    """Base of estimators that answer from releases: parameters they share, and how queries and columns are checked."""
+
+    kernel: Any
+    bandwidth: Any
+    method: str
+    landmarks: Any
+    epsilon: Any
+    delta: float
+    bounds: Any
+    neighbours: str
+    n_hint: int | str | None
+    unit: str
+    options: Mapping[str, Any] | None
+    ledger: Account | None
+    feature_seed: int | None
+    random_state: int | None
+    engine: Engine | str | None
+
+    def _keep(self, arguments: Mapping[str, Any]) -> None:
+        """Store the constructor's arguments as they are, under their own names, as scikit-learn asks."""
+        for name in self._get_param_names():
+            setattr(self, name, arguments[name])
 
     def _columns(self, release: Release) -> None:
         """Take the columns from what was released."""
@@ -58,17 +79,6 @@ class ReleaseEstimator(BaseEstimator):  # type: ignore[misc]
 class PrivateEstimator(ReleaseEstimator):
     """Base of estimators that release something about their data; subclasses set the parameters named here."""
 
-    epsilon: Any
-    delta: float
-    bounds: Any
-    neighbours: str
-    n_hint: int | str | None
-    unit: str
-    options: Mapping[str, Any] | None
-    ledger: Account | None
-    feature_seed: int | None
-    random_state: int | None
-    engine: Engine | str | None
     release_: Release
 
     @abstractmethod
@@ -260,21 +270,7 @@ class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
         random_state: int | None = None,
         engine: Engine | str | None = None,
     ) -> None:
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.epsilon = epsilon
-        self.delta = delta
-        self.method = method
-        self.bounds = bounds
-        self.landmarks = landmarks
-        self.neighbours = neighbours
-        self.n_hint = n_hint
-        self.unit = unit
-        self.options = options
-        self.ledger = ledger
-        self.feature_seed = feature_seed
-        self.random_state = random_state
-        self.engine = engine
+        self._keep(locals())
 
     def query(self, Y: ArrayLike, return_std: bool = False) -> Any:
         """Mean kernel value at each query, not clipped; `return_std=True` adds the standard errors."""

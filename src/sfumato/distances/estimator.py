@@ -52,6 +52,9 @@ class PrivateDistance(PrivateEstimator):
     True
     """
 
+    metric: str
+    p: float | None
+
     def __init__(
         self,
         metric: str = "l1",
@@ -70,20 +73,7 @@ class PrivateDistance(PrivateEstimator):
         random_state: int | None = None,
         engine: Engine | str | None = None,
     ) -> None:
-        self.metric = metric
-        self.p = p
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.method = method
-        self.neighbours = neighbours
-        self.n_hint = n_hint
-        self.unit = unit
-        self.options = options
-        self.ledger = ledger
-        self.feature_seed = feature_seed
-        self.random_state = random_state
-        self.engine = engine
+        self._keep(locals())
 
     def query(self, Y: ArrayLike, mean: bool = False, return_std: bool = False) -> Any:
         """Sum of the distances between each query and the records.

@@ -55,6 +55,8 @@ class AnomalyScore(OutlierMixin, ReleaseEstimator):  # type: ignore[misc]
     array([ 1, -1])
     """
 
+    level: float
+
     def __init__(
         self,
         kernel: str | Kernel = "gaussian",
@@ -75,22 +77,7 @@ class AnomalyScore(OutlierMixin, ReleaseEstimator):  # type: ignore[misc]
         random_state: int | None = None,
         engine: Engine | str | None = None,
     ) -> None:
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.epsilon = epsilon
-        self.delta = delta
-        self.method = method
-        self.bounds = bounds
-        self.landmarks = landmarks
-        self.neighbours = neighbours
-        self.n_hint = n_hint
-        self.unit = unit
-        self.level = level
-        self.options = options
-        self.ledger = ledger
-        self.feature_seed = feature_seed
-        self.random_state = random_state
-        self.engine = engine
+        self._keep(locals())
 
     def fit(
         self,

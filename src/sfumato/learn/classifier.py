@@ -96,6 +96,11 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
     array(['east', 'west'], dtype='<U4')
     """
 
+    classes: Any
+    rule: str
+    priors: Any
+    trust: str
+
     def __init__(
         self,
         kernel: str | Kernel = "inner-product",
@@ -117,23 +122,7 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
         random_state: int | None = None,
         engine: Engine | str | None = None,
     ) -> None:
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.epsilon = epsilon
-        self.delta = delta
-        self.classes = classes
-        self.n_hint = n_hint
-        self.method = method
-        self.bounds = bounds
-        self.landmarks = landmarks
-        self.rule = rule
-        self.priors = priors
-        self.trust = trust
-        self.options = options
-        self.ledger = ledger
-        self.feature_seed = feature_seed
-        self.random_state = random_state
-        self.engine = engine
+        self._keep(locals())
 
     def fit(self, X: Any, y: Any, *, threads: int | None = None, progress: Progress | None = None) -> DensityClassifier:
         """Release the density of every class.
