@@ -16,11 +16,11 @@ import pytest
 from sfumato.audit import load_library
 from sfumato.audit.attacks import run
 from sfumato.audit.cases.variants import SUBJECTS, Built
-from sfumato.central.curator import Curator
+from sfumato.central import curator
 from sfumato.central.kde import PrivateKDE
 from sfumato.distances import PrivateDistance
 from sfumato.kernels.distance import Distance
-from sfumato.learn import DensityClassifier
+from sfumato.learn import DensityClassifier, classifier
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.registry import DISTANCES, METHODS
 from sfumato.methods.request import COUNT_SHARE
@@ -47,16 +47,17 @@ class Watched:
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
     """Watch the curator, and let it draw its noise from known bits."""
-    found, publish = Watched(), Curator.publish
+    found, publish = Watched(), curator.publish
 
-    def watch(self: Curator, mechanism: Mechanism, sums: Any, kept: int, seen: int, count: Any = None) -> Release:
+    def watch(mechanism: Mechanism, sums: Any, kept: int, seen: int, bits: SecureBits, count: Any = None) -> Release:
         found.mechanisms.append(mechanism)
         found.sums.append(sums.copy())
         found.kept.append(kept)
         found.seen.append(seen)
-        return publish(replace(self, bits=SecureBits.seeded(SEED)), mechanism, sums, kept, seen, count)
+        return publish(mechanism, sums, kept, seen, SecureBits.seeded(SEED), count)
 
-    monkeypatch.setattr(Curator, "publish", watch)
+    monkeypatch.setattr(curator, "publish", watch)
+    monkeypatch.setattr(classifier, "publish", watch)
     return found
 
 

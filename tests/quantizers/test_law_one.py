@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from threadpoolctl import threadpool_limits
 
-from sfumato.engines.threads import stream_sum
+from sfumato.engines import Threads
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers import Quantizer
+from sfumato.sources import open_source
 from tests.quantizers.families import QUANTIZERS, AssignedCoins
 
 
@@ -72,14 +73,10 @@ def test_float32_points_are_the_same_points(quantizer: Quantizer) -> None:
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_threads_and_batches_do_not_change_the_sum(quantizer: Quantizer, threads: int) -> None:
     rows = _points(4001)
-    if quantizer.name in ("sharded-fourier", "exponential-sums"):
-        batches = [rows[i : i + 500] for i in range(0, 4001, 500)]  # children of seeded coins follow the batches
-    else:
-        batches = [rows[i : i + 333 * threads] for i in range(0, 4001, 333 * threads)]
-    sums, kept, seen = stream_sum(batches, quantizer, coins=SecureBits.seeded(5), threads=threads)
-    expected, _, _ = stream_sum(
-        [rows[i : i + 500] for i in range(0, 4001, 500)], quantizer, coins=SecureBits.seeded(5), threads=1
-    )
+    # Children of seeded coins follow the batches.
+    batch = 500 if quantizer.name in ("sharded-fourier", "exponential-sums") else 333 * threads
+    sums, kept, seen = Threads(threads, batch).sum(open_source(rows), quantizer, SecureBits.seeded(5))
+    expected, _, _ = Threads(1, 500).sum(open_source(rows), quantizer, SecureBits.seeded(5))
     assert (kept, seen) == (4001, 4001)
     assert np.array_equal(sums, expected)
 
