@@ -68,10 +68,7 @@ class Curator:
 
     def run(self, mechanism: Mechanism, count: Count | None = None) -> Release:
         """Sum under the mechanism and release; `count` is passed when it has been bought already."""
-        if count is not None and mechanism.count_reader is not None:
-            raise InputError(
-                f"{mechanism.method} reads the count off its sums: pass count_share to buy one, or buy none"
-            )
+        mechanism.check_count(count is not None)
         guarantee, account = mechanism.guarantee, self.account
         terms: dict[str, Any] = {}
         if account is not None:

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from sfumato.errors import InputError
 from sfumato.kernels import Kernel
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
@@ -127,8 +128,14 @@ class Mechanism:
             parameters=dict(self.parameters),
         )
 
+    def check_count(self, is_bought: bool) -> None:
+        """Refuse a count that was bought and has no use."""
+        if is_bought and self.count_reader is not None:
+            raise InputError(f"{self.method} reads the count off its sums: pass count_share to buy one, or buy none")
+
     def cost(self, count_is_bought: bool) -> tuple[Fraction, Loss]:
         """Epsilon that a run charges, and what it reveals; a count that is bought already is charged already."""
+        self.check_count(count_is_bought)
         count = Fraction(0) if self.count_law is None else self.count_law.epsilon
         epsilon = self.guarantee.epsilon - count
         loss = self.feature_loss or Loss(pure=(epsilon,), failure=self.guarantee.delta)
