@@ -276,5 +276,5 @@ def refuse_inputs(output: str | Path | None, *inputs: str | Path | None) -> None
         within = os.path.isdir(read) and os.path.exists(written) and written.startswith(os.path.join(read, ""))
         if written == read or within or same_file(written, read):
             raise InputError(
-                f"{str(output)!r} is also an input and stays as it is, with --force too: pass another path to -o"
+                f"{str(output)!r} is read by this command and stays as it is, with --force too; pass another path to -o"
             )
