@@ -56,7 +56,7 @@ def world(run: Run, files: dict[str, Path], released: Path, tmp_path: Path) -> d
     for step in steps:
         result = run(*step)
         assert result.exit_code == 0, (step, result.output)
-    drawn = ("--size", 8, "--extent", "-3,3")
+    drawn = ("--size", 8, "--extent", "-3,3;-3,3")
     return {
         "out.sfm": ["release", data, *NEEDED],
         "out-classes.sfm": fit,

@@ -31,7 +31,7 @@ from sfumato.cli import (
     shuffled,
 )
 from sfumato.cli import map as map_
-from sfumato.cli.console import complain, exit_code, in_flags
+from sfumato.cli.console import complain, in_flags, in_one_line
 from sfumato.errors import NotPrivateWarning, OddDataWarning, SfumatoError
 from sfumato.version import __version__
 
@@ -62,8 +62,9 @@ class Commands(TyperGroup):
         except (SfumatoError, OSError) as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise BrokenPipeError(errno.EPIPE, str(error)) from error  # ended quietly, as for every filter
-            complain(f"error: {in_flags(str(error))}")
-            raise typer.Exit(exit_code(error)) from error
+            told = in_one_line(error)
+            complain(f"error: {in_flags(str(told))}")
+            raise typer.Exit(told.exit_code) from error
         except KeyboardInterrupt as interrupt:
             complain(str(interrupt) or "interrupted; no file was left half-written")
             raise typer.Exit(INTERRUPTED) from interrupt

@@ -125,9 +125,15 @@ def warn_of_seed(guarantee: Guarantee, consequence: str = "", source: str = "the
         warn(f"NOT PRIVATE: {source} came from a seed.{consequence and ' '}{consequence}")
 
 
-def exit_code(error: Exception) -> int:
-    """Exit code of an error that is told in one line."""
-    return error.exit_code if isinstance(error, SfumatoError) else StorageError.exit_code
+def in_one_line(error: SfumatoError | OSError) -> SfumatoError:
+    """Make an error that says what to do of one that only the system named."""
+    if isinstance(error, SfumatoError):
+        return error
+    try:
+        with storage_errors("use", error.filename or "a temporary file"):
+            raise error
+    except StorageError as told:
+        return told
 
 
 TABLE_SUFFIXES = (".csv", ".parquet")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
@@ -16,6 +17,7 @@ from sfumato.cli.console import complain, out, tell, warn_of_seed
 from sfumato.cli.flags import flag, parse_bandwidth, parse_bounds, parse_columns, parse_options, refuse_inputs
 from sfumato.errors import InputError, StorageError
 from sfumato.local.client import MAX_DELTA, MAX_EPSILON
+from sfumato.storage import storage_errors
 
 if TYPE_CHECKING:
     from sfumato.local import Protocol
@@ -157,9 +159,10 @@ def collect(
     if state is not None and os.path.dirname(os.path.realpath(output)) == os.path.realpath(state):
         raise InputError(f"{str(output)!r} is in the state folder: choose a place outside of it")
     collector = Protocol.load(protocol_file).collector(state)
-    for source in sources:
-        collector.add(_reports(source, hexadecimal))
-    release = collector.release()
+    with storage_errors("keep what was counted in", state or tempfile.gettempdir()):
+        for source in sources:
+            collector.add(_reports(source, hexadecimal))
+        release = collector.release()
     moved = None if malicious is None else collector.influence(malicious)
     release.save(output, overwrite=force)
     document = {"accepted": collector.reports, "rejected": collector.rejected, "malicious_shift": moved}
@@ -209,8 +212,6 @@ def _append(output: Path, reports: bytes) -> None:
     """Append reports, all or none of them: half a report would make all that follow slip."""
     import fcntl
 
-    from sfumato.storage import storage_errors
-
     view = memoryview(reports)
     with storage_errors("write", output), open(output, "ab", buffering=0) as file:
         regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
@@ -237,8 +238,6 @@ def _reports(source: str, hexadecimal: bool) -> str | BinaryIO | Iterator[bytes]
 
 
 def _hexadecimal(source: str) -> Iterator[bytes]:
-    from sfumato.storage import storage_errors
-
     with storage_errors("read", source), open(0 if source == "-" else source, "rb", closefd=source != "-") as lines:
         for line in lines:
             try:
