@@ -35,9 +35,7 @@ if TYPE_CHECKING:
     from sfumato.sources import Source
 
 app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    help="Fit a private classifier, and classify points with it.",
+    no_args_is_help=True, rich_markup_mode="rich", help="Fit a private classifier, and classify points with it."
 )
 FIT_EXAMPLE = (
     "[bold]Example[/]: sfumato classify fit news.parquet -o news.sfm --columns embedding --label-column topic "
@@ -74,8 +72,7 @@ LandmarksOption = Annotated[str | None, flag("A file of public points like the r
 RuleOption = Annotated[Rule, flag("What decides.", panel=POINTS)]
 PriorsOption = Annotated[Priors, flag("uniform, or the shares of the noisy counts.", panel=POINTS)]
 OptionOption = Annotated[
-    list[str] | None,
-    flag("What only this method knows, such as clip=0.5. Repeatable.", "NAME=VALUE", panel=PRIVACY),
+    list[str] | None, flag("What only this method knows, such as clip=0.5. Repeatable.", "NAME=VALUE", panel=PRIVACY)
 ]
 
 

@@ -123,12 +123,7 @@ def _model(files: Files) -> tuple[PrivateKDE, Account]:
     account = Ledger(files.ledger).account("demo")
     account.set_budget(BUDGET)
     model = PrivateKDE(
-        bandwidth=BANDWIDTH,
-        epsilon=EPSILON,
-        bounds=BOUNDS,
-        n_hint=ROWS,
-        ledger=account,
-        feature_seed=POINTS_SEED,
+        bandwidth=BANDWIDTH, epsilon=EPSILON, bounds=BOUNDS, n_hint=ROWS, ledger=account, feature_seed=POINTS_SEED
     )
     return model, account
 

@@ -51,9 +51,7 @@ DATASET = argument("The data set's name, or the path of its file.", "DATASET")
 
 @app.command(epilog="[bold]Example[/]: sfumato ledger show trips.csv")
 def show(
-    dataset: Annotated[str | None, DATASET] = None,
-    ledger: flags.Ledger = None,
-    as_json: flags.Json = False,
+    dataset: Annotated[str | None, DATASET] = None, ledger: flags.Ledger = None, as_json: flags.Json = False
 ) -> None:
     """Show every data set's spending, or all charges of one."""
     book = open_ledger(ledger)

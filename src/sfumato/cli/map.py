@@ -41,9 +41,7 @@ MinusOption = Annotated[Path | None, flag("Show the difference from this release
 CompareOption = Annotated[
     str | None,
     flag(
-        "NOT PRIVATE: exact density of these points, private density and difference side by side.",
-        "POINTS",
-        panel=WHAT,
+        "NOT PRIVATE: exact density of these points, private density and difference side by side.", "POINTS", panel=WHAT
     ),
 ]
 NotPrivateOption = Annotated[

@@ -101,8 +101,7 @@ NeighboursOption = Annotated[
     Neighbours, flag("add-remove keeps n private; replace treats it as public.", panel=PRIVACY)
 ]
 UserOption = Annotated[
-    str | None,
-    flag("The column that says whose record a row is: protect people, not rows.", "NAME", panel=PRIVACY),
+    str | None, flag("The column that says whose record a row is: protect people, not rows.", "NAME", panel=PRIVACY)
 ]
 LimitOption = Annotated[
     int | None,

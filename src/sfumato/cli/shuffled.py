@@ -11,15 +11,7 @@ from sfumato.cli import flags
 from sfumato.cli.console import complain, err, facts, size_text, tell, warn_of_seed
 from sfumato.cli.flags import argument, flag, parse_bandwidth, parse_bounds, refuse_inputs
 from sfumato.cli.paid import rescued
-from sfumato.cli.submissions import (
-    class_named,
-    message_files,
-    own_class,
-    people,
-    reported_class,
-    take_all,
-    write_all,
-)
+from sfumato.cli.submissions import class_named, message_files, own_class, people, reported_class, take_all, write_all
 from sfumato.errors import InputError, StorageError
 from sfumato.shuffled.limits import MAX_DELTA, MAX_EPSILON
 from sfumato.storage import AtomicFile

@@ -186,9 +186,7 @@ class LineParser:
             # Rows are numbered for the handler only when read by one thread.
             pa.csv.ReadOptions(column_names=names, block_size=len(lines) + 1, use_threads=on_broken_line is None),
             pa.csv.ParseOptions(
-                delimiter=self.delimiter,
-                quote_char='"' if b'"' in lines else False,
-                invalid_row_handler=on_broken_line,
+                delimiter=self.delimiter, quote_char='"' if b'"' in lines else False, invalid_row_handler=on_broken_line
             ),
             pa.csv.ConvertOptions(column_types=types, include_columns=list(types)),
         )
