@@ -338,3 +338,39 @@ def test_a_named_pipe_is_written_to(tmp_path: Path) -> None:
     save(tmp_path / "pipe", b"content", size=10)
     reader.join()
     assert received == [b"content"]
+
+
+def test_leftovers_of_killed_processes_are_swept_and_nothing_else(tmp_path: Path) -> None:
+    from sfumato import storage
+
+    names = {
+        "old": ".sfumato-0123456789abcdef.tmp",
+        "young": ".sfumato-1123456789abcdef.tmp",
+        "living": ".sfumato-2123456789abcdef.tmp",
+        "another's name": ".sfumato-notours.tmp",
+        "link": ".sfumato-3123456789abcdef.tmp",
+    }
+    paths = {what: tmp_path / name for what, name in names.items()}
+    for what, path in paths.items():
+        path.symlink_to(paths["old"]) if what == "link" else path.write_bytes(b"left")
+        if what != "young":
+            os.utime(path, (1, 1), follow_symlinks=False)
+    living = os.open(paths["living"], os.O_RDONLY)
+    assert storage._lock(living)
+    with AtomicFile(tmp_path / "out") as file:
+        file.write(b"content")
+    os.close(living)
+    assert {what for what, path in paths.items() if not os.path.lexists(path)} == {"old"}
+
+
+def test_a_temporary_file_in_use_is_never_swept(tmp_path: Path) -> None:
+    from sfumato import storage
+
+    with AtomicFile(tmp_path / "out") as file:
+        file.write(b"content")
+        (temporary,) = tmp_path.glob(".sfumato-*.tmp")
+        os.utime(temporary, (1, 1))
+        storage._swept.clear()
+        storage.sweep(str(tmp_path))
+        assert temporary.exists()
+    assert (tmp_path / "out").read_bytes() == b"content"

@@ -3,7 +3,8 @@
 Ledgers and releases are both written this way. The content goes to a temporary file in the folder of the target, is
 forced to disk, and takes the target's name in one step; then the folder is forced to disk. Space can be reserved first,
 so that a full disk is found before any budget is spent. A process that is killed leaves at worst a hidden file
-``.sfumato-*.tmp``, which can be deleted.
+``.sfumato-*.tmp``. The next file that is written to its folder sweeps it away, once it is a day old: only our own
+files, by their names, their owner and the lock that a living process holds on its own.
 
 Streams and devices (``/dev/stdout``, ``/dev/full``, a named pipe) have no old content to keep: they are written to
 directly.
@@ -21,10 +22,16 @@ import os
 import re
 import secrets
 import stat
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - a device without locks sweeps nothing
+    fcntl = None  # type: ignore[assignment]
 
 from sfumato.errors import InputError, StorageError
 
@@ -45,6 +52,9 @@ _STREAM = re.compile(r"/dev/(?:fd/(\d+)|(stdout)|(stderr))")
 _NO_RESERVATION = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}  # what file systems without fallocate answer
 _NO_HARD_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 _ZEROS = bytes(1 << 20)
+_LEFTOVER = re.compile(r"\.sfumato-[0-9a-f]{16}\.tmp")
+_LEFTOVER_SECONDS = 24 * 3600
+_swept: set[str] = set()  # folders, each once in a process: there may be many files in them
 _OWNER_FILE, _OWNER_FOLDER, _NOT_OWNER = 0o600, 0o700, 0o077
 
 
@@ -177,6 +187,8 @@ class AtomicFile:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         # Narrow until it is known how wide it may be: what replaces a file of mode 0600 is never readable by others.
         self._descriptor = os.open(self._temporary, flags, 0o666 if mode is None and not self.private else _OWNER_FILE)
+        _lock(self._descriptor)  # says that somebody lives who needs it, however old it gets
+        sweep(os.path.dirname(self._target))
         if mode is not None and not self.private:
             os.fchmod(self._descriptor, stat.S_IMODE(mode))
 
@@ -296,6 +308,39 @@ class AtomicFile:
             with suppress(OSError):
                 os.unlink(self._temporary)
             self._temporary = None
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock a file if nobody has; False also where the file system has no locks."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (OSError, AttributeError):
+        return False
+    return True
+
+
+def sweep(folder: str) -> None:
+    """Delete what killed processes of this user left in a folder more than a day ago."""
+    if folder in _swept:
+        return
+    _swept.add(folder)
+    with suppress(OSError), os.scandir(folder) as entries:
+        for name in [entry.name for entry in entries if _LEFTOVER.fullmatch(entry.name)]:
+            with suppress(OSError):
+                _sweep_one(os.path.join(folder, name))
+
+
+def _sweep_one(path: str) -> None:
+    status = os.lstat(path)
+    old = time.time() - status.st_mtime > _LEFTOVER_SECONDS
+    if not (stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and old):
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        if _lock(descriptor):
+            os.unlink(path)
+    finally:
+        os.close(descriptor)
 
 
 def _write_all(descriptor: int, view: memoryview) -> None:

@@ -23,6 +23,7 @@ def ledger_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The default ledger of this test."""
     path = tmp_path / "ledger" / "ledger.jsonl"
     monkeypatch.setenv("SFUMATO_LEDGER", str(path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     return path
 
 

@@ -6,11 +6,12 @@ import json
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sfumato.privacy.ledger import Ledger
 
-from .conftest import Run, plain
+from .conftest import QUICK, Run, plain
 
 
 def test_budget_is_set_and_shown(run: Run, ledger_path: Path) -> None:
@@ -94,3 +95,44 @@ def test_charges_of_a_release_are_shown_as_json(run: Run, files: dict[str, Path]
     assert run("release", files["csv"], "-o", tmp_path / "a.sfm", *flags).exit_code == 0
     charge = json.loads(run("ledger", "show", files["csv"], "--json").stdout)["charges"][0]
     assert (charge["mechanism"], charge["delta"]) == ("fourier-gaussian", 1e-6)
+
+
+def test_an_account_is_the_file_however_it_is_spelled(
+    run: Run, points: np.ndarray, tmp_path: Path, ledger_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "n.npz"
+    np.savez(path, a=points)
+    (tmp_path / "link.npz").symlink_to(path)
+    assert run("ledger", "budget", path, "--epsilon", 1).exit_code == 0
+    monkeypatch.chdir(tmp_path)
+    needed = ("--bandwidth", 1, "--epsilon", "0.5", *QUICK)
+    for number, spelling in enumerate((path, f"{path}:a", "./n.npz:a", "link.npz")):
+        result = run("release", spelling, "-o", tmp_path / f"{number}.sfm", *needed, "--columns", "0")
+        assert result.exit_code == (0 if number < 2 else 3), result.output
+    assert Ledger(ledger_path).datasets == (str(path.resolve()),)
+    (tmp_path / "hard.npz").hardlink_to(path)
+    assert run("release", "hard.npz", "-o", tmp_path / "hard.sfm", *needed).exit_code == 3
+
+
+def test_a_ledger_that_was_moved_away_fails_closed(
+    run: Run, files: dict[str, Path], tmp_path: Path, ledger_path: Path
+) -> None:
+    release = ("release", files["csv"], "--bandwidth", 1, "--epsilon", 1, *QUICK, "-o")
+    assert run("ledger", "budget", files["csv"], "--epsilon", 1).exit_code == 0
+    assert run(*release, tmp_path / "one.sfm").exit_code == 0
+    moved = ledger_path.rename(tmp_path / "moved.jsonl")
+    refused = run(*release, tmp_path / "two.sfm")
+    assert refused.exit_code == 3 and "is not there any more" in plain(refused.stderr)
+    assert "deleting the note" in plain(refused.stderr) and not ledger_path.exists()
+    assert run("ledger", "budget", files["csv"], "--epsilon", 1).exit_code == 3  # no new budget either
+    assert run(*release, tmp_path / "two.sfm", "--dataset", "other").exit_code == 3
+    Ledger(ledger_path).account("other").set_budget(1)  # a new ledger in its place does not know the budget
+    refused = run(*release, tmp_path / "two.sfm")
+    assert refused.exit_code == 3 and "does not know it" in plain(refused.stderr)
+    moved.rename(ledger_path)
+    assert run(*release, tmp_path / "two.sfm").exit_code == 3  # spent, as before
+    (note,) = (tmp_path / "config" / "sfumato" / "budgets").iterdir()
+    assert note.stat().st_mode & 0o777 == 0o600
+    ledger_path.unlink()
+    note.unlink()
+    assert run(*release, tmp_path / "two.sfm").exit_code == 0

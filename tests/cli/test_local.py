@@ -111,9 +111,13 @@ def test_inputs_and_state_are_not_written_over(run: Run, protocol: Path, tmp_pat
     reports, state = tmp_path / "reports.bin", tmp_path / "state"
     run("local", "report", protocol, "-o", reports, stdin="0 1")
     (tmp_path / "link").symlink_to(reports)
-    for out in (protocol, reports, tmp_path / "link", state / "state.json"):
+    (tmp_path / "hard link").hardlink_to(reports)
+    for out in (protocol, reports, tmp_path / "link", tmp_path / "hard link", state / "state.json"):
         refused = run("local", "collect", protocol, reports, "--state", state, "-o", out, "--force")
-        assert refused.exit_code == 2 and "choose" in plain(refused.stderr)
+        message = (
+            "choose a place outside of it" if out.parent == state else "is read by this command and stays as it is"
+        )
+        assert refused.exit_code == 2 and message in plain(refused.stderr)
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "thesis.txt").write_text("precious")
     refused = run("local", "collect", protocol, reports, "--state", tmp_path / "home", "-o", tmp_path / "out.sfm")
@@ -126,13 +130,13 @@ def test_limits_of_a_device(run: Run, protocol: Path, tmp_path: Path) -> None:
     weak = tmp_path / "weak.json"
     setting = ("--mechanism", "mldp-kde", "--radius", "0.1", "--eta", "0.01", "--option", "grinding=0")
     assert run("local", "protocol", "-o", weak, *PROTOCOL, *setting, "--bounds", "-3,3").exit_code == 0
-    for path, flags, message in (
-        (protocol, ("--max-epsilon", "1"), "this device allows 1"),
-        (weak, ("--unchecked",), "max_delta="),
-        (weak, ("--max-delta", "0.01"), "unchecked=True"),
+    for path, flags, message, in_flags in (
+        (protocol, ("--max-epsilon", "1"), "this device allows 1", "pass --max-epsilon"),
+        (weak, ("--unchecked",), "max_delta=", "--max-delta"),
+        (weak, ("--max-delta", "0.01"), "unchecked=True", "--unchecked"),
     ):
         refused = run("local", "report", path, *flags, stdin="1 2")
-        assert refused.exit_code == 2 and message in plain(refused.stderr)
+        assert refused.exit_code == 2 and in_flags in plain(refused.stderr)
         command = [sys.executable, "-m", "sfumato.local", path, *flags]
         done = subprocess.run(command, capture_output=True, check=False, text=True, input="1 2")
         assert done.returncode == 2 and message in done.stderr

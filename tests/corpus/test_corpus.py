@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sfumato import Ledger, RaceSketch
-from sfumato.cli.verify import verify
+from sfumato.cli.inspect import verify
 from sfumato.local.registry import mechanisms
 from sfumato.methods.registry import DISTANCES, METHODS
 from sfumato.shuffled.bitsum.calibration import NAMES

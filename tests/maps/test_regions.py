@@ -14,7 +14,7 @@ from scipy.stats import binom
 from sfumato import InputError, Release
 from sfumato.maps import Estimate, people
 from sfumato.maps.interval import deviations
-from sfumato.maps.quadrature import quadrature
+from sfumato.maps.regions import quadrature
 
 from .conftest import BANDWIDTH, make_points, noisy_copies, release_of
 

@@ -6,6 +6,8 @@ Commands import the heavy parts of the library when they run, so that help appea
 from __future__ import annotations
 
 import errno
+import io
+import sys
 import warnings
 from typing import Annotated, Any
 
@@ -17,7 +19,6 @@ from sfumato.cli import (
     bandwidth,
     check,
     classify,
-    decode,
     demo,
     inspect,
     ledger,
@@ -26,14 +27,12 @@ from sfumato.cli import (
     plan,
     query,
     release,
-    sample,
     select,
     shuffled,
-    verify,
 )
 from sfumato.cli import map as map_
-from sfumato.cli.console import complain, in_flags
-from sfumato.errors import NotPrivateWarning, OddDataWarning, SfumatoError, StorageError
+from sfumato.cli.console import complain, in_flags, in_one_line
+from sfumato.errors import NotPrivateWarning, OddDataWarning, SfumatoError
 from sfumato.version import __version__
 
 INTERRUPTED = 130
@@ -63,8 +62,9 @@ class Commands(TyperGroup):
         except (SfumatoError, OSError) as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise BrokenPipeError(errno.EPIPE, str(error)) from error  # ended quietly, as for every filter
-            complain(f"error: {in_flags(str(error))}")
-            raise typer.Exit(getattr(error, "exit_code", StorageError.exit_code)) from error
+            told = in_one_line(error)
+            complain(f"error: {in_flags(str(told))}")
+            raise typer.Exit(told.exit_code) from error
         except KeyboardInterrupt as interrupt:
             complain(str(interrupt) or "interrupted; no file was left half-written")
             raise typer.Exit(INTERRUPTED) from interrupt
@@ -109,12 +109,12 @@ app.command(epilog=release.EXAMPLES)(release.release)
 app.command(epilog=query.EXAMPLES)(query.query)
 app.command("map", epilog=map_.EXAMPLES)(map_.map_release)
 app.command(epilog=people.EXAMPLES)(people.people)
-app.command(epilog=sample.EXAMPLES)(sample.sample)
+app.command(epilog=people.SAMPLE_EXAMPLES)(people.sample)
 app.add_typer(classify.app, name="classify")
-app.command(epilog=decode.EXAMPLES)(decode.decode)
+app.command(epilog=select.DECODE_EXAMPLES)(select.decode)
 app.command(epilog=select.EXAMPLES)(select.select)
 app.command(epilog=inspect.EXAMPLES)(inspect.inspect)
-app.command(epilog=verify.EXAMPLES)(verify.verify)
+app.command(epilog=inspect.VERIFY_EXAMPLES)(inspect.verify)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(local.app, name="local")
 app.add_typer(shuffled.app, name="shuffled")
@@ -124,4 +124,7 @@ app.command(epilog=demo.EXAMPLES)(demo.demo)
 
 def main() -> None:
     """Run the command line; the console script's entry."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter shows its code
     app(prog_name="sfumato")

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli.arguments import JsonOption
+from sfumato.cli import flags
 from sfumato.cli.console import complain, out, print_json
+from sfumato.cli.flags import argument, flag
 
 if TYPE_CHECKING:
     from sfumato.audit import AuditResult
@@ -18,14 +19,9 @@ BROKEN = 1
 
 
 def audit(
-    methods: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="METHOD", help="Mechanisms by name; all by default.", show_default=False),
-    ] = None,
-    trials: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Runs on either of two neighbouring data sets, per case.")
-    ] = 100_000,
-    as_json: JsonOption = False,
+    methods: Annotated[list[str] | None, argument("Mechanisms by name; all by default.", "METHOD")] = None,
+    trials: Annotated[int, flag("Runs on either of two neighbouring data sets, per case.", "N", min=1)] = 100_000,
+    as_json: flags.Json = False,
 ) -> None:
     """Run mechanisms on worst-case neighbouring data sets and certify what they leak at least; exit code 1 if too much.
 

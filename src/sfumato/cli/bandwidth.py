@@ -6,23 +6,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from sfumato.cli.arguments import (
-    LEDGER_HELP,
-    BoundsOption,
-    ColumnsOption,
-    DataArgument,
-    JsonOption,
-    dataset_name,
-    open_ledger,
-    parse_bounds,
-    parse_columns,
-)
-from sfumato.cli.console import facts, print_json, say, warn
-from sfumato.cli.ledger import account_document, standing_text
-from sfumato.cli.release import Neighbours, Outside
-from sfumato.errors import InputError
+from sfumato.cli import flags
+from sfumato.cli.console import tell, warn_of_seed
+from sfumato.cli.flags import LEDGER_HELP, Neighbours, Outside, flag, parse_bounds, parse_columns
+from sfumato.cli.ledger import account_to_charge, spending
+from sfumato.errors import InputError, StorageError
 
 if TYPE_CHECKING:
     from sfumato.bandwidth import PrivateBandwidth
@@ -44,58 +32,46 @@ class Rule(StrEnum):
     SILVERMAN = "silverman"
 
 
+PublicOption = Annotated[bool, flag("The points are public: nothing is spent.", None, "--public", panel=CHOICE)]
+PrivateOption = Annotated[bool, flag("The points are private: epsilon is spent.", None, "--private", panel=CHOICE)]
+DensityOption = Annotated[
+    float | None, flag("Wanted mean similarity of two records; 0.02 unless a rule is given.", "P", panel=CHOICE)
+]
+RuleOption = Annotated[
+    Rule | None, flag("Rule of thumb, one length a column; good in one to three columns.", panel=CHOICE)
+]
+KernelOption = Annotated[str, flag("As in release.", "NAME", panel=CHOICE)]
+EpsilonOption = Annotated[str | None, flag("What the bandwidth may cost.", "E", panel=PRIVACY)]
+HintOption = Annotated[int | None, flag("Public guess of the number of rows.", "N", panel=PRIVACY)]
+NeighboursOption = Annotated[Neighbours, flag("As in release.", panel=PRIVACY)]
+OutsideOption = Annotated[Outside, flag("As in release.", panel=PRIVACY)]
+DatasetOption = Annotated[str | None, flag("The data's account in the ledger, as in release.", "NAME", panel=PRIVACY)]
+LedgerOption = Annotated[Path | None, flag(LEDGER_HELP, "PATH", panel=PRIVACY, show_default=False)]
+NoLedgerOption = Annotated[bool, flag("Keep no record of the spending.", None, "--no-ledger", panel=PRIVACY)]
+SeedOption = Annotated[
+    int | None,
+    flag("Seed the noise, for tests: the bandwidth is NOT PRIVATE and nothing is charged.", "N", panel=PRIVACY),
+]
+
+
 def bandwidth(
-    data: DataArgument,
-    public: Annotated[
-        bool, typer.Option("--public", help="The points are public: nothing is spent.", rich_help_panel=CHOICE)
-    ] = False,
-    private: Annotated[
-        bool, typer.Option("--private", help="The points are private: epsilon is spent.", rich_help_panel=CHOICE)
-    ] = False,
-    target_density: Annotated[
-        float | None,
-        typer.Option(
-            metavar="P",
-            help="Wanted mean similarity of two records; 0.02 unless a rule is given.",
-            rich_help_panel=CHOICE,
-        ),
-    ] = None,
-    rule: Annotated[
-        Rule | None,
-        typer.Option(help="Rule of thumb, one length a column; good in one to three columns.", rich_help_panel=CHOICE),
-    ] = None,
-    kernel: Annotated[str, typer.Option(metavar="NAME", help="As in release.", rich_help_panel=CHOICE)] = "gaussian",
-    columns: ColumnsOption = None,
-    bounds: BoundsOption = None,
-    epsilon: Annotated[
-        str | None, typer.Option(metavar="E", help="What the bandwidth may cost.", rich_help_panel=PRIVACY)
-    ] = None,
-    n_hint: Annotated[
-        int | None, typer.Option(metavar="N", help="Public guess of the number of rows.", rich_help_panel=PRIVACY)
-    ] = None,
-    neighbours: Annotated[Neighbours, typer.Option(help="As in release.", rich_help_panel=PRIVACY)] = (
-        Neighbours.ADD_REMOVE
-    ),
-    outside: Annotated[Outside, typer.Option(help="As in release.", rich_help_panel=PRIVACY)] = Outside.CLIP,
-    dataset: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The data's account in the ledger, as in release.", rich_help_panel=PRIVACY),
-    ] = None,
-    ledger: Annotated[
-        Path | None, typer.Option(metavar="PATH", help=LEDGER_HELP, show_default=False, rich_help_panel=PRIVACY)
-    ] = None,
-    no_ledger: Annotated[
-        bool, typer.Option("--no-ledger", help="Keep no record of the spending.", rich_help_panel=PRIVACY)
-    ] = False,
-    seed_noise_not_private: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Seed the noise, for tests: the bandwidth is NOT PRIVATE and nothing is charged.",
-            rich_help_panel=PRIVACY,
-        ),
-    ] = None,
-    as_json: JsonOption = False,
+    data: flags.Data,
+    public: PublicOption = False,
+    private: PrivateOption = False,
+    target_density: DensityOption = None,
+    rule: RuleOption = None,
+    kernel: KernelOption = "gaussian",
+    columns: flags.Columns = None,
+    bounds: flags.Bounds = None,
+    epsilon: EpsilonOption = None,
+    n_hint: HintOption = None,
+    neighbours: NeighboursOption = Neighbours.ADD_REMOVE,
+    outside: OutsideOption = Outside.CLIP,
+    dataset: DatasetOption = None,
+    ledger: LedgerOption = None,
+    no_ledger: NoLedgerOption = False,
+    seed_noise_not_private: SeedOption = None,
+    as_json: flags.Json = False,
 ) -> None:
     """Choose a bandwidth for DATA: free from public points, or bought from the private ones.
 
@@ -117,12 +93,9 @@ def bandwidth(
     if public:
         lengths = from_public(source, **choice)
         document = {"bandwidth": lengths if isinstance(lengths, float) else lengths.tolist()}
-        print_json(document) if as_json else facts([("bandwidth", lengths_text(document["bandwidth"]))])
-        return
+        return tell(document, [("bandwidth", lengths_text(document["bandwidth"]))], as_json=as_json)
     _check_needed(epsilon, n_hint, bounds)
-    account = None
-    if not no_ledger and seed_noise_not_private is None:
-        account = open_ledger(ledger).account(dataset or dataset_name(data))
+    account = account_to_charge(data, dataset, ledger, no_ledger, seed_noise_not_private)
     bought = buy(
         source,
         epsilon=epsilon,
@@ -138,11 +111,11 @@ def bandwidth(
 
 
 def _check_needed(epsilon: str | None, n_hint: int | None, bounds: list[str] | None) -> None:
-    for flag, value in (("--epsilon E", epsilon), ("--n-hint N", n_hint), ("--bounds LO,HI", bounds)):
+    for wanted, value in (("--epsilon E", epsilon), ("--n-hint N", n_hint), ("--bounds LO,HI", bounds)):
         if value is None:
-            name = flag.split()[0]
+            name = wanted.split()[0]
             raise InputError(
-                f"{name} is missing: a bandwidth from private points needs {flag}, chosen from what is public"
+                f"{name} is missing: a bandwidth from private points needs {wanted}, chosen from what is public"
             )
 
 
@@ -158,20 +131,15 @@ def lengths_text(lengths: Any) -> str:
 
 
 def _report(bought: PrivateBandwidth, account: Account | None, as_json: bool) -> None:
-    if not bought.guarantee.private:
-        warn("NOT PRIVATE: the noise came from a seed. Do not publish this bandwidth. Nothing was charged.")
-    if as_json:
-        ledger = None if account is None else account_document(account)
-        print_json(bought.to_document() | {"ledger": ledger, "statement": bought.guarantee.statement()})
-        return
-    facts(
-        [
-            (
-                "bandwidth",
-                f"{lengths_text(bought.bandwidth)} (noise: {bought.predicted_error:.0%} at three deviations)",
-            ),
-            ("guarantee", str(bought.guarantee)),
-            ("ledger", "no record was kept" if account is None else standing_text(account)),
-        ]
-    )
-    say(f"\n{bought.guarantee.statement()}")
+    warn_of_seed(bought.guarantee, "Do not publish this bandwidth. Nothing was charged.")
+    (ledger, standing), statement = spending(account), bought.guarantee.statement()
+    length = lengths_text(bought.bandwidth)
+    pairs = [
+        ("bandwidth", f"{length} (noise: {bought.predicted_error:.0%} at three deviations)"),
+        ("guarantee", str(bought.guarantee)),
+        ("ledger", standing),
+    ]
+    try:
+        tell(bought.to_document() | {"ledger": ledger, "statement": statement}, pairs, statement, as_json=as_json)
+    except StorageError as error:
+        raise StorageError(f"{error}; the bandwidth had been paid for and is {length}") from error

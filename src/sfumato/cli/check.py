@@ -6,18 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from sfumato.cli.arguments import (
-    BoundsOption,
-    ColumnsOption,
-    DataArgument,
-    JsonOption,
-    parse_bandwidth,
-    parse_bounds,
-    parse_columns,
-)
+from sfumato.cli import flags
 from sfumato.cli.console import facts, out, print_json, say, warn
+from sfumato.cli.flags import flag, parse_bandwidth, parse_bounds, parse_columns
+from sfumato.public.shown import shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,13 +53,11 @@ class Findings:
 
 
 def check(
-    data: DataArgument,
-    columns: ColumnsOption = None,
-    bounds: BoundsOption = None,
-    bandwidth: Annotated[
-        str | None, typer.Option(metavar="B", help="Also see whether this bandwidth suits the points' extent.")
-    ] = None,
-    as_json: JsonOption = False,
+    data: flags.Data,
+    columns: flags.Columns = None,
+    bounds: flags.Bounds = None,
+    bandwidth: Annotated[str | None, flag("Also see whether this bandwidth suits the points' extent.", "B")] = None,
+    as_json: flags.Json = False,
 ) -> None:
     """Tell the curator, and nobody else, what is wrong with a file: rows that will be dropped, values out of bounds.
 
@@ -218,10 +208,10 @@ def print_findings(findings: Findings, box: Box | None) -> None:
     for column in findings.columns:
         extent = [f"{value:.6g}" if value is not None else "-" for value in (column.minimum, column.maximum)]
         counts = [column.missing, column.infinite, *([column.below, column.above] if box else [])]
-        table.add_row(Text(column.name), *extent, *map(str, counts))
+        table.add_row(Text(shown(column.name)), *extent, *map(str, counts))
     out.print(table)
     for text in findings.warnings:
-        out.print(Text.assemble(("warning ", "yellow"), text), soft_wrap=True)
+        out.print(Text.assemble(("warning ", "yellow"), shown(text)), soft_wrap=True)
     if not findings.warnings:
         say("Nothing to warn about.")
 

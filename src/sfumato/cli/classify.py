@@ -10,26 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli.arguments import (
-    JSON_HELP,
-    LEDGER_HELP,
+from sfumato.cli import flags
+from sfumato.cli.console import check_suffix, complain, facts, print_json, size_text, tell, warn_of_seed, write_table
+from sfumato.cli.flags import (
+    NEEDED,
     POINTS,
-    BoundsOption,
-    ColumnsOption,
-    DataArgument,
-    JsonOption,
-    dataset_name,
+    PRIVACY,
+    argument,
+    flag,
     one_column,
-    open_ledger,
     parse_bandwidth,
     parse_bounds,
     parse_columns,
     parse_options,
+    refuse_inputs,
 )
-from sfumato.cli.console import complain, facts, print_json, say, size_text, warn
-from sfumato.cli.ledger import account_document, standing_text
-from sfumato.cli.making import make_file
-from sfumato.cli.tables import check_suffix, write_table
+from sfumato.cli.ledger import account_to_charge, spending
+from sfumato.cli.paid import make_file
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,11 +35,8 @@ if TYPE_CHECKING:
     from sfumato.sources import Source
 
 app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    help="Fit a private classifier, and classify points with it.",
+    no_args_is_help=True, rich_markup_mode="rich", help="Fit a private classifier, and classify points with it."
 )
-NEEDED, PRIVACY, RUN = "Needed, and never read off the data", "Privacy", "Run and output"
 FIT_EXAMPLE = (
     "[bold]Example[/]: sfumato classify fit news.parquet -o news.sfm --columns embedding --label-column topic "
     "--classes world,sports,business --epsilon 1 --n-hint 20000"
@@ -64,81 +58,63 @@ class Priors(StrEnum):
     PRIVATE = "private"
 
 
-def _needed(metavar: str, text: str, *names: str) -> Any:
-    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=NEEDED)
-
-
-def _privacy(metavar: str, text: str, *names: str) -> Any:
-    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=PRIVACY)
+LabelColumnOption = Annotated[str | None, flag("The column of the labels.", "NAME", panel=NEEDED)]
+ClassesOption = Annotated[
+    str | None, flag("The public list of classes; records with other labels are dropped.", "A,B,...", panel=NEEDED)
+]
+EpsilonOption = Annotated[str | None, flag("Privacy budget of all classes together: 1, 0.5, 1/3.", "E", panel=NEEDED)]
+HintOption = Annotated[
+    int | None, flag("Public guess of the number of rows of all classes together.", "N", panel=NEEDED)
+]
+KernelOption = Annotated[str, flag("inner-product (normalised embeddings), gaussian, ...", "NAME", panel=POINTS)]
+BandwidthOption = Annotated[str | None, flag("Bandwidth; for the inner product the largest length.", "B", panel=POINTS)]
+LandmarksOption = Annotated[str | None, flag("A file of public points like the records.", "PUBLIC", panel=POINTS)]
+RuleOption = Annotated[Rule, flag("What decides.", panel=POINTS)]
+PriorsOption = Annotated[Priors, flag("uniform, or the shares of the noisy counts.", panel=POINTS)]
+OptionOption = Annotated[
+    list[str] | None, flag("What only this method knows, such as clip=0.5. Repeatable.", "NAME=VALUE", panel=PRIVACY)
+]
 
 
 @app.command(epilog=FIT_EXAMPLE)
 def fit(
-    data: DataArgument,
-    output: Annotated[Path | None, _needed("OUT.sfm", "The file to write.", "-o", "--output")] = None,
-    label_column: Annotated[str | None, _needed("NAME", "The column of the labels.")] = None,
-    classes: Annotated[
-        str | None, _needed("A,B,...", "The public list of classes; records with other labels are dropped.")
-    ] = None,
-    epsilon: Annotated[str | None, _needed("E", "Privacy budget of all classes together: 1, 0.5, 1/3.")] = None,
-    n_hint: Annotated[int | None, _needed("N", "Public guess of the number of rows of all classes together.")] = None,
-    columns: ColumnsOption = None,
-    bounds: BoundsOption = None,
-    kernel: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="inner-product (normalised embeddings), gaussian, ...", rich_help_panel=POINTS
-        ),
-    ] = "inner-product",
-    bandwidth: Annotated[
-        str | None,
-        typer.Option(metavar="B", help="Bandwidth; for the inner product the largest length.", rich_help_panel=POINTS),
-    ] = None,
-    landmarks: Annotated[
-        str | None,
-        typer.Option(metavar="PUBLIC", help="A file of public points like the records.", rich_help_panel=POINTS),
-    ] = None,
-    rule: Annotated[Rule, typer.Option(help="What decides.", rich_help_panel=POINTS)] = Rule.HIGHEST_DENSITY,
-    priors: Annotated[
-        Priors, typer.Option(help="uniform, or the shares of the noisy counts.", rich_help_panel=POINTS)
-    ] = Priors.UNIFORM,
-    delta: Annotated[float, _privacy("D", "0 for a pure guarantee.")] = 0.0,
-    method: Annotated[str, _privacy("NAME", "The mechanism.")] = "auto",
-    option: Annotated[
-        list[str] | None, _privacy("NAME=VALUE", "What only this method knows, such as clip=0.5. Repeatable.")
-    ] = None,
-    dataset: Annotated[
-        str | None, _privacy("NAME", "The data's account in the ledger; by default the file's absolute path.")
-    ] = None,
-    ledger: Annotated[Path | None, _privacy("PATH", LEDGER_HELP)] = None,
-    no_ledger: Annotated[
-        bool, typer.Option("--no-ledger", help="Keep no record of the spending.", rich_help_panel=PRIVACY)
-    ] = False,
-    feature_seed: Annotated[int | None, _privacy("N", "Public seed of the features; random by default.")] = None,
-    seed_noise_not_private: Annotated[
-        int | None, _privacy("N", "Seed the noise, for tests: marked NOT PRIVATE and not charged.")
-    ] = None,
-    threads: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Threads of the sums; all by default.", rich_help_panel=RUN)
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.", rich_help_panel=RUN)] = False,
-    as_json: Annotated[bool, typer.Option("--json", help=JSON_HELP, rich_help_panel=RUN)] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print nothing but errors and warnings.", rich_help_panel=RUN)
-    ] = False,
+    data: flags.Data,
+    output: flags.Target = None,
+    label_column: LabelColumnOption = None,
+    classes: ClassesOption = None,
+    epsilon: EpsilonOption = None,
+    n_hint: HintOption = None,
+    columns: flags.Columns = None,
+    bounds: flags.Bounds = None,
+    kernel: KernelOption = "inner-product",
+    bandwidth: BandwidthOption = None,
+    landmarks: LandmarksOption = None,
+    rule: RuleOption = Rule.HIGHEST_DENSITY,
+    priors: PriorsOption = Priors.UNIFORM,
+    delta: flags.Delta = 0.0,
+    method: flags.Method = "auto",
+    option: OptionOption = None,
+    dataset: flags.Dataset = None,
+    ledger: flags.CuratorsLedger = None,
+    no_ledger: flags.NoLedger = False,
+    feature_seed: flags.FeatureSeed = None,
+    seed_noise_not_private: flags.Seed = None,
+    threads: flags.Threads = None,
+    force: flags.ForceRun = False,
+    as_json: flags.JsonRun = False,
+    quiet: flags.Quiet = False,
 ) -> None:
     """Release a private density for each class of the labelled points in DATA: one file that classifies for ever.
 
     A record is a point with its label and counts in one class, so all classes together cost epsilon once.
     """
     target, names = _check_needed(output, label_column, classes, epsilon, n_hint)
+    account = account_to_charge(data, dataset, ledger, no_ledger, seed_noise_not_private)
+    refuse_inputs(target, data, landmarks, None if account is None else account.ledger.path)
     from sfumato.learn import DensityClassifier
     from sfumato.sources import open_source
 
     source = open_source(data, parse_columns(columns, data), key=one_column(label_column, data))
-    account = None
-    if not no_ledger and seed_noise_not_private is None:
-        account = open_ledger(ledger).account(dataset or dataset_name(data))
     model = DensityClassifier(
         kernel,
         bandwidth=None if bandwidth is None else parse_bandwidth(bandwidth),
@@ -173,7 +149,7 @@ def _check_needed(
     output: Path | None, label_column: str | None, classes: str | None, epsilon: str | None, n_hint: int | None
 ) -> tuple[Path, list[str]]:
     """Refuse to guess what must come from the curator."""
-    for flag, value, use in (
+    for wanted, value, use in (
         ("--label-column NAME", label_column, "the column of the labels"),
         ("--classes A,B,...", classes, "the public list of classes: which labels occur may be private"),
         ("--epsilon E", epsilon, "the privacy budget of all classes together, such as 1"),
@@ -181,7 +157,7 @@ def _check_needed(
         ("-o OUT.sfm", output, "the file to write"),
     ):
         if value is None:
-            raise InputError(f"{flag} is missing: {use}")
+            raise InputError(f"{wanted} is missing: {use}")
     assert output is not None and classes is not None
     names = [name.strip() for name in next(csv.reader([classes], skipinitialspace=True), [])]
     if not names or "" in names:
@@ -210,45 +186,37 @@ def largest_size(model: DensityClassifier, source: Source) -> int:
 
 
 def _report(model: DensityClassifier, target: Path, account: Account | None, *, as_json: bool, quiet: bool) -> None:
-    guarantee = model.guarantee_
-    if not guarantee.private:
-        warn("NOT PRIVATE: the noise came from a seed. Do not publish this classifier. Nothing was charged.")
+    guarantee, (ledger, standing) = model.guarantee_, spending(account)
+    warn_of_seed(guarantee, "Do not publish this classifier. Nothing was charged.")
     counts = {str(name): release.count.to_document() for name, release in model.releases_.items()}
-    if as_json:
-        document = {"classifier": str(target), "rule": model.rule, "classes": counts}
-        document |= {"guarantee": guarantee.to_document(), "statement": guarantee.statement()}
-        print_json(document | {"ledger": None if account is None else account_document(account)})
-    elif not quiet:
-        facts(
-            [
-                ("classifier", f"{target} ({size_text(len(model.to_bytes()))}, {len(counts)} classes)"),
-                ("guarantee", str(guarantee)),
-                ("ledger", "no record was kept" if account is None else standing_text(account)),
-            ]
-        )
-        say(f"\n{guarantee.statement()}")
+    document: dict[str, Any] = {"classifier": str(target), "rule": model.rule, "classes": counts}
+    document |= {"guarantee": guarantee.to_document(), "statement": guarantee.statement(), "ledger": ledger}
+    pairs = [
+        ("classifier", f"{target} ({size_text(len(model.to_bytes()))}, {len(counts)} classes)"),
+        ("guarantee", str(guarantee)),
+        ("ledger", standing),
+    ]
+    tell(document, pairs, guarantee.statement(), as_json=as_json, quiet=quiet)
 
 
 @app.command(
     epilog="[bold]Example[/]: sfumato classify predict news.sfm texts.parquet --columns embedding -o topics.csv"
 )
 def predict(
-    classifier: Annotated[Path, typer.Argument(metavar="CLASSIFIER", help="What fit wrote.", show_default=False)],
-    points: Annotated[str, typer.Argument(metavar="POINTS", help="File of points.", show_default=False)],
-    columns: ColumnsOption = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Write .csv or .parquet instead of CSV on the screen."),
-    ] = None,
-    shares: Annotated[bool, typer.Option("--shares", help="Also write each class's share.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    as_json: JsonOption = False,
+    classifier: Annotated[Path, argument("What fit wrote.", "CLASSIFIER")],
+    points: Annotated[str, argument("File of points.", "POINTS")],
+    columns: flags.Columns = None,
+    output: flags.TableOutput = None,
+    shares: Annotated[bool, flag("Also write each class's share.", None, "--shares")] = False,
+    force: flags.Force = False,
+    as_json: flags.Json = False,
 ) -> None:
     """Classify points; it costs no privacy. Output: the column class, one line a point, and with --shares one a class.
 
     A point with a value that is not a finite number has no class.
     """
     check_suffix(output)
+    refuse_inputs(output, classifier, points)
     from sfumato.learn import DensityClassifier
     from sfumato.sources import open_source
 
@@ -262,8 +230,7 @@ def predict(
     if as_json:
         print_json({"guarantee": model.guarantee_.to_document(), **answers})
         return
-    if not model.guarantee_.private:
-        warn("NOT PRIVATE: the noise came from a seed.")
+    warn_of_seed(model.guarantee_)
     complain(f"guarantee: {model.guarantee_}")
     write_table(answers, output, force)
     if output is not None:

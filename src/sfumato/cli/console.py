@@ -1,15 +1,29 @@
-"""How every command speaks: results on standard output, everything else on standard error, one line for an error."""
+"""How every command speaks: results on standard output, everything else on standard error, one line for an error.
+
+All text passes `shown` here, for some of it comes from files that others wrote.
+"""
 
 from __future__ import annotations
 
+import io
 import json
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
 from rich.text import Text
+
+from sfumato.errors import InputError, SfumatoError, StorageError
+from sfumato.public.shown import shown
+from sfumato.storage import AtomicFile, storage_errors
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sfumato.privacy.guarantee import Guarantee
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -28,6 +42,8 @@ _FLAGS = (
     "extent",
     "feature_seed",
     "ledger",
+    "max_delta",
+    "max_epsilon",
     "method",
     "n_hint",
     "neighbours",
@@ -36,6 +52,7 @@ _FLAGS = (
     "target_density",
 )
 _ARGUMENT = re.compile(rf"\b({'|'.join(_FLAGS)})=(?=(.)?)")
+_SWITCH = re.compile(r"\b(unchecked|permanent)=True")
 _OVERWRITE = re.compile(r"overwrite=True( \(--force on the command line\))?")
 
 
@@ -53,33 +70,106 @@ def in_flags(message: str) -> str:
         name = "option" if found[1] == "options" else found[1].replace("_", "-")
         return f"--{name}{' ' if followed_by_value else ''}"
 
-    return _ARGUMENT.sub(flag, _OVERWRITE.sub("--force", message))
+    return _ARGUMENT.sub(flag, _SWITCH.sub(r"--\1", _OVERWRITE.sub("--force", message)))
 
 
 def complain(message: str) -> None:
     """Print one line on standard error."""
-    err.print(Text(message), soft_wrap=True)
+    err.print(Text(shown(message)), soft_wrap=True)
 
 
 def warn(message: str) -> None:
     """Print a loud line on standard error."""
-    err.print(Text(message, style="bold red"), soft_wrap=True)
+    err.print(Text(shown(message), style="bold red"), soft_wrap=True)
 
 
 def say(text: str) -> None:
-    """Print a paragraph, wrapped at words."""
-    out.print(Text(text))
+    """Print paragraphs, wrapped at words."""
+    out.print(Text("\n".join(map(shown, text.split("\n")))))
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> None:
     """Print labelled lines; long ones are left to the terminal, so that paths stay whole."""
     for label, text in pairs:
-        out.print(Text.assemble((f"{label:<12}", "bold"), text), soft_wrap=True)
+        out.print(Text.assemble((f"{label:<12}", "bold"), shown(text)), soft_wrap=True)
 
 
 def print_json(document: Any) -> None:
     """Print a document on standard output; NaN and infinity, which JSON does not have, must not occur in it."""
-    typer.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    # Within JSON's strings an unsafe character may be written as its escape, and outside of them there is none.
+    typer.echo("".join(one if one == "\n" or shown(one) == one else json.dumps(one)[1:-1] for one in text))
+
+
+def tell(
+    document: Mapping[str, Any],
+    pairs: Iterable[tuple[str, str]],
+    statement: str = "",
+    *,
+    as_json: bool,
+    quiet: bool = False,
+) -> None:
+    """Say what a run did: one document, or labelled lines and a statement in plain language."""
+    with storage_errors("write", "standard output"):
+        if as_json:
+            print_json(document)
+        elif not quiet:
+            facts(pairs)
+            if statement:
+                say(f"\n{statement}")
+
+
+def warn_of_seed(guarantee: Guarantee, consequence: str = "", source: str = "the noise") -> None:
+    """Warn loudly if what was made or read promises nothing, because its noise came from a seed."""
+    if not guarantee.private:
+        warn(f"NOT PRIVATE: {source} came from a seed.{consequence and ' '}{consequence}")
+
+
+def in_one_line(error: SfumatoError | OSError) -> SfumatoError:
+    """Make an error that says what to do of one that only the system named."""
+    if isinstance(error, SfumatoError):
+        return error
+    try:
+        with storage_errors("use", error.filename or "a temporary file"):
+            raise error
+    except StorageError as told:
+        return told
+
+
+TABLE_SUFFIXES = (".csv", ".parquet")
+
+
+def check_suffix(output: Path | None, what: str = "the table is", suffixes: Iterable[str] = TABLE_SUFFIXES) -> None:
+    """Refuse a file of an ending that nothing is written to, before any work is done."""
+    known = tuple(suffixes)
+    if output is not None and output.suffix.lower() not in known:
+        listed = " or ".join(known) if len(known) == 2 else ", ".join(known)
+        raise InputError(f"{str(output)!r}: {what} written as {listed}; choose one of these endings")
+
+
+def write_table(columns: dict[str, Any] | pa.Table, output: Path | None, force: bool) -> None:
+    """Write columns to a file by its suffix, or as CSV to the screen, there with its text cleaned."""
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    if output is None and isinstance(columns, dict):
+        columns = {shown(name): [_cell(value) for value in values] for name, values in columns.items()}
+    table, content = pa.table(columns) if isinstance(columns, dict) else columns, io.BytesIO()
+    if output is not None and output.suffix.lower() == ".parquet":
+        pyarrow.parquet.write_table(table, content)
+    else:
+        pyarrow.csv.write_csv(table, content)
+    if output is None:
+        with storage_errors("write", "standard output"):
+            typer.echo(content.getvalue(), nl=False)
+        return
+    with AtomicFile(output, overwrite=force) as file:
+        file.write(content.getvalue())
+
+
+def _cell(value: Any) -> Any:
+    return shown(value) if isinstance(value, str) else value
 
 
 def size_text(size: int) -> str:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from sfumato.cli.arguments import JsonOption
+from sfumato.cli import flags
 from sfumato.cli.check import print_findings, survey
 from sfumato.cli.console import facts, out, print_json, say
+from sfumato.cli.flags import flag
 from sfumato.cli.ledger import account_document, standing_text
-from sfumato.cli.making import make_release
-from sfumato.storage import storage_errors
+from sfumato.cli.paid import make_release
+from sfumato.storage import AtomicFile, storage_errors
 
 if TYPE_CHECKING:
     from sfumato.central.kde import PrivateKDE
@@ -56,16 +56,16 @@ class Files:
 
 
 def demo(
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the data, the release and the picture.")
-    ] = Path("demo"),
-    as_json: JsonOption = False,
+    output: Annotated[Path, flag("Folder for the data, the release and the picture.", "DIR", "-o", "--output")] = Path(
+        "demo"
+    ),
+    as_json: flags.Json = False,
 ) -> None:
     """Make up 40,000 points, release their density, and compare it with the truth.
 
     Writes demo-points.csv, demo-ledger.jsonl, demo.sfm and demo.png into DIR; those of an earlier demo are replaced.
     """
-    from sfumato.cli.made_up_points import compare, draw_picture, make_points
+    from sfumato.cli.made_up_points import compare, make_points, picture
     from sfumato.kernels import get_kernel
 
     files = Files(output)
@@ -80,8 +80,8 @@ def demo(
         _show_release(release, account)
     kernel = get_kernel("gaussian", BANDWIDTH)
     comparison = compare(release, kernel, points, make_points(QUERIES, QUERIES_SEED))
-    with storage_errors("write", files.picture):
-        draw_picture(release, points, files.picture)
+    with AtomicFile(files.picture, overwrite=True) as file:
+        file.write(picture(release, points))
     predicted = _predicted_error()
     if as_json:
         print_json(_document(files, release, account, predicted, comparison))
@@ -98,7 +98,10 @@ def _write_points(files: Files, points: Any) -> None:
     with storage_errors("write", files.folder):
         files.folder.mkdir(parents=True, exist_ok=True)
         files.ledger.unlink(missing_ok=True)  # the points are made up: nobody's privacy was spent
-        np.savetxt(files.points, points, fmt="%.6f", delimiter=",", header=",".join(COLUMNS), comments="")
+    text = io.BytesIO()
+    np.savetxt(text, points, fmt="%.6f", delimiter=",", header=",".join(COLUMNS), comments="")
+    with AtomicFile(files.points, overwrite=True) as file:
+        file.write(text.getvalue())
 
 
 def _show_check(files: Files) -> None:
@@ -120,12 +123,7 @@ def _model(files: Files) -> tuple[PrivateKDE, Account]:
     account = Ledger(files.ledger).account("demo")
     account.set_budget(BUDGET)
     model = PrivateKDE(
-        bandwidth=BANDWIDTH,
-        epsilon=EPSILON,
-        bounds=BOUNDS,
-        n_hint=ROWS,
-        ledger=account,
-        feature_seed=POINTS_SEED,
+        bandwidth=BANDWIDTH, epsilon=EPSILON, bounds=BOUNDS, n_hint=ROWS, ledger=account, feature_seed=POINTS_SEED
     )
     return model, account
 

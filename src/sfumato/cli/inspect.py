@@ -1,4 +1,4 @@
-"""`sfumato inspect`: everything public about a release."""
+"""`sfumato inspect` and `verify`: everything public about a release, and whether its file is whole."""
 
 from __future__ import annotations
 
@@ -6,30 +6,51 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli.arguments import JsonOption, ReleaseArgument
-from sfumato.cli.console import facts, print_json, say, size_text, warn
+import typer
+
+from sfumato.cli import flags
+from sfumato.cli.console import print_json, size_text, tell, warn_of_seed
+from sfumato.errors import ReleaseFileError
 
 if TYPE_CHECKING:
     from sfumato.release import Count, Release
 
 EXAMPLES = "[bold]Example[/]: sfumato inspect trips.sfm"
+VERIFY_EXAMPLES = "[bold]Example[/]: sfumato verify trips.sfm"
 
 # Half of a 95 % interval in standard deviations for Laplace noise, ln(20) / sqrt(2); Gaussian noise needs less (1.96).
 INTERVAL_DEVIATIONS = math.log(20) / math.sqrt(2)
 
 
-def inspect(release: ReleaseArgument, as_json: JsonOption = False) -> None:
+def inspect(release: flags.ReleaseFile, as_json: flags.Json = False) -> None:
     """Show everything that a release says about itself: guarantee, kernel, method, noise, count and size."""
     from sfumato.release import load
 
     made = load(release)
-    if as_json:
-        print_json(_document(made, release))
-        return
-    if not made.guarantee.private:
-        warn("NOT PRIVATE: the noise came from a seed. Do not publish this release.")
-    facts(_facts(made, release))
-    say(f"\n{made.statement()}")
+    warn_of_seed(made.guarantee, "Do not publish this release.")
+    tell(_document(made, release), _facts(made, release), made.statement(), as_json=as_json)
+
+
+def verify(release: flags.ReleaseFile, as_json: flags.Json = False) -> None:
+    """Check that a release file is whole and unaltered by accident, and print its guarantee; exit code 4 if it is not.
+
+    The checksum finds accidents, not forgers: fetch releases from someone you trust.
+    """
+    from sfumato.release import load
+
+    try:
+        made = load(release)
+    except ReleaseFileError as damage:
+        if not as_json:
+            raise
+        print_json({"release": str(release), "intact": False, "problem": str(damage)})
+        raise typer.Exit(damage.exit_code) from damage
+    size = release.stat().st_size
+    warn_of_seed(made.guarantee, "Do not publish this release.")
+    document: dict[str, Any] = {"release": str(release), "intact": True, "bytes": size}
+    document |= {"guarantee": made.guarantee.to_document(), "statement": made.statement()}
+    pairs = [("intact", f"{release} ({size_text(size)})"), ("guarantee", str(made.guarantee))]
+    tell(document, pairs, made.statement(), as_json=as_json)
 
 
 def _document(release: Release, path: Path) -> dict[str, Any]:

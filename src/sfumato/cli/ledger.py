@@ -1,16 +1,30 @@
-"""`sfumato ledger`: what each data set may spend and has spent."""
+"""`sfumato ledger`: what each data set may spend and has spent; and whose account a command charges.
+
+A data set without a name of its own is its file: the path without links, whatever array, columns or spelling was
+asked for, and the account of another hard link to it if there is one.
+
+A budget must not vanish with the ledger that held it. Whenever one is set, the ledger's path and the data set are noted
+in the user's configuration folder (``XDG_CONFIG_HOME``, by default ``~/.config``, below ``sfumato/budgets``). A ledger
+that has such a note and is gone, or has lost the budget, refuses every charge until it is put back or the note deleted.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli.arguments import JsonOption, LedgerOption, dataset_name, open_ledger
-from sfumato.cli.console import facts, out, print_json, warn
-from sfumato.errors import InputError
+from sfumato.cli import flags
+from sfumato.cli.console import facts, out, print_json, tell, warn
+from sfumato.cli.flags import argument, file_of, flag, same_file
+from sfumato.errors import InputError, LedgerError, StorageError
+from sfumato.public.shown import shown
+from sfumato.storage import AtomicFile, private_folder
 
 if TYPE_CHECKING:
     from sfumato.privacy.ledger import Account, Ledger
@@ -32,14 +46,12 @@ class Rule(StrEnum):
     PLD = "pld"
 
 
-DATASET_HELP = "The data set's name, or the path of its file."
+DATASET = argument("The data set's name, or the path of its file.", "DATASET")
 
 
 @app.command(epilog="[bold]Example[/]: sfumato ledger show trips.csv")
 def show(
-    dataset: Annotated[str | None, typer.Argument(metavar="DATASET", help=DATASET_HELP, show_default=False)] = None,
-    ledger: LedgerOption = None,
-    as_json: JsonOption = False,
+    dataset: Annotated[str | None, DATASET] = None, ledger: flags.Ledger = None, as_json: flags.Json = False
 ) -> None:
     """Show every data set's spending, or all charges of one."""
     book = open_ledger(ledger)
@@ -59,44 +71,127 @@ def show(
 
 @app.command(epilog="[bold]Example[/]: sfumato ledger budget trips.csv --epsilon 3")
 def budget(
-    dataset: Annotated[str, typer.Argument(metavar="DATASET", help=DATASET_HELP, show_default=False)],
-    epsilon: Annotated[str, typer.Option(metavar="E", help="Epsilon that may be spent in all, spent parts included.")],
-    delta: Annotated[float, typer.Option(metavar="D", help="Delta that may be spent in all.")] = 0.0,
+    dataset: Annotated[str, DATASET],
+    epsilon: Annotated[str, flag("Epsilon that may be spent in all, spent parts included.", "E")],
+    delta: Annotated[float, flag("Delta that may be spent in all.", "D")] = 0.0,
     rule: Annotated[
         Rule,
-        typer.Option(
-            help="How spending adds up: basic sums; gdp and zcdp are tighter for releases with delta > 0; pld is "
+        flag(
+            "How spending adds up: basic sums; gdp and zcdp are tighter for releases with delta > 0; pld is "
             "tightest, for lists of releases fixed in advance."
         ),
     ] = Rule.BASIC,
-    ledger: LedgerOption = None,
-    as_json: JsonOption = False,
+    ledger: flags.Ledger = None,
+    as_json: flags.Json = False,
 ) -> None:
     """Set what a data set may spend in all; releases beyond it are refused."""
     from sfumato.privacy.accounting import CONDITIONS
 
     book = open_ledger(ledger)
     account = book.account(find_dataset(book, dataset))
+    check_noted(account)
     account.set_budget(epsilon, delta, rule=rule.value)
+    note_budget(account)
     if rule.value in CONDITIONS:
         warn(f"the rule {rule.value} holds on one condition: {CONDITIONS[rule.value]}")
-    if as_json:
-        print_json(account_document(account))
-    else:
-        facts([("ledger", standing_text(account))])
+    tell(account_document(account), [("ledger", standing_text(account))], as_json=as_json)
 
 
 @app.command()
-def path(as_json: JsonOption = False) -> None:
+def path(as_json: flags.Json = False) -> None:
     """Show where the default ledger is; the environment variable SFUMATO_LEDGER moves it."""
     where = str(open_ledger(None).path)
     print_json({"ledger": where}) if as_json else typer.echo(where)
 
 
+def open_ledger(path: Path | None) -> Ledger:
+    """Open the ledger at `path`, or the default one."""
+    from sfumato.privacy.ledger import Ledger, default_ledger_path
+
+    return Ledger(default_ledger_path() if path is None else path)
+
+
+def account_to_charge(
+    data: str, dataset: str | None, ledger: Path | None, no_ledger: bool, seed: int | None
+) -> Account | None:
+    """Account that a command charges; None where nothing is kept, or nothing spent because the noise has a seed."""
+    if no_ledger or seed is not None:
+        return None
+    book = open_ledger(ledger)
+    account = book.account(dataset or dataset_of(book, data))
+    check_noted(account)
+    return account
+
+
+def dataset_of(book: Ledger, data: str) -> str:
+    """Name of a data set that was given none: its file's path, or that of a hard link that has an account."""
+    path = file_of(data)
+    if os.path.isfile(path) and os.stat(path).st_nlink > 1 and path not in book.datasets:
+        return next((name for name in book.datasets if os.path.isabs(name) and same_file(name, path)), path)
+    return path
+
+
+def _note(ledger: Path) -> Path:
+    """Where the budgets of a ledger are noted."""
+    folder = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+    if not folder.is_absolute():  # the standard says to ignore relative ones
+        folder = Path.home() / ".config"
+    return folder / "sfumato" / "budgets" / f"{hashlib.sha256(os.fsencode(ledger)).hexdigest()[:32]}.json"
+
+
+def _noted(note: Path) -> set[str]:
+    try:
+        return set(json.loads(note.read_bytes())["datasets"])
+    except FileNotFoundError:
+        return set()
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise StorageError(
+            f"the note of the ledger's budgets {str(note)!r} cannot be read ({error}); set the budgets again after "
+            "deleting it"
+        ) from error
+
+
+def note_budget(account: Account) -> None:
+    """Note that a data set has a budget, so that the ledger cannot vanish unnoticed."""
+    path = account.ledger.path
+    if path is None:
+        return
+    try:
+        note = _note(path)
+        private_folder(note.parent)
+        document = {"ledger": str(path), "datasets": sorted(_noted(note) | {account.dataset})}
+        with AtomicFile(note, overwrite=True, private=True) as file:
+            file.write(json.dumps(document).encode())
+    except (OSError, RuntimeError, StorageError) as error:  # a read-only or homeless machine
+        warn(f"the budget is set; should the ledger be moved away nobody will notice, for no note was written: {error}")
+
+
+def check_noted(account: Account) -> None:
+    """Refuse to charge where a budget was set and its ledger is gone, or has forgotten it."""
+    path = account.ledger.path
+    if path is None:
+        return
+    try:
+        note = _note(path)
+    except RuntimeError:  # nobody's home
+        return
+    noted = _noted(note)
+    if noted and not path.exists():
+        problem = f"the ledger {str(path)!r} has held budgets and is not there any more"
+    elif account.dataset in noted and account.budget is None:
+        problem = f"data set {account.dataset!r} was given a budget, and the ledger {str(path)!r} does not know it"
+    else:
+        return
+    raise LedgerError(
+        f"{problem}. Put the ledger back, or pass --ledger with its new place; if it is gone for good, set the "
+        f"budgets again after deleting the note {str(note)!r}"
+    )
+
+
 def find_dataset(book: Ledger, text: str) -> str:
     """Account that a name or a file's path means; a name that the ledger knows comes first."""
-    if book.account(text).dataset not in book.datasets and os.path.exists(text):
-        return dataset_name(text)
+    if book.account(text).dataset not in book.datasets and os.path.exists(file_of(text)):
+        return dataset_of(book, text)
     return text
 
 
@@ -120,6 +215,11 @@ def _charge_documents(account: Account) -> list[dict[str, Any]]:
     from sfumato.privacy.events import event_record
 
     return [event_record(charge) for charge in account.charges]
+
+
+def spending(account: Account | None) -> tuple[dict[str, Any] | None, str]:
+    """Say what a run leaves in the ledger: as a document, and in one line."""
+    return (None, "no record was kept") if account is None else (account_document(account), standing_text(account))
 
 
 def standing_text(account: Account) -> str:
@@ -163,7 +263,7 @@ def _print_overview(book: Ledger, documents: list[dict[str, Any]]) -> None:
     table = Table("data set", "spent", "remains", "budget", caption="epsilon, and delta where it is not 0")
     for document in documents:
         table.add_row(
-            Text(document["dataset"], overflow="fold"),
+            Text(shown(document["dataset"]), overflow="fold"),
             _amounts(document["spent"], ROUND_CEILING),
             _amounts(document["remaining"], ROUND_FLOOR),
             _amounts(document["budget"], ROUND_FLOOR),
@@ -181,5 +281,6 @@ def _print_account(account: Account) -> None:
     table = Table("charge", "epsilon", "delta", "relation", "note")
     for charge in account.charges:
         relation = f"{charge.neighbours}, {charge.unit}"
-        table.add_row(charge.mechanism, amount_text(charge.epsilon), repr(charge.delta), relation, Text(charge.note))
+        cells = (charge.mechanism, amount_text(charge.epsilon), repr(charge.delta), relation, charge.note)
+        table.add_row(*(Text(shown(cell)) for cell in cells))
     out.print(table)

@@ -5,25 +5,19 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from sfumato.cli.arguments import (
-    BoundsOption,
-    ColumnsOption,
-    DataArgument,
-    JsonOption,
-    parse_bandwidth,
-    parse_bounds,
-    parse_columns,
-    parse_options,
-)
-from sfumato.cli.console import complain, facts, out, print_json, say, warn
-from sfumato.errors import InputError
+from sfumato.cli import flags
+from sfumato.cli.console import complain, out, tell, warn_of_seed
+from sfumato.cli.flags import flag, parse_bandwidth, parse_bounds, parse_columns, parse_options, refuse_inputs
+from sfumato.errors import InputError, StorageError
 from sfumato.local.client import MAX_DELTA, MAX_EPSILON
+from sfumato.storage import storage_errors
 
 if TYPE_CHECKING:
     from sfumato.local import Protocol
@@ -37,43 +31,27 @@ app = typer.Typer(
     "the reports, [bold]simulate[/] tries it out.",
 )
 
-ProtocolArgument = Annotated[
-    Path, typer.Argument(metavar="PROTOCOL", help="A protocol file (.json).", show_default=False)
-]
-OutputOption = Annotated[Path, typer.Option("-o", "--output", metavar="OUT.sfm", help="The release to write.")]
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
-
 
 @app.command(
     epilog="[bold]Example[/]: sfumato local protocol -o p.json --kernel l2-lsh --bandwidth 0.25 --dimension 8 "
     "--epsilon 1 --participants 100000 --bounds 0,1"
 )
 def protocol(
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The protocol file to write.")],
-    dimension: Annotated[int, typer.Option(metavar="D", help="Columns of a point.")],
-    epsilon: Annotated[str, typer.Option(metavar="E", help="What one report may reveal.")],
-    participants: Annotated[int, typer.Option(metavar="N", help="About how many people will report.")],
-    kernel: Annotated[str, typer.Option(metavar="NAME", help="gaussian, laplacian, l2-lsh, angular, ...")] = "gaussian",
-    bandwidth: Annotated[str | None, typer.Option(metavar="B", help="One length, or one for each column.")] = None,
-    bounds: BoundsOption = None,
-    mechanism: Annotated[str, typer.Option(metavar="NAME", help="auto takes the least predicted error.")] = "auto",
-    radius: Annotated[
-        float | None, typer.Option(metavar="R", help="For guarantees that hold within a distance only.")
-    ] = None,
-    eta: Annotated[
-        float | None, typer.Option(metavar="H", help="Probability over the hash functions with which they may fail.")
-    ] = None,
-    expires: Annotated[
-        str | None, typer.Option(metavar="DATE", help="Devices refuse to report after it, such as 2027-01-31.")
-    ] = None,
-    option: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="What only one mechanism knows. Repeatable.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(metavar="N", help="Nonce of the public seed; drawn at random by default.")
-    ] = None,
-    force: ForceOption = False,
-    as_json: JsonOption = False,
+    output: flags.ProtocolOutput,
+    dimension: Annotated[int, flag("Columns of a point.", "D")],
+    epsilon: Annotated[str, flag("What one report may reveal.", "E")],
+    participants: Annotated[int, flag("About how many people will report.", "N")],
+    kernel: Annotated[str, flag("gaussian, laplacian, l2-lsh, angular, ...", "NAME")] = "gaussian",
+    bandwidth: Annotated[str | None, flag("One length, or one for each column.", "B")] = None,
+    bounds: flags.Bounds = None,
+    mechanism: Annotated[str, flag("auto takes the least predicted error.", "NAME")] = "auto",
+    radius: Annotated[float | None, flag("For guarantees that hold within a distance only.", "R")] = None,
+    eta: Annotated[float | None, flag("Probability over the hash functions with which they may fail.", "H")] = None,
+    expires: Annotated[str | None, flag("Devices refuse to report after it, such as 2027-01-31.", "DATE")] = None,
+    option: Annotated[list[str] | None, flag("What only one mechanism knows. Repeatable.", "NAME=VALUE")] = None,
+    seed: Annotated[int | None, flag("Nonce of the public seed; drawn at random by default.", "N")] = None,
+    force: flags.Force = False,
+    as_json: flags.Json = False,
 ) -> None:
     """Write the public parameters of a collection, after comparing all mechanisms. No data is read."""
     from sfumato.local import Protocol
@@ -95,16 +73,14 @@ def protocol(
     )
     plan = made.plan()
     made.save(output, overwrite=force)
-    if as_json:
-        print_json({"protocol": str(output), "fingerprint": made.fingerprint, "mechanism": made.mechanism})
-        return
-    out.print(str(plan), markup=False, soft_wrap=True)
-    facts(
-        [
-            ("protocol", f"{output} ({made.mechanism}, fingerprint {made.fingerprint[:8]})"),
-            ("guarantee", str(_guarantee(made))),
-        ]
-    )
+    if not as_json:
+        out.print(str(plan), markup=False, soft_wrap=True)
+    document = {"protocol": str(output), "fingerprint": made.fingerprint, "mechanism": made.mechanism}
+    pairs = [
+        ("protocol", f"{output} ({made.mechanism}, fingerprint {made.fingerprint[:8]})"),
+        ("guarantee", str(_guarantee(made))),
+    ]
+    tell(document, pairs, as_json=as_json)
 
 
 @app.command(
@@ -112,34 +88,22 @@ def protocol(
     "sfumato local report p.json --data points.csv -o reports.bin"
 )
 def report(
-    protocol_file: ProtocolArgument,
-    point: Annotated[
-        str | None, typer.Option(metavar="FILE", help="With your point; standard input by default.")
-    ] = None,
-    data: Annotated[
-        str | None, typer.Option(metavar="DATA", help="Instead: a file with one point for each person.")
-    ] = None,
-    columns: ColumnsOption = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Append the report's bytes to this file.")
-    ] = None,
-    ledger: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="The device's account, which refuses to overspend.")
-    ] = None,
-    budget: Annotated[
-        str | None, typer.Option(metavar="E", help="Of the account, over all reports; --max-epsilon by default.")
-    ] = None,
+    protocol_file: flags.ProtocolFile,
+    point: flags.Point = None,
+    data: Annotated[str | None, flag("Instead: a file with one point for each person.", "DATA")] = None,
+    columns: flags.Columns = None,
+    output: Annotated[Path | None, flag("Append the report's bytes to this file.", "FILE", "-o", "--output")] = None,
+    ledger: Annotated[Path | None, flag("The device's account, which refuses to overspend.", "PATH")] = None,
+    budget: Annotated[str | None, flag("Of the account, over all reports; --max-epsilon by default.", "E")] = None,
     permanent: Annotated[
-        bool, typer.Option("--permanent", help="Repeat the report of an unchanged point; needs --ledger.")
+        bool, flag("Repeat the report of an unchanged point; needs --ledger.", None, "--permanent")
     ] = False,
-    max_epsilon: Annotated[
-        str, typer.Option(metavar="E", help="The most that one report may cost, whatever the protocol says.")
-    ] = str(MAX_EPSILON),
-    max_delta: Annotated[
-        float, typer.Option(metavar="P", help="Largest probability with which the promise may fail.")
-    ] = MAX_DELTA,
+    max_epsilon: Annotated[str, flag("The most that one report may cost, whatever the protocol says.", "E")] = str(
+        MAX_EPSILON
+    ),
+    max_delta: flags.MaxDelta = MAX_DELTA,
     unchecked: Annotated[
-        bool, typer.Option("--unchecked", help="Agree to a promise that rests on the organiser's word.")
+        bool, flag("Agree to a promise that rests on the organiser's word.", None, "--unchecked")
     ] = False,
 ) -> None:
     """Randomise a point into a report, which may be sent to anybody. Prints it in hexadecimal.
@@ -154,6 +118,7 @@ def report(
         raise InputError("pass either --point, a file with one point, or --data")
     if data is not None and ledger is not None:
         raise InputError("--ledger is the account of one device, and --data holds the points of many")
+    refuse_inputs(output, protocol_file, point, data, ledger)
     client = Protocol.load(protocol_file).client(
         ledger, budget, permanent, max_epsilon=max_epsilon, max_delta=max_delta, unchecked=unchecked
     )
@@ -163,7 +128,14 @@ def report(
         for one in reports:
             typer.echo(one.hex())
         return
-    _append(output, reports)
+    content = b"".join(reports)
+    try:
+        _append(output, content)
+    except StorageError as error:
+        if ledger is None:
+            raise StorageError(f"{error}; nothing was written or spent") from error
+        typer.echo(content.hex())  # it is paid for: not to be lost
+        raise StorageError(f"{error}; the report had been paid for and was printed in hexadecimal instead") from error
 
 
 @app.command(
@@ -171,27 +143,26 @@ def report(
     "cat reports.txt | sfumato local collect p.json - --hex -o out.sfm"
 )
 def collect(
-    protocol_file: ProtocolArgument,
+    protocol_file: flags.ProtocolFile,
     sources: Annotated[list[str], typer.Argument(metavar="REPORTS...", help="Files of reports; - for standard input.")],
-    output: OutputOption,
-    state: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Keeps counts, survives a kill; resumed if it exists.")
-    ] = None,
-    hexadecimal: Annotated[bool, typer.Option("--hex", help="One report a line, in hexadecimal.")] = False,
-    malicious: Annotated[
-        int | None, typer.Option(metavar="M", help="Say how far M malicious clients can move an answer.")
-    ] = None,
-    force: ForceOption = False,
-    as_json: JsonOption = False,
+    output: flags.Output,
+    state: Annotated[Path | None, flag("Keeps counts, survives a kill; resumed if it exists.", "FOLDER")] = None,
+    hexadecimal: Annotated[bool, flag("One report a line, in hexadecimal.", None, "--hex")] = False,
+    malicious: Annotated[int | None, flag("Say how far M malicious clients can move an answer.", "M")] = None,
+    force: flags.Force = False,
+    as_json: flags.Json = False,
 ) -> None:
     """Count reports, refuse what does not belong to the protocol, and release the density."""
     from sfumato.local import Protocol
 
-    _check_output(output, [protocol_file, *(Path(source) for source in sources)], state)
+    refuse_inputs(output, protocol_file, *sources)
+    if state is not None and os.path.dirname(os.path.realpath(output)) == os.path.realpath(state):
+        raise InputError(f"{str(output)!r} is in the state folder: choose a place outside of it")
     collector = Protocol.load(protocol_file).collector(state)
-    for source in sources:
-        collector.add(_reports(source, hexadecimal))
-    release = collector.release()
+    with storage_errors("keep what was counted in", state or tempfile.gettempdir()):
+        for source in sources:
+            collector.add(_reports(source, hexadecimal))
+        release = collector.release()
     moved = None if malicious is None else collector.influence(malicious)
     release.save(output, overwrite=force)
     document = {"accepted": collector.reports, "rejected": collector.rejected, "malicious_shift": moved}
@@ -204,20 +175,19 @@ def collect(
 
 @app.command(epilog="[bold]Example[/]: sfumato local simulate p.json points.csv -o out.sfm")
 def simulate(
-    protocol_file: ProtocolArgument,
-    data: DataArgument,
-    output: OutputOption,
-    columns: ColumnsOption = None,
-    seed_noise_not_private: Annotated[
-        int | None, typer.Option(metavar="N", help="Seed the coins, for tests: the release is marked NOT PRIVATE.")
-    ] = None,
-    force: ForceOption = False,
-    as_json: JsonOption = False,
+    protocol_file: flags.ProtocolFile,
+    data: flags.Data,
+    output: flags.Output,
+    columns: flags.Columns = None,
+    seed_noise_not_private: flags.CoinsSeed = None,
+    force: flags.Force = False,
+    as_json: flags.Json = False,
 ) -> None:
     """Release what a collection from the people in DATA would have given; whoever runs it sees their points."""
     from sfumato.local import Protocol
     from sfumato.sources import open_source
 
+    refuse_inputs(output, protocol_file, data)
     source = open_source(data, parse_columns(columns, data))
     release = Protocol.load(protocol_file).simulate(source, random_state=seed_noise_not_private)
     release.save(output, overwrite=force)
@@ -238,22 +208,11 @@ def _points(data: str, columns: str | None) -> Iterator[list[float]]:
         yield from block.astype(float).tolist()
 
 
-def _check_output(output: Path, inputs: list[Path], state: Path | None) -> None:
-    """Refuse to write over what is read, which --force does not ask for."""
-    written = os.path.realpath(output)
-    if written in map(os.path.realpath, inputs):
-        raise InputError(f"{str(output)!r} is also an input: choose another file to write")
-    if state is not None and os.path.dirname(written) == os.path.realpath(state):
-        raise InputError(f"{str(output)!r} is in the state folder: choose a place outside of it")
-
-
-def _append(output: Path, reports: Iterator[bytes]) -> None:
+def _append(output: Path, reports: bytes) -> None:
     """Append reports, all or none of them: half a report would make all that follow slip."""
     import fcntl
 
-    from sfumato.storage import storage_errors
-
-    view = memoryview(b"".join(reports))
+    view = memoryview(reports)
     with storage_errors("write", output), open(output, "ab", buffering=0) as file:
         regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
         if regular:
@@ -279,8 +238,6 @@ def _reports(source: str, hexadecimal: bool) -> str | BinaryIO | Iterator[bytes]
 
 
 def _hexadecimal(source: str) -> Iterator[bytes]:
-    from sfumato.storage import storage_errors
-
     with storage_errors("read", source), open(0 if source == "-" else source, "rb", closefd=source != "-") as lines:
         for line in lines:
             try:
@@ -290,13 +247,10 @@ def _hexadecimal(source: str) -> Iterator[bytes]:
 
 
 def _told(release: Release, output: Path, document: dict[str, Any], rows: list[tuple[str, str]], as_json: bool) -> None:
-    if not release.guarantee.private:
-        warn("NOT PRIVATE: the coins came from a seed. Do not publish this release.")
-    if as_json:
-        print_json({"release": str(output), **document, "guarantee": release.guarantee.to_document()})
-        return
-    facts([("release", str(output)), *rows, ("guarantee", str(release.guarantee))])
-    if release.guarantee.private:
-        say(f"\n{release.statement()}")
-    else:
+    guarantee = release.guarantee
+    warn_of_seed(guarantee, "Do not publish this release.", "the coins")
+    pairs = [("release", str(output)), *rows, ("guarantee", str(guarantee))]
+    document = {"release": str(output), **document, "guarantee": guarantee.to_document()}
+    tell(document, pairs, release.statement() if guarantee.private else "", as_json=as_json)
+    if not (as_json or guarantee.private):
         complain("nothing is promised")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,20 +94,8 @@ def compare(release: Release, kernel: Kernel, points: Floats, queries: Floats) -
     )
 
 
-def draw_picture(release: Release, points: Floats, path: Path, side: int = 200) -> None:
-    """Draw the exact density, the private one and their difference side by side.
-
-    Parameters
-    ----------
-    release : Release
-        Of two columns within `BOUNDS`.
-    points : ndarray
-        The made-up points, for the exact density.
-    path : Path
-        The .png picture to write; an existing one is replaced.
-    side : int
-        Queries along each side.
-    """
+def picture(release: Release, points: Floats, side: int = 200) -> bytes:
+    """Draw the exact density, the private one and their difference side by side, as a .png file."""
     from sfumato.maps import compare as compare_fields
     from sfumato.maps import evaluate
     from sfumato.maps.figure import draw_comparison, encode
@@ -122,4 +109,4 @@ def draw_picture(release: Release, points: Floats, path: Path, side: int = 200) 
         "Private (anyone may have it)",
         f"Private minus exact ({finer:.0f} times finer scale)",
     )
-    path.write_bytes(encode(draw_comparison(fields, titles), ".png"))
+    return encode(draw_comparison(fields, titles), ".png")

@@ -7,10 +7,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from sfumato.cli.arguments import JsonOption, ReleaseArgument, parse_columns, parse_numbers
-from sfumato.cli.console import complain, facts, print_json, size_text, warn
+from sfumato.cli import flags
+from sfumato.cli.console import check_suffix, complain, size_text, tell, warn
+from sfumato.cli.flags import FORCE_HELP, flag, parse_columns, parse_numbers, refuse_inputs
 from sfumato.errors import InputError
 from sfumato.storage import AtomicFile
 
@@ -37,64 +36,51 @@ class Projection(StrEnum):
     TSNE = "tsne"
 
 
+OutputOption = Annotated[Path, flag(f"{', '.join(KINDS)}: the ending decides.", "FILE", "-o", "--output", panel=OUTPUT)]
+MinusOption = Annotated[Path | None, flag("Show the difference from this release.", "RELEASE", panel=WHAT)]
+CompareOption = Annotated[
+    str | None,
+    flag(
+        "NOT PRIVATE: exact density of these points, private density and difference side by side.", "POINTS", panel=WHAT
+    ),
+]
+NotPrivateOption = Annotated[
+    bool, flag("Allow --compare in a page, which travels easily.", None, "--not-private", panel=WHAT)
+]
+ProjectionOption = Annotated[
+    Projection | None, flag("Lay out the points of --public and colour each by its answer.", panel=WHAT)
+]
+PublicOption = Annotated[str | None, flag("PUBLIC points for --projection; they are drawn.", "POINTS", panel=WHAT)]
+ExtentOption = Annotated[
+    str | None,
+    flag("The part to show, a pair for each drawn column; the release's box by default.", "'LO,HI;LO,HI'", panel=VIEW),
+]
+SizeOption = Annotated[int, flag("Cells along each axis.", "N", panel=VIEW)]
+DrawnOption = Annotated[str | None, flag("One or two columns to draw, the horizontal one first.", "A,B", panel=VIEW)]
+AtOption = Annotated[list[str] | None, flag("Where a column that is not drawn stands.", "NAME=VALUE", panel=VIEW)]
+DegreesOption = Annotated[
+    bool, flag("The axes are degrees: true proportions, scale bar.", None, "--longitude-latitude", panel=VIEW)
+]
+TitleOption = Annotated[str | None, flag("Title.", "TEXT", panel=OUTPUT)]
+ForceOption = Annotated[bool, flag(FORCE_HELP, None, "--force", panel=OUTPUT)]
+
+
 def map_release(
-    release: ReleaseArgument,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "-o", "--output", metavar="FILE", help=f"{', '.join(KINDS)}: the ending decides.", rich_help_panel=OUTPUT
-        ),
-    ],
-    minus: Annotated[
-        Path | None,
-        typer.Option(metavar="RELEASE", help="Show the difference from this release.", rich_help_panel=WHAT),
-    ] = None,
-    compare: Annotated[
-        str | None,
-        typer.Option(
-            metavar="POINTS",
-            help="NOT PRIVATE: exact density of these points, private density and difference side by side.",
-            rich_help_panel=WHAT,
-        ),
-    ] = None,
-    not_private: Annotated[
-        bool,
-        typer.Option("--not-private", help="Allow --compare in a page, which travels easily.", rich_help_panel=WHAT),
-    ] = False,
-    projection: Annotated[
-        Projection | None,
-        typer.Option(help="Lay out the points of --public and colour each by its answer.", rich_help_panel=WHAT),
-    ] = None,
-    public: Annotated[
-        str | None,
-        typer.Option(metavar="POINTS", help="PUBLIC points for --projection; they are drawn.", rich_help_panel=WHAT),
-    ] = None,
-    extent: Annotated[
-        str | None,
-        typer.Option(
-            metavar="'LO,HI;LO,HI'",
-            help="The part to show, a pair for each drawn column; the release's box by default.",
-            rich_help_panel=VIEW,
-        ),
-    ] = None,
-    size: Annotated[int, typer.Option(metavar="N", help="Cells along each axis.", rich_help_panel=VIEW)] = 256,
-    columns: Annotated[
-        str | None,
-        typer.Option(metavar="A,B", help="One or two columns to draw, the horizontal one first.", rich_help_panel=VIEW),
-    ] = None,
-    at: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Where a column that is not drawn stands.", rich_help_panel=VIEW),
-    ] = None,
-    longitude_latitude: Annotated[
-        bool,
-        typer.Option(
-            "--longitude-latitude", help="The axes are degrees: true proportions, scale bar.", rich_help_panel=VIEW
-        ),
-    ] = False,
-    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Title.", rich_help_panel=OUTPUT)] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.", rich_help_panel=OUTPUT)] = False,
-    as_json: JsonOption = False,
+    release: flags.ReleaseFile,
+    output: OutputOption,
+    minus: MinusOption = None,
+    compare: CompareOption = None,
+    not_private: NotPrivateOption = False,
+    projection: ProjectionOption = None,
+    public: PublicOption = None,
+    extent: ExtentOption = None,
+    size: SizeOption = 256,
+    columns: DrawnOption = None,
+    at: AtOption = None,
+    longitude_latitude: DegreesOption = False,
+    title: TitleOption = None,
+    force: ForceOption = False,
+    as_json: flags.Json = False,
 ) -> None:
     """Draw a release: a heat map or curve with its noise shown, an interactive page, or the cells as a table.
 
@@ -104,7 +90,9 @@ def map_release(
     """
     from sfumato.release import load
 
-    kind = _kind(output)
+    check_suffix(output, "a map is", KINDS)
+    kind = output.suffix.lower()
+    refuse_inputs(output, release, minus, compare, public)
     _check_flags(kind, minus, compare, not_private, projection, public)
     made = load(release)
     layers: Sequence[Field | Dots]
@@ -118,13 +106,6 @@ def map_release(
     with AtomicFile(output, overwrite=force) as file:
         file.write(content)
     _report(output, len(content), layers[0], as_json)
-
-
-def _kind(output: Path) -> str:
-    kind = output.suffix.lower()
-    if kind not in KINDS:
-        raise InputError(f"{str(output)!r}: a map is written as {', '.join(KINDS)}; choose one of these endings")
-    return kind
 
 
 def _check_flags(
@@ -231,17 +212,14 @@ def _report(output: Path, size: int, drawn: Field | Dots, as_json: bool) -> None
     if caption.warning:
         warn(f"NOT PRIVATE: {caption.warning}. Do not publish this map.")
     noise = float(drawn.below_noise.mean())
-    if as_json:
-        print_json(
-            {
-                "map": str(output),
-                "bytes": size,
-                "guarantees": list(caption.guarantees),
-                "private": not caption.warning,
-                "noise_share": noise,
-            }
-        )
-        return
-    for guarantee in caption.guarantees:
+    document = {
+        "map": str(output),
+        "bytes": size,
+        "guarantees": list(caption.guarantees),
+        "private": not caption.warning,
+        "noise_share": noise,
+    }
+    for guarantee in () if as_json else caption.guarantees:
         complain(f"guarantee: {guarantee}")
-    facts([("map", f"{output} ({size_text(size)})"), ("noise", f"{noise:.0%} of the map may be noise alone")])
+    pairs = [("map", f"{output} ({size_text(size)})"), ("noise", f"{noise:.0%} of the map may be noise alone")]
+    tell(document, pairs, as_json=as_json)

@@ -5,19 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from sfumato.cli.arguments import (
-    BoundsOption,
-    ColumnsOption,
-    JsonOption,
+from sfumato.cli import flags
+from sfumato.cli.console import out, print_json
+from sfumato.cli.flags import (
+    Neighbours,
+    flag,
     parse_bandwidth,
     parse_bounds,
     parse_columns,
     parse_options,
+    refuse_inputs,
 )
-from sfumato.cli.console import out, print_json
-from sfumato.cli.release import Neighbours
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,86 +29,63 @@ EXAMPLES = (
 
 FACTS, BUDGETS, PROMISE, OUTPUT = "Public facts", "Budgets", "A promised error", "Output"
 
+DimensionOption = Annotated[
+    int | None, flag("Number of columns of a point; or name them: --columns.", "D", panel=FACTS)
+]
+BandwidthOption = Annotated[str | None, flag("As in release.", "B", panel=FACTS, show_default=False)]
+EpsilonOption = Annotated[
+    str | None, flag("Privacy budget; left out with --target-error to find it.", "E", panel=FACTS)
+]
+HintOption = Annotated[int | None, flag("Number of rows; left out with --target-error to find it.", "N", panel=FACTS)]
+DeltaOption = Annotated[float, flag("0 for a pure guarantee.", "D", panel=FACTS)]
+KernelOption = Annotated[str, flag("As in release.", "NAME", panel=FACTS)]
+LandmarksOption = Annotated[str | None, flag("As in release.", "PUBLIC", panel=FACTS)]
+NeighboursOption = Annotated[Neighbours, flag("As in release.", panel=FACTS)]
+OptionOption = Annotated[list[str] | None, flag("As in release.", "NAME=VALUE", panel=FACTS)]
+DensityOption = Annotated[
+    float | None,
+    flag("Mean kernel value between two records, if it is public; otherwise errors are intervals.", "P", panel=FACTS),
+]
+WorkOption = Annotated[float | None, flag("Most multiplications of the curator in all.", "M", panel=BUDGETS)]
+FileSizeOption = Annotated[float | None, flag("Largest release file.", "BYTES", panel=BUDGETS)]
+QueryWorkOption = Annotated[float | None, flag("Most multiplications of one query.", "M", panel=BUDGETS)]
+AlphaOption = Annotated[float | None, flag("Promise an error of at most A ...", "A", panel=PROMISE)]
+EtaOption = Annotated[float | None, flag("... with probability 1 - H for each query.", "H", panel=PROMISE)]
+AllQueriesOption = Annotated[
+    bool, flag("For all queries in the bounds together.", None, "--all-queries", panel=PROMISE)
+]
+TargetErrorOption = Annotated[
+    float | None, flag("Find the epsilon, or the number of rows, that this error takes.", "R", panel=OUTPUT)
+]
+PlotOption = Annotated[
+    Path | None, flag("Draw predicted error against epsilon (.png, .svg, .pdf).", "OUT.png", panel=OUTPUT)
+]
+ForceOption = Annotated[bool, flag("Replace an existing picture.", None, "--force", panel=OUTPUT)]
+
 
 def plan(
-    dimension: Annotated[
-        int | None,
-        typer.Option(metavar="D", help="Number of columns of a point; or name them: --columns.", rich_help_panel=FACTS),
-    ] = None,
-    columns: ColumnsOption = None,
-    bandwidth: Annotated[
-        str | None, typer.Option(metavar="B", help="As in release.", rich_help_panel=FACTS, show_default=False)
-    ] = None,
-    epsilon: Annotated[
-        str | None,
-        typer.Option(
-            metavar="E", help="Privacy budget; left out with --target-error to find it.", rich_help_panel=FACTS
-        ),
-    ] = None,
-    n_hint: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Number of rows; left out with --target-error to find it.", rich_help_panel=FACTS
-        ),
-    ] = None,
-    delta: Annotated[float, typer.Option(metavar="D", help="0 for a pure guarantee.", rich_help_panel=FACTS)] = 0.0,
-    kernel: Annotated[str, typer.Option(metavar="NAME", help="As in release.", rich_help_panel=FACTS)] = "gaussian",
-    bounds: BoundsOption = None,
-    landmarks: Annotated[
-        str | None, typer.Option(metavar="PUBLIC", help="As in release.", rich_help_panel=FACTS)
-    ] = None,
-    neighbours: Annotated[Neighbours, typer.Option(help="As in release.", rich_help_panel=FACTS)] = (
-        Neighbours.ADD_REMOVE
-    ),
-    option: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="As in release.", rich_help_panel=FACTS)
-    ] = None,
-    density: Annotated[
-        float | None,
-        typer.Option(
-            metavar="P",
-            help="Mean kernel value between two records, if it is public; otherwise errors are intervals.",
-            rich_help_panel=FACTS,
-        ),
-    ] = None,
-    work: Annotated[
-        float | None,
-        typer.Option(metavar="M", help="Most multiplications of the curator in all.", rich_help_panel=BUDGETS),
-    ] = None,
-    file_size: Annotated[
-        float | None, typer.Option(metavar="BYTES", help="Largest release file.", rich_help_panel=BUDGETS)
-    ] = None,
-    query_work: Annotated[
-        float | None, typer.Option(metavar="M", help="Most multiplications of one query.", rich_help_panel=BUDGETS)
-    ] = None,
-    alpha: Annotated[
-        float | None,
-        typer.Option(metavar="A", help="Promise an error of at most A ...", rich_help_panel=PROMISE),
-    ] = None,
-    eta: Annotated[
-        float | None,
-        typer.Option(metavar="H", help="... with probability 1 - H for each query.", rich_help_panel=PROMISE),
-    ] = None,
-    all_queries: Annotated[
-        bool,
-        typer.Option("--all-queries", help="For all queries in the bounds together.", rich_help_panel=PROMISE),
-    ] = False,
-    target_error: Annotated[
-        float | None,
-        typer.Option(
-            metavar="R", help="Find the epsilon, or the number of rows, that this error takes.", rich_help_panel=OUTPUT
-        ),
-    ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="OUT.png", help="Draw predicted error against epsilon (.png, .svg, .pdf).", rich_help_panel=OUTPUT
-        ),
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace an existing picture.", rich_help_panel=OUTPUT)
-    ] = False,
-    as_json: JsonOption = False,
+    dimension: DimensionOption = None,
+    columns: flags.Columns = None,
+    bandwidth: BandwidthOption = None,
+    epsilon: EpsilonOption = None,
+    n_hint: HintOption = None,
+    delta: DeltaOption = 0.0,
+    kernel: KernelOption = "gaussian",
+    bounds: flags.Bounds = None,
+    landmarks: LandmarksOption = None,
+    neighbours: NeighboursOption = Neighbours.ADD_REMOVE,
+    option: OptionOption = None,
+    density: DensityOption = None,
+    work: WorkOption = None,
+    file_size: FileSizeOption = None,
+    query_work: QueryWorkOption = None,
+    alpha: AlphaOption = None,
+    eta: EtaOption = None,
+    all_queries: AllQueriesOption = False,
+    target_error: TargetErrorOption = None,
+    plot: PlotOption = None,
+    force: ForceOption = False,
+    as_json: flags.Json = False,
 ) -> None:
     """Compare all mechanisms before spending anything: predicted error, file size and cost. No data is read.
 
@@ -119,6 +94,7 @@ def plan(
     """
     from sfumato.methods.request import LIMIT
 
+    refuse_inputs(plot, landmarks)
     width, bounds_given = _columns(columns, dimension, bounds)
     options = parse_options(option)
     facts: dict[str, Any] = {

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli.arguments import ColumnsOption, JsonOption, ReleaseArgument, parse_columns, parse_numbers
-from sfumato.cli.console import complain, facts, print_json, warn
+from sfumato.cli import flags
+from sfumato.cli.console import check_suffix, complain, facts, print_json, warn_of_seed
+from sfumato.cli.flags import argument, flag, parse_columns, parse_numbers, refuse_inputs
 from sfumato.errors import InputError
+from sfumato.public.shown import shown
 from sfumato.storage import AtomicFile, storage_errors
 
 if TYPE_CHECKING:
@@ -37,26 +39,16 @@ BATCH_ROWS = 16_384
 
 
 def query(
-    release: ReleaseArgument,
-    points: Annotated[
-        str | None,
-        typer.Argument(metavar="POINTS", help="File of queries, or - for CSV on standard input.", show_default=False),
-    ] = None,
-    at: Annotated[
-        list[str] | None, typer.Option("--at", metavar="X,Y,...", help="One query, one number per column. Repeatable.")
-    ] = None,
-    columns: ColumnsOption = None,
+    release: flags.ReleaseFile,
+    points: Annotated[str | None, argument("File of queries, or - for CSV on standard input.", "POINTS")] = None,
+    at: Annotated[list[str] | None, flag("One query, one number per column. Repeatable.", "X,Y,...", "--at")] = None,
+    columns: flags.Columns = None,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o", "--output", metavar="FILE", help="Write .csv, .parquet or .npy instead of CSV on the screen."
-        ),
+        Path | None, flag("Write .csv, .parquet or .npy instead of CSV on the screen.", "FILE", "-o", "--output")
     ] = None,
-    std: Annotated[
-        bool, typer.Option("--std/--no-std", help="With or without the standard error of each answer.")
-    ] = True,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    as_json: JsonOption = False,
+    std: Annotated[bool, flag("With or without the standard error of each answer.", None, "--std/--no-std")] = True,
+    force: flags.Force = False,
+    as_json: flags.Json = False,
 ) -> None:
     """Ask a release for the mean similarity between its records and each query, with an error bar.
 
@@ -65,8 +57,10 @@ def query(
     """
     from sfumato.release import load
 
+    refuse_inputs(output, release, points)
     made = load(release)
     _check_queries(points, at)
+    check_suffix(output, "answers are", _WRITERS)
     if as_json and output is not None:
         raise InputError("--json prints on the screen: leave out --output, or leave out --json")
     with _open_queries(points, at, columns, made) as source:
@@ -80,13 +74,13 @@ def query(
         if as_json:
             print_json(_document(made, names, answers))
             return
-        if not made.guarantee.private:
-            warn("NOT PRIVATE: the noise came from a seed.")
+        warn_of_seed(made.guarantee)
         complain(f"guarantee: {made.guarantee}")
         if output is None:
-            _write_csv(_Screen(), names, answers)
+            _write_csv(_Screen(), list(map(shown, names)), answers)
         else:
-            _write_file(output, force, names, answers)
+            with AtomicFile(output, overwrite=force) as file:
+                _WRITERS[output.suffix.lower()](_Sink(file), names, answers)
             facts([("answers", str(output))])
 
 
@@ -240,11 +234,3 @@ _WRITERS: dict[str, Callable[[io.RawIOBase, list[str], Iterator[NDArray[np.float
     ".parquet": _write_parquet,
     ".npy": _write_npy,
 }
-
-
-def _write_file(output: Path, force: bool, names: list[str], answers: Iterator[NDArray[np.float64]]) -> None:
-    writer = _WRITERS.get(output.suffix.lower())
-    if writer is None:
-        raise InputError(f"{str(output)!r}: answers are written as {', '.join(_WRITERS)}; choose one of these endings")
-    with AtomicFile(output, overwrite=force) as file:
-        writer(_Sink(file), names, answers)

@@ -1,40 +1,38 @@
 """`sfumato release`: from a file of points to a private density.
 
-What the flags say is turned into a `PrivateKDE`; `making` runs it and writes the file.
+What the flags say is turned into a `PrivateKDE`; `paid` runs it and writes the file.
 """
 
 from __future__ import annotations
 
 import secrets
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from sfumato.cli.arguments import (
-    JSON_HELP,
-    LEDGER_HELP,
+from sfumato.cli import flags
+from sfumato.cli.console import size_text, tell, warn_of_seed
+from sfumato.cli.flags import (
+    NEEDED,
     POINTS,
-    BoundsOption,
-    ColumnsOption,
-    DataArgument,
-    dataset_name,
+    PRIVACY,
+    Neighbours,
+    Outside,
+    flag,
     one_column,
-    open_ledger,
     parse_bandwidth,
     parse_bounds,
     parse_columns,
     parse_options,
+    refuse_inputs,
 )
-from sfumato.cli.console import facts, print_json, say, size_text, warn
-from sfumato.cli.ledger import account_document, standing_text
-from sfumato.cli.making import make_release
+from sfumato.cli.ledger import account_to_charge, spending
+from sfumato.cli.paid import make_release
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     from sfumato.privacy.ledger import Account
     from sfumato.release import Release
+    from sfumato.sources import Source
 
 EXAMPLES = (
     "[bold]Example[/]: trips.csv has the columns lon and lat, and about 100,000 people in it:\n\n"
@@ -42,161 +40,110 @@ EXAMPLES = (
     "--bounds lon=4.7,5.1 --bounds lat=52.2,52.5"
 )
 
-NEEDED, PRIVACY, RUN = "Needed, and never read off the data", "Privacy", "Run and output"
-
-
-class Neighbours(StrEnum):
-    """Neighbouring relations, as flags' values."""
-
-    ADD_REMOVE = "add-remove"
-    REPLACE = "replace"
-
-
-class Outside(StrEnum):
-    """What happens to values beyond the bounds, as flags' values."""
-
-    CLIP = "clip"
-    DROP = "drop"
+BandwidthOption = Annotated[
+    str | None,
+    flag(
+        "Length at which two points stop being similar, in the points' units; 'B1,B2,...' for one per column.",
+        "B",
+        panel=NEEDED,
+    ),
+]
+MetresOption = Annotated[
+    float | None,
+    flag(
+        "Instead of --bandwidth, for longitude and latitude in degrees: a length in metres, with --latitude.",
+        "M",
+        panel=NEEDED,
+    ),
+]
+LatitudeOption = Annotated[float | None, flag("A public latitude, such as the city's.", "LAT", panel=NEEDED)]
+EpsilonOption = Annotated[
+    str | None,
+    flag(
+        "Privacy budget of this release, count included: 1, 0.5, 1/3. Smaller is more private and noisier.",
+        "E",
+        panel=NEEDED,
+    ),
+]
+HintOption = Annotated[
+    int | None,
+    flag(
+        "Public guess of the number of rows; it sets sizes, not answers. The order of magnitude is enough.",
+        "N",
+        panel=NEEDED,
+    ),
+]
+PaidCountOption = Annotated[
+    bool,
+    flag(
+        "Instead of --n-hint: buy a noisy count first, with the count's share of epsilon.",
+        None,
+        "--paid-count",
+        panel=NEEDED,
+    ),
+]
+OutsideOption = Annotated[Outside, flag("What happens to finite values beyond the bounds.", panel=POINTS)]
+LandmarksOption = Annotated[
+    str | None,
+    flag(
+        "A file of public points like the records, with the same columns; it becomes part of the release.",
+        "PUBLIC",
+        panel=POINTS,
+    ),
+]
+KernelOption = Annotated[str, flag("gaussian, laplacian, cauchy, ...", "NAME", panel=POINTS)]
+WeightOption = Annotated[str | None, flag("A column of weights from 0 to 1.", "NAME", panel=POINTS)]
+OptionOption = Annotated[
+    list[str] | None,
+    flag("What only this method knows, such as n_features=500. Repeatable.", "NAME=VALUE", panel=PRIVACY),
+]
+NeighboursOption = Annotated[
+    Neighbours, flag("add-remove keeps n private; replace treats it as public.", panel=PRIVACY)
+]
+UserOption = Annotated[
+    str | None, flag("The column that says whose record a row is: protect people, not rows.", "NAME", panel=PRIVACY)
+]
+LimitOption = Annotated[
+    int | None,
+    flag(
+        "With --user-column: at most K records of each person count, chosen at random. 1 has the least noise.",
+        "K",
+        panel=PRIVACY,
+        min=1,
+    ),
+]
 
 
 def release(
-    data: DataArgument,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="OUT.sfm", help="The file to write.", rich_help_panel=NEEDED),
-    ] = None,
-    bandwidth: Annotated[
-        str | None,
-        typer.Option(
-            metavar="B",
-            help="Length at which two points stop being similar, in the points' units; 'B1,B2,...' for one per column.",
-            rich_help_panel=NEEDED,
-        ),
-    ] = None,
-    bandwidth_metres: Annotated[
-        float | None,
-        typer.Option(
-            metavar="M",
-            help="Instead of --bandwidth, for longitude and latitude in degrees: a length in metres, with --latitude.",
-            rich_help_panel=NEEDED,
-        ),
-    ] = None,
-    latitude: Annotated[
-        float | None,
-        typer.Option(metavar="LAT", help="A public latitude, such as the city's.", rich_help_panel=NEEDED),
-    ] = None,
-    epsilon: Annotated[
-        str | None,
-        typer.Option(
-            metavar="E",
-            help="Privacy budget of this release, count included: 1, 0.5, 1/3. Smaller is more private and noisier.",
-            rich_help_panel=NEEDED,
-        ),
-    ] = None,
-    n_hint: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Public guess of the number of rows; it sets sizes, not answers. The order of magnitude is enough.",
-            rich_help_panel=NEEDED,
-        ),
-    ] = None,
-    paid_count: Annotated[
-        bool,
-        typer.Option(
-            "--paid-count",
-            help="Instead of --n-hint: buy a noisy count first, with the count's share of epsilon.",
-            rich_help_panel=NEEDED,
-        ),
-    ] = False,
-    columns: ColumnsOption = None,
-    bounds: BoundsOption = None,
-    outside: Annotated[
-        Outside, typer.Option(help="What happens to finite values beyond the bounds.", rich_help_panel=POINTS)
-    ] = Outside.CLIP,
-    landmarks: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PUBLIC",
-            help="A file of public points like the records, with the same columns; it becomes part of the release.",
-            rich_help_panel=POINTS,
-        ),
-    ] = None,
-    kernel: Annotated[
-        str, typer.Option(metavar="NAME", help="gaussian, laplacian, cauchy, ...", rich_help_panel=POINTS)
-    ] = "gaussian",
-    method: Annotated[str, typer.Option(metavar="NAME", help="The mechanism.", rich_help_panel=PRIVACY)] = "auto",
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="What only this method knows, such as n_features=500. Repeatable.",
-            rich_help_panel=PRIVACY,
-        ),
-    ] = None,
-    delta: Annotated[float, typer.Option(metavar="D", help="0 for a pure guarantee.", rich_help_panel=PRIVACY)] = 0.0,
-    neighbours: Annotated[
-        Neighbours,
-        typer.Option(help="add-remove keeps n private; replace treats it as public.", rich_help_panel=PRIVACY),
-    ] = Neighbours.ADD_REMOVE,
-    user_column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The column that says whose record a row is: protect people, not rows.",
-            rich_help_panel=PRIVACY,
-        ),
-    ] = None,
-    max_records_per_user: Annotated[
-        int | None,
-        typer.Option(
-            metavar="K",
-            min=1,
-            help="With --user-column: at most K records of each person count, chosen at random. 1 has the least noise.",
-            rich_help_panel=PRIVACY,
-        ),
-    ] = None,
-    weight_column: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="A column of weights from 0 to 1.", rich_help_panel=POINTS),
-    ] = None,
-    dataset: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The data's account in the ledger; by default the file's absolute path. Releases of the same people "
-            "belong under one name.",
-            rich_help_panel=PRIVACY,
-        ),
-    ] = None,
-    ledger: Annotated[
-        Path | None, typer.Option(metavar="PATH", help=LEDGER_HELP, show_default=False, rich_help_panel=PRIVACY)
-    ] = None,
-    no_ledger: Annotated[
-        bool, typer.Option("--no-ledger", help="Keep no record of the spending.", rich_help_panel=PRIVACY)
-    ] = False,
-    feature_seed: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Public seed of the features; drawn at random by default.", rich_help_panel=PRIVACY
-        ),
-    ] = None,
-    seed_noise_not_private: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Seed the noise, for tests: the release is marked NOT PRIVATE and not charged.",
-            rich_help_panel=PRIVACY,
-        ),
-    ] = None,
-    threads: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Threads of the sum; all by default.", rich_help_panel=RUN)
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.", rich_help_panel=RUN)] = False,
-    as_json: Annotated[bool, typer.Option("--json", help=JSON_HELP, rich_help_panel=RUN)] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print nothing but errors and warnings.", rich_help_panel=RUN)
-    ] = False,
+    data: flags.Data,
+    output: flags.Target = None,
+    bandwidth: BandwidthOption = None,
+    bandwidth_metres: MetresOption = None,
+    latitude: LatitudeOption = None,
+    epsilon: EpsilonOption = None,
+    n_hint: HintOption = None,
+    paid_count: PaidCountOption = False,
+    columns: flags.Columns = None,
+    bounds: flags.Bounds = None,
+    outside: OutsideOption = Outside.CLIP,
+    landmarks: LandmarksOption = None,
+    kernel: KernelOption = "gaussian",
+    method: flags.Method = "auto",
+    option: OptionOption = None,
+    delta: flags.Delta = 0.0,
+    neighbours: NeighboursOption = Neighbours.ADD_REMOVE,
+    user_column: UserOption = None,
+    max_records_per_user: LimitOption = None,
+    weight_column: WeightOption = None,
+    dataset: flags.Dataset = None,
+    ledger: flags.CuratorsLedger = None,
+    no_ledger: flags.NoLedger = False,
+    feature_seed: flags.FeatureSeed = None,
+    seed_noise_not_private: flags.Seed = None,
+    threads: flags.Threads = None,
+    force: flags.ForceRun = False,
+    as_json: flags.JsonRun = False,
+    quiet: flags.Quiet = False,
 ) -> None:
     """Release a private density of the points in DATA: one file that anyone may query for ever.
 
@@ -206,25 +153,14 @@ def release(
     lengths = _bandwidth(bandwidth, bandwidth_metres, latitude)
     target = _check_needed(output, epsilon, n_hint, paid_count)
     _check_users(user_column, max_records_per_user)
+    account = account_to_charge(data, dataset, ledger, no_ledger, seed_noise_not_private)
+    refuse_inputs(target, data, landmarks, None if account is None else account.ledger.path)
     from sfumato.central.kde import PrivateKDE
-    from sfumato.sources import open_source
 
-    source = open_source(
-        data,
-        parse_columns(columns, data),
-        key=one_column(user_column, data),
-        weight=one_column(weight_column, data),
-    )
-    if bandwidth_metres is not None:
-        from sfumato.maps.geography import check_longitude_first
-
-        check_longitude_first(source.column_names or ("",) * source.dimension)
+    source = _open(data, columns, user_column, weight_column, geographic=bandwidth_metres is not None)
     options = parse_options(option) | {"outside": outside.value}
     if max_records_per_user is not None:
         options["max_records_per_user"] = max_records_per_user
-    account = None
-    if not no_ledger and seed_noise_not_private is None:
-        account = open_ledger(ledger).account(dataset or dataset_name(data))
     model = PrivateKDE(
         kernel,
         bandwidth=lengths,
@@ -232,7 +168,7 @@ def release(
         delta=delta,
         method=method,
         bounds=parse_bounds(bounds, source),
-        landmarks=None if landmarks is None else open_source(landmarks, parse_columns(columns, landmarks)),
+        landmarks=None if landmarks is None else _open(landmarks, columns),
         neighbours=neighbours.value,
         n_hint="paid" if paid_count else n_hint,
         unit="record" if user_column is None else "user",
@@ -243,6 +179,20 @@ def release(
     )
     made = make_release(model, source, target, force=force, threads=threads, show=not (quiet or as_json))
     _report(made, target, account, as_json=as_json, quiet=quiet)
+
+
+def _open(
+    data: str, columns: str | None, user: str | None = None, weight: str | None = None, *, geographic: bool = False
+) -> Source:
+    from sfumato.sources import open_source
+
+    key, weights = one_column(user, data), one_column(weight, data)
+    source = open_source(data, parse_columns(columns, data), key=key, weight=weights)
+    if geographic:
+        from sfumato.maps.geography import check_longitude_first
+
+        check_longitude_first(source.column_names or ("",) * source.dimension)
+    return source
 
 
 def _check_users(user_column: str | None, max_records_per_user: int | None) -> None:
@@ -294,31 +244,16 @@ def _check_needed(output: Path | None, epsilon: str | None, n_hint: int | None, 
 
 
 def _report(release: Release, target: Path, account: Account | None, *, as_json: bool, quiet: bool) -> None:
-    if not release.guarantee.private:
-        warn("NOT PRIVATE: the noise came from a seed. Do not publish this release. Nothing was charged.")
-    if as_json:
-        print_json(
-            {
-                "release": str(target),
-                **_public_facts(release),
-                "ledger": None if account is None else account_document(account),
-                "statement": release.statement(),
-            }
-        )
-    elif not quiet:
-        size = f"{size_text(len(release.to_bytes()))}, {release.reader.size} sums"
-        spending = "no record was kept" if account is None else standing_text(account)
-        facts(
-            [
-                ("release", f"{target} ({size})"),
-                ("guarantee", str(release.guarantee)),
-                ("ledger", spending),
-            ]
-        )
-        say(f"\n{release.statement()}")
-
-
-def _public_facts(release: Release) -> dict[str, Any]:
-    described = release.describe()
-    kept = ("method", "guarantee", "kernel", "parameters", "count", "columns")
-    return {"bytes": len(release.to_bytes()), **{name: described[name] for name in kept}}
+    warn_of_seed(release.guarantee, "Do not publish this release. Nothing was charged.")
+    ledger, standing = spending(account)
+    described, size = release.describe(), len(release.to_bytes())
+    document: dict[str, Any] = {"release": str(target), "bytes": size}
+    for name in ("method", "guarantee", "kernel", "parameters", "count", "columns"):
+        document[name] = described[name]
+    pairs = [
+        ("release", f"{target} ({size_text(size)}, {release.reader.size} sums)"),
+        ("guarantee", str(release.guarantee)),
+        ("ledger", standing),
+    ]
+    statement = release.statement()
+    tell(document | {"ledger": ledger, "statement": statement}, pairs, statement, as_json=as_json, quiet=quiet)

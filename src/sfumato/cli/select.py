@@ -1,55 +1,58 @@
-"""`sfumato select`: rows of a public pool that resemble the private records."""
+"""`sfumato select` and `decode`: rows of a public pool, and words, that the private records resemble."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from rich.table import Table
+from rich.text import Text
 
-from sfumato.cli.arguments import ColumnsOption, JsonOption, parse_columns
-from sfumato.cli.console import complain, err, facts, print_json, warn
-from sfumato.cli.tables import ClassOption, SourceArgument, check_suffix, load_releases, write_table
-from sfumato.errors import InputError
+from sfumato.cli import flags
+from sfumato.cli.console import check_suffix, complain, out, print_json, tell, warn_of_seed, write_table
+from sfumato.cli.flags import argument, flag, one_column, parse_columns, refuse_inputs
+from sfumato.cli.paid import progress_bar
+from sfumato.errors import InputError, ReleaseFileError
+from sfumato.public.shown import shown
+from sfumato.storage import storage_errors
 
 if TYPE_CHECKING:
-    from sfumato.engines import Progress
-    from sfumato.learn import Selection
+    from sfumato.learn import Selection, Word
+    from sfumato.release import Release
 
 EXAMPLES = (
     "[bold]Examples[/]:\n\n"
     "sfumato select news.sfm pool.parquet --share 0.01 --columns embedding -o chosen.csv\n\n"
     "sfumato select news.sfm pool.parquet -k 5000 --columns embedding --rows -o chosen.parquet"
 )
+DECODE_EXAMPLES = (
+    "[bold]Examples[/]:\n\n"
+    "sfumato decode news.sfm words.parquet --columns embedding --word-column word\n\n"
+    "sfumato decode news.sfm words.npy --words words.txt --class sports --top 20"
+)
+SourceArgument = Annotated[Path, argument("A release, or a classifier with one for each class.", "RELEASE")]
+ClassOption = Annotated[str | None, flag("Of a classifier, the class whose release is meant.", "NAME", "--class")]
 
 
 def select(
     release: SourceArgument,
-    pool: Annotated[
-        str,
-        typer.Argument(metavar="POOL", help="File or folder of public points, with the release's columns."),
-    ],
-    count: Annotated[int | None, typer.Option("-k", "--count", metavar="K", help="How many rows.", min=1)] = None,
-    share: Annotated[
-        float | None, typer.Option(metavar="S", help="Instead of -k: which share of the pool, such as 0.01.")
-    ] = None,
-    columns: ColumnsOption = None,
+    pool: Annotated[str, argument("File or folder of public points, with the release's columns.", "POOL")],
+    count: Annotated[int | None, flag("How many rows.", "K", "-k", "--count", min=1)] = None,
+    share: Annotated[float | None, flag("Instead of -k: which share of the pool, such as 0.01.", "S")] = None,
+    columns: flags.Columns = None,
     chosen: ClassOption = None,
     sample: Annotated[
-        bool, typer.Option("--sample", help="Draw rows in proportion to their similarity, not the highest.")
+        bool, flag("Draw rows in proportion to their similarity, not the highest.", None, "--sample")
     ] = False,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of the drawing, which is no secret.")] = None,
+    seed: flags.DrawingSeed = None,
     rows: Annotated[
-        bool, typer.Option("--rows", help="Write the chosen rows of a .parquet pool, with all of their columns.")
+        bool, flag("Write the chosen rows of a .parquet pool, with all of their columns.", None, "--rows")
     ] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Write .csv or .parquet instead of CSV on the screen."),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    as_json: JsonOption = False,
+    output: flags.TableOutput = None,
+    force: flags.Force = False,
+    as_json: flags.Json = False,
 ) -> None:
     """Select the rows of a public pool that are most similar to the private records; it costs no privacy.
 
@@ -57,10 +60,8 @@ def select(
     themselves, in the pool's order, and their score.
     """
     check_suffix(output)
-    if (count is None) == (share is None):
-        raise InputError("how many rows? pass -k K or --share S, one of them")
-    if share is not None and not 0 < share < 1:
-        raise InputError(f"--share must lie between 0 and 1, got {share:g}")
+    refuse_inputs(output, release, pool)
+    _check_size(count, share)
     if rows and (output is None or not pool.lower().endswith(".parquet")):
         raise InputError("--rows copies rows of a .parquet pool to a file: pass such a pool, and -o FILE")
     from sfumato.learn import select as select_from
@@ -72,22 +73,26 @@ def select(
     made = next(iter(releases.values()))
     source = open_source(pool, parse_columns(columns, pool))
     size: Any = share if count is None else count
-    with _progress_bar(source.expected_rows, show=not as_json) as progress:
+    with progress_bar(source, show=not as_json) as progress:
         selection = select_from(made, source, size, sample=sample, random_state=seed, progress=progress)
-    if not made.guarantee.private:
-        warn("NOT PRIVATE: the noise came from a seed.")
+    warn_of_seed(made.guarantee)
     answers = {"position": selection.positions.tolist(), "score": selection.scores.tolist()}
     if output is not None:
         write_table(_rows(pool, selection) if rows else answers, output, force)
-    if as_json:
-        document = {"rows": len(selection)} | ({"output": str(output)} if output is not None else answers)
-        print_json({"guarantee": made.guarantee.to_document(), **document})
-        return
-    complain(f"guarantee: {made.guarantee}")
-    if output is None:
-        write_table(answers, None, force)
-    else:
-        facts([("selected", f"{output} ({len(selection):,} rows)")])
+    if not as_json:
+        complain(f"guarantee: {made.guarantee}")
+        if output is None:
+            return write_table(answers, None, force)
+    document = {"guarantee": made.guarantee.to_document(), "rows": len(selection)}
+    document |= {"output": str(output)} if output is not None else answers
+    tell(document, [("selected", f"{output} ({len(selection):,} rows)")], as_json=as_json)
+
+
+def _check_size(count: int | None, share: float | None) -> None:
+    if (count is None) == (share is None):
+        raise InputError("how many rows? pass -k K or --share S, one of them")
+    if share is not None and not 0 < share < 1:
+        raise InputError(f"--share must lie between 0 and 1, got {share:g}")
 
 
 def _rows(pool: str, selection: Selection) -> Any:
@@ -112,13 +117,107 @@ def _rows(pool: str, selection: Selection) -> Any:
     return pa.Table.from_batches(pieces, schema).append_column("score", pa.array(selection.scores[order]))
 
 
-@contextmanager
-def _progress_bar(total: int | None, show: bool) -> Iterator[Progress | None]:
-    if not show or not err.is_terminal:
-        yield None
-        return
-    from rich.progress import Progress as Bar
+def decode(
+    release: SourceArgument,
+    vocabulary: Annotated[str, argument("File of the words' embeddings, one row a word.", "VOCABULARY")],
+    words: Annotated[Path | None, flag("Text file of the words, one line each, in that order.", "FILE")] = None,
+    word_column: Annotated[str | None, flag("Instead of --words: the vocabulary's column of words.", "NAME")] = None,
+    columns: flags.Columns = None,
+    chosen: ClassOption = None,
+    top: Annotated[int, flag("How many words.", "N", min=1)] = 10,
+    as_json: flags.Json = False,
+) -> None:
+    """Name the words of a public vocabulary that the private records resemble most; it costs no privacy.
 
-    with Bar(console=err, transient=True) as bar:
-        task = bar.add_task("rows", total=total)
-        yield lambda rows: bar.advance(task, rows)
+    The words must be embedded as the records were. A word that noise alone may have brought here is marked.
+    """
+    from sfumato.learn import decode as decode_release
+    from sfumato.sources import open_source
+
+    if (words is None) == (word_column is None):
+        raise InputError("the words are missing: pass --words FILE or --word-column NAME, one of them")
+    texts = _lines(words) if words is not None else _column(vocabulary, str(word_column))
+    source = open_source(vocabulary, parse_columns(columns, vocabulary), key=one_column(word_column, vocabulary))
+    releases = load_releases(release, chosen)
+    found = {name: decode_release(each, source, texts, top) for name, each in releases.items()}
+    guarantee = next(iter(releases.values())).guarantee
+    if as_json:
+        lists: Any = {name: [_entry(word) for word in best] for name, best in found.items()}
+        print_json({"guarantee": guarantee.to_document(), "words": lists.get("", lists)})
+        return
+    warn_of_seed(guarantee)
+    complain(f"guarantee: {guarantee}")
+    for name, best in found.items():
+        out.print(_table(name, best))
+
+
+def _entry(word: Word) -> dict[str, Any]:
+    """Return a word for JSON, which has no infinity for the error of a mean over nobody knows how many."""
+    return {**asdict(word), "std": word.std if math.isfinite(word.std) else None}
+
+
+def _table(name: str, best: list[Word]) -> Table:
+    table = Table(title=Text(shown(name)) if name else None, title_justify="left", box=None)
+    for heading in ("word", "value", "+-", ""):
+        table.add_column(heading, justify="left" if heading in ("word", "") else "right")
+    for word in best:
+        mark = "may be noise" if word.noise else ""
+        table.add_row(
+            Text(shown(word.word)), f"{word.value:.4f}", f"{word.std:.4f}", mark, style="dim" if word.noise else None
+        )
+    return table
+
+
+def _lines(path: Path) -> list[str]:
+    if not path.exists():
+        raise InputError(f"there is no file {str(path)!r}; check --words")
+    with storage_errors("read", path):
+        try:
+            return path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+        except UnicodeDecodeError:
+            raise InputError(f"{str(path)!r} is no UTF-8 text; --words takes a text file, one word a line") from None
+
+
+def _column(vocabulary: str, name: str) -> list[str]:
+    """Words of a table's own column."""
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    from sfumato.sources.base import readable
+
+    suffix = Path(vocabulary).suffix.lower()
+    if suffix not in (".csv", ".parquet"):
+        raise InputError(f"--word-column is for .csv and .parquet files, and {vocabulary!r} is neither: pass --words")
+    with readable(vocabulary):
+        if suffix == ".parquet":
+            if name not in pyarrow.parquet.read_schema(vocabulary).names:
+                raise InputError(f"{vocabulary}: there is no column {name!r}; check --word-column")
+            column = pyarrow.parquet.read_table(vocabulary, columns=[name])[name]
+        else:
+            options = pyarrow.csv.ConvertOptions(include_columns=[name], column_types={name: pa.string()})
+            column = pyarrow.csv.read_csv(vocabulary, convert_options=options)[name]
+    return [str(word) for word in column.to_pylist()]
+
+
+def load_releases(path: Path, chosen: str | None) -> dict[str, Release]:
+    """Read a release (under no name), or those of a classifier's classes: all of them or the chosen one."""
+    from sfumato.release import format as container
+    from sfumato.release import from_content
+
+    header, arrays = container.decode(path)
+    if "classifier" not in header:
+        if chosen is not None:
+            raise InputError(f"--class {chosen}: {str(path)!r} is one release and has no classes; leave --class out")
+        try:
+            return {"": from_content(header, arrays)}
+        except ReleaseFileError as damage:
+            raise ReleaseFileError(f"{str(path)!r}: {damage}") from damage
+    from sfumato.learn import DensityClassifier
+
+    releases = {str(name): release for name, release in DensityClassifier.load(path).releases_.items()}
+    if chosen is None:
+        return releases
+    if chosen not in releases:
+        raise InputError(f"the classifier has no class {chosen!r}; its classes are {', '.join(releases)}")
+    return {chosen: releases[chosen]}

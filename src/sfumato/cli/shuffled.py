@@ -7,30 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli.arguments import (
-    BoundsOption,
-    ColumnsOption,
-    DataArgument,
-    JsonOption,
-    parse_bandwidth,
-    parse_bounds,
-)
-from sfumato.cli.console import complain, err, facts, print_json, say, size_text, warn
-from sfumato.cli.submissions import (
-    class_named,
-    message_files,
-    own_class,
-    people,
-    refuse_inputs,
-    reported_class,
-    take_all,
-    write_all,
-)
-from sfumato.errors import InputError
+from sfumato.cli import flags
+from sfumato.cli.console import complain, err, facts, size_text, tell, warn_of_seed
+from sfumato.cli.flags import argument, flag, parse_bandwidth, parse_bounds, refuse_inputs
+from sfumato.cli.paid import rescued
+from sfumato.cli.submissions import class_named, message_files, own_class, people, reported_class, take_all, write_all
+from sfumato.errors import InputError, StorageError
 from sfumato.shuffled.limits import MAX_DELTA, MAX_EPSILON
 from sfumato.storage import AtomicFile
 
 if TYPE_CHECKING:
+    from sfumato.local.account import DeviceAccount
     from sfumato.release import Release
     from sfumato.shuffled import Protocol
 
@@ -43,20 +30,17 @@ app = typer.Typer(
     "shuffler holds; [bold]simulate[/] does all at once.",
 )
 
-ProtocolArgument = Annotated[
-    Path, typer.Argument(metavar="PROTOCOL", help="A protocol file (.json).", show_default=False)
-]
-LabelOption = Annotated[
-    str | None, typer.Option("--label", metavar="CLASS", help="The reported class, where there are classes.")
-]
-LabelColumnOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="The column of the true classes, where there are classes.")
-]
+LabelOption = Annotated[str | None, flag("The reported class, where there are classes.", "CLASS", "--label")]
+LabelColumnOption = Annotated[str | None, flag("The column of the true classes, where there are classes.", "NAME")]
 StateOption = Annotated[
-    Path | None,
-    typer.Option(metavar="FOLDER", help="Where messages wait: new, empty or a shuffler's; survives a kill."),
+    Path | None, flag("Where messages wait: new, empty or a shuffler's; survives a kill.", "FOLDER")
 ]
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
+ForceOption = Annotated[bool, flag("Replace existing files.", None, "--force")]
+ParticipantsOption = Annotated[str, flag("Honest people at least, or N,N,... by class.", "N")]
+BitsumOption = Annotated[str, flag("rr, poisson, negative-binomial, 3nb, pure, *-published.", "NAME")]
+QuantizerOption = Annotated[str, flag("fourier, inner-product, inner-product-signs, landmarks, hashing.", "NAME")]
+LabelEpsilonOption = Annotated[str | None, flag("Of the reported class; without it classes are public.", "E")]
+MessagesOption = Annotated[float | None, flag("With rr: messages of a person, on average.", "M", "--messages")]
 
 
 @app.command(
@@ -64,37 +48,29 @@ ForceOption = Annotated[bool, typer.Option("--force", help="Replace existing fil
     "--dimension 384 --epsilon 1 --delta 1e-6 --participants 5000"
 )
 def protocol(
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The protocol file to write.")],
-    dimension: Annotated[int, typer.Option(metavar="D", help="Columns of a point.")],
-    epsilon: Annotated[str, typer.Option(metavar="E", help="What the messages of one person may reveal.")],
-    participants: Annotated[str, typer.Option(metavar="N", help="Honest people at least, or N,N,... by class.")],
-    delta: Annotated[float, typer.Option(metavar="D", help="Above 0, except for --bitsum pure.")] = 0.0,
-    kernel: Annotated[str, typer.Option(metavar="NAME", help="gaussian, inner-product, l2-lsh, ...")] = "gaussian",
-    bandwidth: Annotated[str | None, typer.Option(metavar="B", help="One length, or one for each column.")] = None,
-    bounds: BoundsOption = None,
-    bitsum: Annotated[
-        str, typer.Option(metavar="NAME", help="rr, poisson, negative-binomial, 3nb, pure, *-published.")
-    ] = "rr",
-    instances: Annotated[str, typer.Option(metavar="I", help="Bits of one person; auto chooses.")] = "auto",
-    quantizer: Annotated[
-        str, typer.Option(metavar="NAME", help="fourier, inner-product, inner-product-signs, landmarks, hashing.")
-    ] = "auto",
-    landmarks: Annotated[str | None, typer.Option(metavar="PUBLIC", help="A file of public points.")] = None,
-    classes: Annotated[str | None, typer.Option(metavar="A,B,...", help="The public list of classes.")] = None,
-    label_epsilon: Annotated[
-        str | None, typer.Option(metavar="E", help="Of the reported class; without it classes are public.")
-    ] = None,
-    messages_each: Annotated[
-        float | None, typer.Option("--messages", metavar="M", help="With rr: messages of a person, on average.")
-    ] = None,
-    threat: Annotated[str, typer.Option(metavar="NAME", help="communication, or model.")] = "communication",
-    new_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a new private key here.")] = None,
-    public_key: Annotated[str | None, typer.Option(metavar="HEX", help="Instead: the analyzer's public key.")] = None,
-    key_expires: Annotated[str | None, typer.Option(metavar="DATE", help="Devices stop using the key.")] = None,
-    expires: Annotated[str | None, typer.Option(metavar="DATE", help="Devices stop sending.")] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Public seed; drawn at random by default.")] = None,
+    output: flags.ProtocolOutput,
+    dimension: Annotated[int, flag("Columns of a point.", "D")],
+    epsilon: Annotated[str, flag("What the messages of one person may reveal.", "E")],
+    participants: ParticipantsOption,
+    delta: Annotated[float, flag("Above 0, except for --bitsum pure.", "D")] = 0.0,
+    kernel: Annotated[str, flag("gaussian, inner-product, l2-lsh, ...", "NAME")] = "gaussian",
+    bandwidth: Annotated[str | None, flag("One length, or one for each column.", "B")] = None,
+    bounds: flags.Bounds = None,
+    bitsum: BitsumOption = "rr",
+    instances: Annotated[str, flag("Bits of one person; auto chooses.", "I")] = "auto",
+    quantizer: QuantizerOption = "auto",
+    landmarks: Annotated[str | None, flag("A file of public points.", "PUBLIC")] = None,
+    classes: Annotated[str | None, flag("The public list of classes.", "A,B,...")] = None,
+    label_epsilon: LabelEpsilonOption = None,
+    messages_each: MessagesOption = None,
+    threat: Annotated[str, flag("communication, or model.", "NAME")] = "communication",
+    new_key: Annotated[Path | None, flag("Write a new private key here.", "FILE")] = None,
+    public_key: Annotated[str | None, flag("Instead: the analyzer's public key.", "HEX")] = None,
+    key_expires: Annotated[str | None, flag("Devices stop using the key.", "DATE")] = None,
+    expires: Annotated[str | None, flag("Devices stop sending.", "DATE")] = None,
+    seed: Annotated[int | None, flag("Public seed; drawn at random by default.", "N")] = None,
     force: ForceOption = False,
-    as_json: JsonOption = False,
+    as_json: flags.Json = False,
 ) -> None:
     """Write the public parameters of a collection, with exactly calibrated noise. No data is read."""
     from sfumato.shuffled import AnalyzerKey, Protocol
@@ -133,20 +109,16 @@ def protocol(
 
 def _told_protocol(made: Protocol, output: Path, new_key: Path | None, as_json: bool) -> None:
     plan = made.plan()
-    if as_json:
-        document = {"protocol": str(output), "fingerprint": made.fingerprint, "plan": plan.to_document()}
-        print_json(document | {"guarantee": made.guarantee().to_document()})
-        return
+    document = {"protocol": str(output), "fingerprint": made.fingerprint, "plan": plan.to_document()}
     sent, error = size_text(round(plan.bytes)), plan.accuracy
-    facts(
-        [
-            ("protocol", f"{output} ({made.bitsum}, fingerprint {made.fingerprint[:8]})"),
-            *([("key", f"{new_key}: keep it secret, and delete it when the collection is over")] if new_key else []),
-            ("sends", f"{plan.messages:,.0f} messages a person, {sent} sealed; {plan.instances} instances"),
-            ("error", f"about {error.rmse:.2g} of a mean similarity (the published bound is {error.published:.2g})"),
-            ("guarantee", str(made.guarantee())),
-        ]
-    )
+    pairs = [
+        ("protocol", f"{output} ({made.bitsum}, fingerprint {made.fingerprint[:8]})"),
+        *([("key", f"{new_key}: keep it secret, and delete it when the collection is over")] if new_key else []),
+        ("sends", f"{plan.messages:,.0f} messages a person, {sent} sealed; {plan.instances} instances"),
+        ("error", f"about {error.rmse:.2g} of a mean similarity (the published bound is {error.published:.2g})"),
+        ("guarantee", str(made.guarantee())),
+    ]
+    tell(document | {"guarantee": made.guarantee().to_document()}, pairs, as_json=as_json)
 
 
 @app.command(
@@ -154,36 +126,23 @@ def _told_protocol(made: Protocol, output: Path, new_key: Path | None, as_json: 
     "sfumato shuffled messages p.json --data points.csv -o sent"
 )
 def messages(
-    protocol_file: ProtocolArgument,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="PATH", help="The file of one person; with --data a folder.")
-    ],
-    point: Annotated[
-        str | None, typer.Option(metavar="FILE", help="With your point; standard input by default.")
-    ] = None,
-    label: Annotated[
-        str | None, typer.Option(metavar="CLASS", help="Your true class, where classes are public.")
-    ] = None,
+    protocol_file: flags.ProtocolFile,
+    output: Annotated[Path, flag("The file of one person; with --data a folder.", "PATH", "-o", "--output")],
+    point: flags.Point = None,
+    label: Annotated[str | None, flag("Your true class, where classes are public.", "CLASS")] = None,
     label_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="With your true class; reported by randomised response if private."),
+        Path | None, flag("With your true class; reported by randomised response if private.", "FILE")
     ] = None,
-    data: Annotated[str | None, typer.Option(metavar="DATA", help="Instead: a file with a point a person.")] = None,
-    ledger: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="The device's account, which refuses to take part twice.")
-    ] = None,
-    budget: Annotated[
-        str | None, typer.Option(metavar="E", help="Of the account, over all collections; goes with --ledger.")
-    ] = None,
-    max_epsilon: Annotated[
-        str, typer.Option(metavar="E", help="The most that taking part may cost, whatever the protocol says.")
-    ] = str(MAX_EPSILON),
-    max_delta: Annotated[
-        float, typer.Option(metavar="P", help="Largest probability with which the promise may fail.")
-    ] = MAX_DELTA,
-    columns: ColumnsOption = None,
+    data: Annotated[str | None, flag("Instead: a file with a point a person.", "DATA")] = None,
+    ledger: Annotated[Path | None, flag("The device's account, which refuses to take part twice.", "PATH")] = None,
+    budget: Annotated[str | None, flag("Of the account, over all collections; goes with --ledger.", "E")] = None,
+    max_epsilon: Annotated[str, flag("The most that taking part may cost, whatever the protocol says.", "E")] = str(
+        MAX_EPSILON
+    ),
+    max_delta: flags.MaxDelta = MAX_DELTA,
+    columns: flags.Columns = None,
     label_column: LabelColumnOption = None,
-    as_json: JsonOption = False,
+    as_json: flags.Json = False,
 ) -> None:
     """Turn a point into sealed messages, all of which go to the shuffler of the reported class, once.
 
@@ -192,48 +151,59 @@ def messages(
 
     Send a person's messages over a connection that hides who they are from everybody but the shuffler.
     """
-    from sfumato.local.own_point import read_point
-    from sfumato.shuffled import Client, Protocol
-    from sfumato.shuffled.limits import check_before_class
+    from sfumato.shuffled import Protocol
     from sfumato.shuffled.making import account_of
 
     if point is not None and data is not None:
         raise InputError("pass either --point, a file with one point, or --data")
     if data is not None and ledger is not None:
         raise InputError("--ledger is the account of one device, and --data holds the points of many")
+    refuse_inputs(output, protocol_file, point, label_file, data, ledger)
     made = Protocol.load(protocol_file)
     if data is None:
-        account, own = account_of(ledger, budget), own_class(made, label, label_file)
-        values = read_point(point or "-")
-        made.features.points([values])  # what is refused, or cannot be written, costs nothing
-        limits: dict[str, Any] = {"max_epsilon": max_epsilon, "max_delta": max_delta}
-        with AtomicFile(output, private=True) as file:
-            check_before_class(made, account, max_epsilon, max_delta)
-            reported = reported_class(made, own, account)
-            file.write(Client(made, reported, account, **limits).messages(values).to_bytes())
+        limits = {"max_epsilon": max_epsilon, "max_delta": max_delta}
+        own = own_class(made, label, label_file)
+        reported = _write_own(made, output, point or "-", own, account_of(ledger, budget), limits)
         told: dict[str, Any] = {"messages": str(output), "reported": reported}
     else:
         told = {"folder": str(output), "people": write_all(made, data, columns, label_column, output)}
-    if as_json:
-        print_json(told)
-    else:
-        facts([(name, str(value)) for name, value in told.items() if value is not None])
+    tell(told, [(name, str(value)) for name, value in told.items() if value is not None], as_json=as_json)
+
+
+def _write_own(
+    made: Protocol, output: Path, point: str, own: Any, account: DeviceAccount | None, limits: dict[str, Any]
+) -> Any:
+    """Write a device's messages and return the reported class; what is refused, or cannot be written, costs nothing."""
+    from sfumato.local.own_point import read_point
+    from sfumato.shuffled import Client
+    from sfumato.shuffled.limits import check_before_class
+
+    values, content = read_point(point), b""
+    made.features.points([values])
+    try:
+        with AtomicFile(output, private=True) as file:
+            file.reserve(2 * round(made.plan().bytes))
+            check_before_class(made, account, limits["max_epsilon"], limits["max_delta"])
+            reported = reported_class(made, own, account)
+            content = Client(made, reported, account, **limits).messages(values).to_bytes()
+            file.write(content)
+    except StorageError as error:
+        raise StorageError(f"{error}{rescued(content, output) if content else '; nothing was spent'}") from error
+    return reported
 
 
 @app.command(epilog="[bold]Example[/]: sfumato shuffled shuffle p.json sent/*.msg --state inbox -o batch")
 def shuffle(
-    protocol_file: ProtocolArgument,
+    protocol_file: flags.ProtocolFile,
     submissions: Annotated[
         list[Path] | None, typer.Argument(metavar="MESSAGES...", help="Files of people's messages, or folders of them.")
     ] = None,
     state: StateOption = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="BATCH", help="Close, and write the shuffled batch.")
-    ] = None,
+    output: Annotated[Path | None, flag("Close, and write the shuffled batch.", "BATCH", "-o", "--output")] = None,
     label: LabelOption = None,
-    memory: Annotated[int, typer.Option(metavar="MB", help="Megabytes to use.", min=1)] = 256,
+    memory: Annotated[int, flag("Megabytes to use.", "MB", min=1)] = 256,
     force: ForceOption = False,
-    as_json: JsonOption = False,
+    as_json: flags.Json = False,
 ) -> None:
     """Take in messages, and, with -o, mix them once enough people have sent theirs.
 
@@ -244,8 +214,7 @@ def shuffle(
     from sfumato.shuffled.batch import read_header
 
     files = list(message_files(submissions or []))
-    if output is not None:
-        refuse_inputs(output, protocol_file, *files)
+    refuse_inputs(output, protocol_file, *files)
     made = Protocol.load(protocol_file)
     name = class_named(made, label)
     with Shuffler(_given(state), made, name, memory=memory * 2**20) as mixer:
@@ -256,22 +225,19 @@ def shuffle(
     told: dict[str, Any] = {"people": count, "needed": made.group(name)[1].participants, "refused": refused}
     if output is not None:
         told |= {"batch": str(output), "messages": read_header(output).messages}
-    if as_json:
-        print_json(told)
-    else:
-        facts([(name, str(value)) for name, value in told.items()])
+    tell(told, [(name, str(value)) for name, value in told.items()], as_json=as_json)
 
 
 @app.command(epilog="[bold]Example[/]: sfumato shuffled analyze p.json batch --key analyzer.key -o out.sfm")
 def analyze(
-    protocol_file: ProtocolArgument,
-    batch: Annotated[Path, typer.Argument(metavar="BATCH", help="What the shuffler wrote.", show_default=False)],
-    key: Annotated[Path, typer.Option(metavar="FILE", help="The analyzer's private key.")],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT.sfm", help="The release to write.")],
+    protocol_file: flags.ProtocolFile,
+    batch: Annotated[Path, argument("What the shuffler wrote.", "BATCH")],
+    key: Annotated[Path, flag("The analyzer's private key.", "FILE")],
+    output: flags.Output,
     label: LabelOption = None,
-    workers: Annotated[int, typer.Option(metavar="N", min=1, help="Processes that open messages.")] = 1,
+    workers: Annotated[int, flag("Processes that open messages.", "N", min=1)] = 1,
     force: ForceOption = False,
-    as_json: JsonOption = False,
+    as_json: flags.Json = False,
 ) -> None:
     """Open a batch, refuse it if too few took part or messages were altered, and release the density."""
     from rich.progress import Progress
@@ -291,7 +257,7 @@ def analyze(
 
 
 @app.command(epilog="[bold]Example[/]: sfumato shuffled forget p.json --state inbox")
-def forget(protocol_file: ProtocolArgument, state: StateOption = None, label: LabelOption = None) -> None:
+def forget(protocol_file: flags.ProtocolFile, state: StateOption = None, label: LabelOption = None) -> None:
     """Delete the messages that the shuffler holds, once the analyzer has its release.
 
     Until then the batch can be made again; afterwards it cannot.
@@ -306,19 +272,15 @@ def forget(protocol_file: ProtocolArgument, state: StateOption = None, label: La
 
 @app.command(epilog="[bold]Example[/]: sfumato shuffled simulate p.json points.csv -o out.sfm")
 def simulate(
-    protocol_file: ProtocolArgument,
-    data: DataArgument,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="OUT", help="The release; with classes a folder for all of them.")
-    ],
-    columns: ColumnsOption = None,
+    protocol_file: flags.ProtocolFile,
+    data: flags.Data,
+    output: Annotated[Path, flag("The release; with classes a folder for all of them.", "OUT", "-o", "--output")],
+    columns: flags.Columns = None,
     label_column: LabelColumnOption = None,
-    unmix: Annotated[bool, typer.Option("--unmix", help="Undo the randomised classes, at the price of noise.")] = False,
-    seed_noise_not_private: Annotated[
-        int | None, typer.Option(metavar="N", help="Seed the coins, for tests: the release is marked NOT PRIVATE.")
-    ] = None,
+    unmix: Annotated[bool, flag("Undo the randomised classes, at the price of noise.", None, "--unmix")] = False,
+    seed_noise_not_private: flags.CoinsSeed = None,
     force: ForceOption = False,
-    as_json: JsonOption = False,
+    as_json: flags.Json = False,
 ) -> None:
     """Release what a collection from the people in DATA would have given; whoever runs it sees their points."""
     from sfumato.shuffled import Protocol
@@ -367,20 +329,15 @@ def _numbers(text: str) -> int | list[int]:
 
 
 def _told(releases: dict[Path, Release], as_json: bool) -> None:
-    first = next(iter(releases.values()))
-    if not first.guarantee.private:
-        warn("NOT PRIVATE: the coins came from a seed. Do not publish this.")
-    if as_json:
-        made = [
-            {"release": str(path), "class": release.parameters.get("class"), "people": release.count.value}
-            for path, release in releases.items()
-        ]
-        return print_json({"releases": made, "guarantee": first.guarantee.to_document()})
+    first, made, pairs = next(iter(releases.values())), [], []
+    warn_of_seed(first.guarantee, "Do not publish this.", "the coins")
     for path, release in releases.items():
-        which = "" if "class" not in release.parameters else f", class {release.parameters['class']}"
-        facts([("release", f"{path} ({release.count.value} people{which})")])
-    facts([("guarantee", str(first.guarantee))])
-    if first.guarantee.private:
-        say(f"\n{first.statement()}")
-    else:
+        name, count = release.parameters.get("class"), release.count.value
+        made.append({"release": str(path), "class": name, "people": count})
+        which = "" if "class" not in release.parameters else f", class {name}"
+        pairs.append(("release", f"{path} ({count} people{which})"))
+    pairs.append(("guarantee", str(first.guarantee)))
+    document = {"releases": made, "guarantee": first.guarantee.to_document()}
+    tell(document, pairs, first.statement() if first.guarantee.private else "", as_json=as_json)
+    if not (as_json or first.guarantee.private):
         complain("nothing is promised")

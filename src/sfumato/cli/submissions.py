@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli.arguments import one_column, parse_columns
 from sfumato.cli.console import warn
+from sfumato.cli.flags import one_column, parse_columns
 from sfumato.errors import InputError
 from sfumato.storage import AtomicFile, private_folder, storage_errors
 
@@ -93,20 +92,6 @@ def write_all(made: Protocol, data: str, columns: str | None, label_column: str 
         with AtomicFile(inner / f"{secrets.token_hex(8)}.msg", private=True) as file:
             file.write(made.client(reported, **limits).messages(point).to_bytes())
     return len(points)
-
-
-def refuse_inputs(output: Path, *inputs: Path | str | None) -> None:
-    """Refuse to write over what is read, whatever else may be overwritten."""
-    for given in inputs:
-        if given is not None and (output.resolve() == Path(given).resolve() or _same_file(output, given)):
-            raise InputError(f"{str(output)!r} is read by this command and stays as it is; pass another path to -o")
-
-
-def _same_file(one: Path, other: Path | str) -> bool:
-    try:
-        return os.path.samefile(one, other)
-    except (OSError, ValueError):  # one of them does not exist
-        return False
 
 
 def message_files(paths: list[Path]) -> Iterator[Path]:

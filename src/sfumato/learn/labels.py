@@ -27,10 +27,10 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.guarantee import Guarantee, amount_text
 from sfumato.quantizers.base import Encoder, Integers
 from sfumato.sources import Source, open_source
-from sfumato.sources.attaching import is_untyped
 from sfumato.sources.base import Rows
 from sfumato.sources.cells import is_real, scalar_of
 from sfumato.sources.keys import Keys, keys_of
+from sfumato.sources.opening import is_untyped
 
 OBSERVED = "observed"
 LABEL_CONDITION = "a record is a point with its label"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from sfumato.maps.comparison import compare
-from sfumato.maps.field import Axis, Field, evaluate
+from sfumato.maps.field import Axis, Field, compare, evaluate
 from sfumato.maps.geography import metres
 from sfumato.maps.interval import Estimate
 from sfumato.maps.regions import people

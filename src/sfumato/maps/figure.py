@@ -1,18 +1,210 @@
-"""Whole pictures: title, panels, colour bar, guarantee; and the notebook's `release.plot`."""
+"""Pictures by matplotlib: heat map with contours and noise layer, curve with band, dots; and `release.plot`.
+
+Colours: magma from pale to dark, perceptually uniform and readable without telling red from green; differences take
+purple to orange, with white for none. Where an answer is less than two standard errors away from zero it may be noise
+alone, and is hatched.
+"""
 
 from __future__ import annotations
 
 import io
+import math
 import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from sfumato.maps.caption import Caption
-from sfumato.maps.comparison import shared_range
-from sfumato.maps.field import Field
-from sfumato.maps.geography import check_longitude_first, metres_per_degree
-from sfumato.maps.picture import INK, PALE, WARNING, colour_range, draw_curve, draw_dots, draw_map, footnote, quantity
-from sfumato.maps.views import Dots
+import numpy as np
+
+from sfumato.maps.field import Axis, Field, shared_range
+from sfumato.maps.geography import check_longitude_first, length_text, metres_per_degree, scale_bar
+from sfumato.maps.views import Caption, Dots
+from sfumato.public.shown import shown
+
+COLOURS, SIGNED_COLOURS = "magma_r", "PuOr"
+INK, PALE, WARNING = "#231b2e", "#6f6878", "#b3261e"
+CURVE, NOISE_RING = "#7b2382", "#a39daa"
+HATCH, HATCH_COLOUR = "/////", "#8d8796"
+QUANTITY = "mean kernel value"
+NOISE_TEXT = "may be noise alone (less than 2 standard errors from zero)"
+CONTOURS = 7
+
+
+def colour_range(values: Any, signed: bool) -> tuple[float, float]:
+    """Return the ends of the colour scale: from zero, as a density is not negative; about zero for differences."""
+    top = float(np.abs(values).max() if signed else values.max())
+    top = top if top > 0 else 1.0
+    return (-top, top) if signed else (0.0, top)
+
+
+def plotted(text: str) -> str:
+    r"""Text for matplotlib, which would read formulas between dollars and fail on those that are none.
+
+    Examples
+    --------
+    >>> plotted("a$_{x$")
+    'a\\$_{x\\$'
+    """
+    return shown(text).replace("$", r"\$")
+
+
+def quantity(signed: bool) -> str:
+    """Name of what the colours stand for."""
+    return f"difference of {QUANTITY}s" if signed else QUANTITY
+
+
+def draw_map(
+    axes: Any,
+    field: Field,
+    *,
+    contours: bool = True,
+    uncertainty: bool = True,
+    geographic: bool = False,
+    limits: tuple[float, float] | None = None,
+) -> Any:
+    """Draw a field of two axes and return the image, for its colour bar."""
+    across, up = field.axes
+    low, high = limits or colour_range(field.values, field.signed)
+    image = axes.imshow(
+        field.values,
+        origin="lower",
+        extent=(across.lower, across.upper, up.lower, up.upper),
+        interpolation="nearest",
+        aspect="auto",
+        cmap=SIGNED_COLOURS if field.signed else COLOURS,
+        vmin=low,
+        vmax=high,
+    )
+    if contours:
+        _draw_contours(axes, field, image)
+    if uncertainty and field.below_noise.any():
+        _draw_noise(axes, field)
+    axes.set(xlabel=plotted(across.name), ylabel=plotted(up.name))
+    axes.set_xlim(across.lower, across.upper)
+    axes.set_ylim(up.lower, up.upper)
+    _quiet(axes)
+    if geographic:
+        _draw_scale_bar(axes, across, up)
+    else:
+        axes.set_box_aspect(1)
+    return image
+
+
+def _draw_contours(axes: Any, field: Field, image: Any) -> None:
+    """Lines at round values, only where there is more than noise; light on dark colours and dark on light ones."""
+    from matplotlib.ticker import MaxNLocator
+
+    low, high = image.get_clim()
+    levels = [level for level in MaxNLocator(CONTOURS).tick_values(low, high) if low < level < high and level != 0]
+    shown = np.ma.masked_array(field.values, field.below_noise)
+    if shown.count() == 0 or not levels:
+        return
+    shades = image.cmap(image.norm(levels))[:, :3] @ (0.299, 0.587, 0.114)
+    colours = ["#ffffff" if shade < 0.55 else "#000000" for shade in shades]
+    axes.contour(
+        field.axes[0].centres, field.axes[1].centres, shown, levels, colors=colours, linewidths=0.7, alpha=0.55
+    )
+
+
+def _draw_noise(axes: Any, field: Field) -> None:
+    import matplotlib as mpl
+    from matplotlib.patches import Patch
+
+    with mpl.rc_context({"hatch.linewidth": 0.4}):
+        filled = axes.contourf(
+            field.axes[0].centres,
+            field.axes[1].centres,
+            field.below_noise.astype(float),
+            levels=[0.5, 1.5],
+            colors="none",
+            hatches=[HATCH],
+        )
+        filled.set_edgecolor(HATCH_COLOUR)
+        filled.set_linewidth(0.0)
+        patch = Patch(facecolor="none", edgecolor=HATCH_COLOUR, hatch=HATCH, linewidth=0, label=NOISE_TEXT)
+    _legend(axes, [patch])
+
+
+def _quiet(axes: Any) -> None:
+    """Frame and ticks that do not compete with the picture."""
+    axes.tick_params(color=PALE, labelcolor=INK, labelsize=9)
+    axes.xaxis.label.set_color(INK)
+    axes.yaxis.label.set_color(INK)
+    axes.spines[:].set(color=PALE, linewidth=0.6)
+
+
+def _legend(axes: Any, handles: list[Any]) -> None:
+    axes.legend(
+        handles=handles,
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        frameon=False,
+        fontsize=8,
+        labelcolor=INK,
+        borderaxespad=0.3,
+        borderpad=0.1,
+        handlelength=2.2,
+    )
+
+
+def _draw_scale_bar(axes: Any, across: Axis, up: Axis) -> None:
+    """Keep distances in proportion at the middle latitude, and show a length."""
+    east, north = metres_per_degree((up.lower + up.upper) / 2)
+    axes.set_aspect(north / east)
+    length = scale_bar((across.upper - across.lower) * east)
+    width, left = length / east, across.lower + 0.04 * (across.upper - across.lower)
+    bottom = up.lower + 0.05 * (up.upper - up.lower)
+    axes.plot([left, left + width], [bottom, bottom], color=INK, linewidth=2.5, solid_capstyle="butt")
+    axes.annotate(
+        length_text(length), (left + width / 2, bottom), (0, 4), textcoords="offset points", ha="center", color=INK,
+        fontsize=9, bbox={"facecolor": "white", "alpha": 0.6, "linewidth": 0, "pad": 1.0},
+    )  # fmt: skip
+
+
+def draw_curve(axes: Any, field: Field) -> None:
+    """Draw a field of one axis with its simultaneous band."""
+    across = field.axes[0].centres
+    if field.band is not None:
+        reach = field.band.multiplier * field.errors
+        band = (field.values - reach, field.values + reach)
+        axes.fill_between(across, *band, color=CURVE, alpha=0.18, linewidth=0, label=str(field.band))
+    axes.plot(across, field.values, color=CURVE, linewidth=2, label=quantity(field.signed))
+    axes.axhline(0.0, color=PALE, linewidth=0.8)
+    axes.set(xlabel=plotted(field.axes[0].name), ylabel=quantity(field.signed))
+    axes.set_xlim(field.axes[0].lower, field.axes[0].upper)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="#e4e7eb", linewidth=0.6)
+    axes.set_axisbelow(True)
+    _quiet(axes)
+    _legend(axes, axes.get_legend_handles_labels()[0])
+
+
+def draw_dots(axes: Any, dots: Dots) -> Any:
+    """Draw public points coloured by their answers, rings for those that may be noise; return the dots."""
+    low, high = colour_range(dots.values, signed=False)
+    noisy = dots.below_noise
+    size = float(np.clip(20_000 / len(dots.values), 4, 40))
+    rings = axes.scatter(*dots.places[noisy].T, s=size, facecolors="none", edgecolors=NOISE_RING, linewidths=0.7)
+    order = np.argsort(dots.values[~noisy], kind="stable")  # so that high answers are not hidden
+    shown, values = dots.places[~noisy][order], dots.values[~noisy][order]
+    drawn = axes.scatter(*shown.T, c=values, s=size, cmap=COLOURS, vmin=low, vmax=high, linewidths=0)
+    axes.set(xlabel=plotted(dots.axes[0]), ylabel=plotted(dots.axes[1]), xticks=[], yticks=[])
+    axes.set_box_aspect(1)
+    _quiet(axes)
+    if noisy.any():
+        rings.set_label(NOISE_TEXT)
+        _legend(axes, [rings])
+    return drawn
+
+
+def footnote(axes: Any, caption: Caption) -> None:
+    """Write the guarantee below axes, for pictures made of somebody else's figure."""
+    width = axes.get_window_extent().width / axes.figure.dpi
+    axes.annotate(
+        textwrap.fill(plotted(caption.guarantee_text), max(40, math.floor(width * 18))),
+        (0, 0), (0, -40), xycoords="axes fraction", textcoords="offset points", va="top", fontsize=7,
+        color=WARNING if caption.warning else PALE,
+    )  # fmt: skip
+
 
 # What each kind of picture must leave out to be the same file every time.
 NO_DATE: dict[str, dict[str, str | None]] = {".png": {}, ".svg": {"Date": None}}
@@ -33,7 +225,7 @@ def draw_figure(
         image = draw_map(axes[0], drawn, contours=contours, uncertainty=uncertainty, geographic=geographic)
         _colour_bar(figure, axes[0], image, drawn.signed)
     if drawn.caption.view:
-        axes[0].set_title(drawn.caption.view, loc="left", fontsize=9, color=PALE, pad=34 if curve else 20)
+        axes[0].set_title(plotted(drawn.caption.view), loc="left", fontsize=9, color=PALE, pad=34 if curve else 20)
     _words(figure, drawn.caption)
     return figure
 
@@ -54,7 +246,7 @@ def draw_comparison(fields: Sequence[Field], titles: Sequence[str], *, geographi
             bar.set_label(quantity(field.signed), color=INK)
             bar.ax.locator_params(nbins=5)
             bar.outline.set_visible(False)
-        axes.set_title(title, loc="left", fontsize=11, color=INK)
+        axes.set_title(plotted(title), loc="left", fontsize=11, color=INK)
     _words(figure, fields[0].caption)
     return figure
 
@@ -89,9 +281,9 @@ def _colour_bar(figure: Any, axes: Any, image: Any, signed: bool) -> None:
 def _words(figure: Any, caption: Caption) -> None:
     """Title above, guarantee and facts below; a picture that is not private says so first, in red."""
     letters = int(figure.get_size_inches()[0] * LETTERS_PER_INCH)
-    figure.suptitle(caption.title, x=0.02, ha="left", fontsize=14, fontweight="bold", color=INK)
+    figure.suptitle(plotted(caption.title), x=0.02, ha="left", fontsize=14, fontweight="bold", color=INK)
     lines = [caption.guarantee_text, "; ".join(f"{label}: {text}" for label, text in caption.facts)]
-    footer = "\n".join(textwrap.fill(line, letters) for line in lines)
+    footer = "\n".join(textwrap.fill(plotted(line), letters) for line in lines)
     figure.supxlabel(footer, x=0.02, ha="left", fontsize=7.5, color=WARNING if caption.warning else PALE)
     if caption.warning:
         frame = {"edgecolor": WARNING, "facecolor": "none", "boxstyle": "round,pad=0.3"}
@@ -123,6 +315,6 @@ def draw_on(axes: Any, field: Field, *, contours: bool, uncertainty: bool, geogr
             check_longitude_first([axis.name for axis in field.axes])
         image = draw_map(axes, field, contours=contours, uncertainty=uncertainty, geographic=geographic)
         _colour_bar(axes.figure, axes, image, field.signed)
-    axes.set_title(field.caption.title, loc="left", fontweight="bold", color=INK, pad=22)
+    axes.set_title(plotted(field.caption.title), loc="left", fontweight="bold", color=INK, pad=22)
     footnote(axes, field.caption)
     return axes

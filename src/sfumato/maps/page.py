@@ -2,12 +2,15 @@
 
 The file holds the answers on the grid, the colours, its style and its script, and asks the network for nothing (its
 content security policy forbids it), so it works from disk and for ever. The script is in `assets`, three short files.
+
+`card` is the small one that notebooks show for a release: what it is, what it promises, and a thumbnail.
 """
 
 from __future__ import annotations
 
 import base64
 import html
+import io
 import json
 from collections.abc import Sequence
 from importlib.resources import files
@@ -16,13 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.maps.caption import Caption
-from sfumato.maps.comparison import shared_range
-from sfumato.maps.field import Field
+from sfumato.errors import InputError
+from sfumato.maps.field import Field, evaluate, shared_range
+from sfumato.maps.figure import COLOURS, NOISE_TEXT, SIGNED_COLOURS, colour_range, quantity
 from sfumato.maps.geography import check_longitude_first, metres_per_degree
 from sfumato.maps.interval import LEVEL, deviations
-from sfumato.maps.picture import COLOURS, NOISE_TEXT, SIGNED_COLOURS, colour_range, quantity
-from sfumato.maps.views import Dots
+from sfumato.maps.views import Caption, Dots, column_names
+from sfumato.public.shown import shown
+from sfumato.release import Release
 from sfumato.version import __version__
 
 COLOUR_COUNT = 256
@@ -53,19 +57,23 @@ def page(layers: Sequence[Field | Dots], names: Sequence[str] = ("",), *, geogra
     first, caption = layers[0], layers[0].caption
     words = {
         "version": __version__,
-        "title": html.escape(caption.title),
-        "view": f'<p class="view">{html.escape(caption.view)}</p>' if caption.view else "",
+        "title": _html(caption.title),
+        "view": f'<p class="view">{_html(caption.view)}</p>' if caption.view else "",
         "warning": _warning(caption),
-        "description": html.escape(_description(first)),
-        "guarantees": "".join(f'<p class="guarantee">{html.escape(text)}</p>' for text in _guarantees(caption)),
-        "facts": "".join(f"<dt>{html.escape(label)}</dt><dd>{html.escape(text)}</dd>" for label, text in caption.facts),
-        "statement": "".join(f"<p>{html.escape(part)}</p>" for part in caption.statement.split("\n")),
+        "description": _html(_description(first)),
+        "guarantees": "".join(f'<p class="guarantee">{_html(text)}</p>' for text in _guarantees(caption)),
+        "facts": "".join(f"<dt>{_html(label)}</dt><dd>{_html(text)}</dd>" for label, text in caption.facts),
+        "statement": "".join(f"<p>{_html(part)}</p>" for part in caption.statement.split("\n")),
         "colophon": _colophon(caption),
         "data": _embedded(_document(layers, names, geographic)),
         "style": _asset("page.css"),
         "script": '"use strict";\n(() => {\n' + "\n".join(_asset(name) for name in SCRIPTS) + "})();",
     }
     return Template(_asset("page.html")).substitute(words).encode()
+
+
+def _html(text: object) -> str:
+    return html.escape(shown(text))
 
 
 def _asset(name: str) -> str:
@@ -75,7 +83,7 @@ def _asset(name: str) -> str:
 def _warning(caption: Caption) -> str:
     if not caption.warning:
         return ""
-    return f'<p class="warning" role="alert">NOT PRIVATE: {html.escape(caption.warning)}.</p>'
+    return f'<p class="warning" role="alert">NOT PRIVATE: {_html(caption.warning)}.</p>'
 
 
 def _guarantees(caption: Caption) -> list[str]:
@@ -127,7 +135,7 @@ def _document(layers: Sequence[Field | Dots], names: Sequence[str], geographic: 
 
 def _axis(field: Field, index: int = 0) -> dict[str, Any]:
     axis = field.axes[index]
-    return {"name": axis.name, "lower": axis.lower, "upper": axis.upper, "cells": axis.cells}
+    return {"name": shown(axis.name), "lower": axis.lower, "upper": axis.upper, "cells": axis.cells}
 
 
 def _height_axis(layers: Sequence[Any]) -> dict[str, Any]:
@@ -144,7 +152,7 @@ def _dot_axes(dots: Dots) -> list[dict[str, Any]]:
     low, high = dots.places.min(axis=0), dots.places.max(axis=0)
     margin = 0.05 * (high - low) + 1e-9
     return [
-        {"name": name, "lower": float(start), "upper": float(end)}
+        {"name": shown(name), "lower": float(start), "upper": float(end)}
         for name, start, end in zip(dots.axes, low - margin, high + margin, strict=True)
     ]
 
@@ -155,7 +163,7 @@ def _layer(drawn: Field | Dots, name: str, layers: Sequence[Field | Dots]) -> di
     if not signed and isinstance(drawn, Field):
         high = max(high, shared_range([field for field in layers if isinstance(field, Field)]))
     layer = {
-        "name": name,
+        "name": shown(name),
         "quantity": quantity(signed),
         "signed": signed,
         "low": low,
@@ -187,3 +195,47 @@ def _base64(content: bytes) -> str:
 def _embedded(document: dict[str, Any]) -> str:
     """JSON that cannot end the script element it stands in."""
     return json.dumps(document, allow_nan=False).replace("<", "\\u003c")
+
+
+THUMBNAIL_CELLS = 48
+MOST_TERMS = 1 << 15  # a thumbnail of more would keep the notebook waiting
+
+_STYLE = "display:inline-flex;gap:1em;padding:.8em 1em;border:1px solid #8886;border-radius:.6em;font-family:system-ui"
+_IMAGE = "width:96px;height:96px;border-radius:.4em;image-rendering:auto"
+
+
+def card(release: Release) -> str:
+    """Show a release as a few lines of HTML.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato import PrivateKDE
+    >>> points = np.random.default_rng(0).normal(size=(2000, 2))
+    >>> release = PrivateKDE(bandwidth=1.0, epsilon=1, n_hint=2000, bounds=(-3, 3)).fit(points).release_
+    >>> "epsilon = 1 (pure)" in card(release)
+    True
+    """
+    caption = Caption.of((release,), f"Release by {release.method}")
+    facts = (*caption.facts[:2], ("columns", ", ".join(column_names(release)[:8])))
+    lines = "".join(f"<div><small>{_html(label)}: {_html(text)}</small></div>" for label, text in facts)
+    title = f"<div><b>{_html(caption.title)}</b></div>"
+    promise = f'<div style="max-width:36em">{_html(caption.guarantee_text)}</div>'
+    return f'<div style="{_STYLE}">{_thumbnail(release)}<div>{title}{promise}{lines}</div></div>'
+
+
+def _thumbnail(release: Release) -> str:
+    """Picture of a two-column release over its declared box; nothing where that would show nothing or take long."""
+    from matplotlib.image import imsave
+
+    if release.dimension != 2 or release.reader.terms > MOST_TERMS:
+        return ""
+    try:
+        field = evaluate(release, size=THUMBNAIL_CELLS)
+    except InputError:  # the box is too wide to see anything, or only listed queries are answered
+        return ""
+    low, high = colour_range(field.values, signed=False)
+    content = io.BytesIO()
+    imsave(content, field.values, cmap=COLOURS, vmin=low, vmax=high, origin="lower", format="png")
+    source = f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}"
+    return f'<img src="{source}" alt="Density over {_html(" and ".join(column_names(release)))}" style="{_IMAGE}">'

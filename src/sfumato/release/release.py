@@ -286,7 +286,7 @@ class Release:
 
     def _repr_html_(self) -> str:
         """Show a small card in notebooks."""
-        from sfumato.maps.card import card
+        from sfumato.maps.page import card
 
         return card(self)
 

@@ -8,8 +8,7 @@ must not decide whether a release happens, nor how other rows are read: see `sfu
 
 from __future__ import annotations
 
-from sfumato.sources.attaching import attach
 from sfumato.sources.base import Source
-from sfumato.sources.opening import open_source
+from sfumato.sources.opening import attach, open_source
 
 __all__ = ["Source", "attach", "open_source"]

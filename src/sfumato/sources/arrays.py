@@ -1,4 +1,4 @@
-"""Arrays, lists of rows and sparse matrices.
+"""Arrays, lists of rows, sparse matrices, and NumPy's own files: `.npy` mapped, `.npz` streamed out of its archive.
 
 An array's type is declared and decides for all of it. Lists and arrays of objects have none: there each cell alone
 decides, see `sfumato.sources.cells`.
@@ -6,20 +6,27 @@ decides, see `sfumato.sources.cells`.
 
 from __future__ import annotations
 
+import io
+import math
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from pathlib import Path
+from typing import IO, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import InputError
-from sfumato.sources.base import Block, Rows, Source
+from sfumato.sources.base import Block, Rows, Source, readable
 from sfumato.sources.cells import numbers_of
 from sfumato.sources.keys import Keys, keys_of
-from sfumato.sources.selection import Chosen, Selection
+from sfumato.sources.selection import Chosen, Selection, listing
 
 AnyArray = npt.NDArray[Any]
+
+LONGEST_HEADER = 10_000  # of a .npy file, as in NumPy
+LARGEST_WHOLE = 1 << 31  # bytes of an array that must be loaded whole
 
 
 def block_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -39,6 +46,8 @@ def check_shape(shape: Sequence[int], origin: str) -> None:
             f"{origin} is {len(shape)}-dimensional and rows need 2 dimensions. "
             "Reshape to (rows, columns); a list of 2-d batches is passed as iter(batches)."
         )
+    if min(shape) < 0:
+        raise InputError(f"{origin} claims the shape {tuple(shape)}: it is damaged.")
 
 
 def check_numeric(dtype: np.dtype[Any], origin: str) -> None:
@@ -152,3 +161,84 @@ def array_of_rows(rows: Sequence[Any]) -> npt.NDArray[np.float64]:
 
 def _kind(item: object) -> str:
     return f"a {item.ndim}-d array" if isinstance(item, np.ndarray) else f"of type {type(item).__name__}"
+
+
+def open_npy(path: Path, selection: Selection) -> Source:
+    """Source over a `.npy` file in row or column order, of which only the pages of one batch are mapped at a time."""
+    origin = str(path)
+    with readable(origin), path.open("rb") as stream:
+        shape, fortran_order, dtype = _header(stream, origin)
+        offset = stream.tell()
+    order: Literal["C", "F"] = "F" if fortran_order else "C"
+
+    def rows_between(start: int, stop: int) -> AnyArray:
+        # A new map each time: one that lived on would count every page ever touched as ours.
+        with readable(origin):
+            return np.asarray(np.memmap(path, dtype, "r", offset, shape, order)[start:stop])
+
+    rows_between(0, 0)  # mapping refuses a truncated file, here rather than in the middle of the rows
+    return sliced_source(shape, rows_between, selection, origin)
+
+
+def open_npz(path: Path, member: str | None, selection: Selection) -> Source:
+    """Source over one array of a `.npz` archive, compressed or not.
+
+    An array in row order is streamed. One in column order (`fortran_order`) has no row complete before its end, so
+    it is loaded whole.
+    """
+    origin = str(path) if member is None else f"{path}:{member}"
+    with readable(origin), zipfile.ZipFile(path) as archive:
+        entry = _entry(archive, member, path)
+        with archive.open(entry) as stream:
+            shape, fortran_order, dtype = _header(stream, origin)
+            size = math.prod(shape) * dtype.itemsize
+            if size > archive.getinfo(entry).file_size - stream.tell():
+                raise InputError(f"{origin} claims {shape[0]} rows of {shape[1]} numbers and does not hold them.")
+    if fortran_order:
+        if size > LARGEST_WHOLE:
+            raise InputError(
+                f"{origin} is in column order and takes {size} bytes of memory at once; {LARGEST_WHOLE} are allowed. "
+                "Save it in row order (np.ascontiguousarray) or as .npy, which are read in parts."
+            )
+        with readable(origin), np.load(path) as arrays:
+            return open_array(arrays[entry.removesuffix(".npy")], selection, origin)
+    chosen = selection.choose(None, shape[1], origin)
+
+    def read(rows: int) -> Iterator[Rows]:
+        with readable(origin), zipfile.ZipFile(path) as archive, archive.open(entry) as stream:
+            _header(stream, origin)
+            for start in range(0, shape[0], rows):
+                height = min(rows, shape[0] - start)
+                part = np.frombuffer(stream.read(height * shape[1] * dtype.itemsize), dtype).reshape(height, shape[1])
+                yield rows_of(part, chosen)
+
+    return source_of(chosen, read, shape[0])
+
+
+def _entry(archive: zipfile.ZipFile, member: str | None, path: Path) -> str:
+    names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+    present = listing(map(repr, names)) or "none"
+    if member is not None and member not in names:
+        raise InputError(f"{path} has no array {member!r}; its arrays are {present}.")
+    if member is None and len(names) != 1:
+        example = names[0] if names else "NAME"
+        raise InputError(
+            f"{path} must hold one array, or one must be named as in '{path.name}:{example}'; its arrays are {present}."
+        )
+    return f"{member or names[0]}.npy"
+
+
+def _header(stream: IO[bytes], origin: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Read shape, order and type, none of which may cost more than the file has; refuse what is no table of numbers."""
+    version = np.lib.format.read_magic(stream)
+    reader = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
+    if reader is None:
+        raise InputError("Arrays with named fields are not rows of numbers. Save a plain 2-d array instead.")
+    size = stream.read(2 if version == (1, 0) else 4)
+    length = int.from_bytes(size, "little")
+    if length > LONGEST_HEADER:
+        raise InputError(f"{origin}: its header claims {length} bytes, and {LONGEST_HEADER} are read.")
+    shape, fortran_order, dtype = reader(io.BytesIO(size + stream.read(length)))
+    check_shape(shape, origin)
+    check_numeric(dtype, origin)
+    return shape, fortran_order, dtype

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.errors import InputError
+from sfumato.public.ranges import MOST_COLUMNS
 from sfumato.sources.arrays import block_type
 from sfumato.sources.base import Block, Rows, Source
 from sfumato.sources.keys import KEY_WORDS, check_key_type, keys_of
@@ -152,6 +153,8 @@ def layout_of(schema: pa.Schema, selection: Selection, origin: str) -> Layout:
         raise InputError(
             f"{origin}: {_describe(fields[widths.index(0)])} is a list of length 0. Leave it out of columns=."
         )
+    if sum(widths) > MOST_COLUMNS:
+        raise InputError(f"{origin}: the columns hold {sum(widths)} coordinates, and {MOST_COLUMNS} can be read.")
     return Layout(
         columns=tuple(field.name for field in fields),
         widths=widths,

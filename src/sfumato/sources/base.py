@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ Block = npt.NDArray[np.floating[Any]]
 Weights = npt.NDArray[np.float64]
 
 BATCH_ROWS = 65536
+# Numbers in a batch that nobody asked the height of, 256 MB: rows of many columns come in lower batches.
+BATCH_NUMBERS = 1 << 25
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,7 @@ class Source:
     weighted: bool = False
     _taken: bool = field(default=False, init=False, repr=False)
 
-    def batches(self, rows: int = BATCH_ROWS) -> Iterator[Block]:
+    def batches(self, rows: int | None = None) -> Iterator[Block]:
         """Give the rows in order, as C-contiguous float32 or float64 arrays of shape (rows, dimension).
 
         Parameters
@@ -155,7 +158,7 @@ class Source:
         """
         return np.concatenate([np.empty((0, self.dimension)), *self.batches()]).astype(np.float64)
 
-    def keyed_batches(self, rows: int = BATCH_ROWS) -> Iterator[tuple[Block, Keys]]:
+    def keyed_batches(self, rows: int | None = None) -> Iterator[tuple[Block, Keys]]:
         """Give the rows in order with the users they belong to.
 
         Parameters
@@ -186,8 +189,9 @@ class Source:
         pieces = self.pieces(rows)
         return ((piece.block, piece.users) for piece in pieces)
 
-    def pieces(self, rows: int = BATCH_ROWS) -> Iterator[Rows]:
+    def pieces(self, rows: int | None = None) -> Iterator[Rows]:
         """Give the rows in order with all that is known of them; parameters and errors as for `batches`."""
+        rows = min(BATCH_ROWS, max(1, BATCH_NUMBERS // self.dimension)) if rows is None else rows
         if rows < 1:
             raise InputError(f"rows={rows}: a batch holds at least one row; pass rows=1 or more.")
         if self._taken and not self.repeatable:
@@ -217,6 +221,13 @@ def reblock(pieces: Iterator[Rows], rows: int) -> Iterator[Rows]:
         yield Rows.joined(waiting)
 
 
+# What libraries raise for damage: a name that is no text, an archive that is encrypted, a header nested too deeply.
+UNREADABLE = (
+    pa.ArrowException, OSError, EOFError, zipfile.BadZipFile, zlib.error, ValueError, TypeError, OverflowError,
+    RuntimeError, MemoryError,
+)  # fmt: skip
+
+
 @contextmanager
 def readable(origin: str) -> Iterator[None]:
     """Turn what libraries raise for a file or stream that cannot be read into an `InputError` that names it."""
@@ -228,7 +239,68 @@ def readable(origin: str) -> Iterator[None]:
         raise InputError(f"{origin}: no such file. Check the path.") from error
     except PermissionError as error:
         raise InputError(f"{origin}: no permission to read it. Check the file's owner and mode.") from error
-    except (pa.ArrowException, OSError, EOFError, zipfile.BadZipFile, zlib.error, ValueError) as error:
+    except UNREADABLE as error:
         raise InputError(
             f"{origin} cannot be read as rows ({error}). It is damaged, truncated, or not what its name or type says."
         ) from error
+
+
+def open_iterator(iterable: Iterable[Any], open_batch: Callable[[Any], Source]) -> Source:
+    """Source over batches, each opened by `open_batch`; the first one is looked at, to know the dimension.
+
+    An iterator can be read once. An iterable that gives a new iterator each time can be read again.
+    """
+    iterator = iter(iterable)
+    repeatable = iterator is not iterable
+    try:
+        first = next(iterator)
+    except StopIteration:
+        raise InputError(
+            "The iterator gave no batch, so the dimension is unknown. Give at least one, even np.empty((0, dimension))."
+        ) from None
+    head = _open(first, 1, open_batch)
+
+    def pieces(rows: int) -> Iterator[Rows]:
+        batches = iterable if repeatable else chain([first], iterator)
+        for number, batch in enumerate(batches, start=1):
+            if isinstance(batch, list | tuple) and not batch:
+                continue  # no rows, hence no dimension to check
+            source = _open(batch, number, open_batch)
+            _check_same(source, head, number)
+            # Callers may refill one buffer for every batch, while batches wait here for their turn: keep copies.
+            yield from map(_copied, source.pieces(rows))
+
+    return Source(
+        dimension=head.dimension,
+        column_names=head.column_names,
+        read=lambda rows: reblock(pieces(rows), rows),
+        repeatable=repeatable,
+        keyed=head.keyed,
+        weighted=head.weighted,
+    )
+
+
+def _copied(piece: Rows) -> Rows:
+    keys = None if piece.keys is None else piece.keys.copy()
+    weights = None if piece.weights is None else piece.weights.copy()
+    return Rows(piece.block.copy(), keys, weights)
+
+
+def _open(batch: Any, number: int, open_batch: Callable[[Any], Source]) -> Source:
+    try:
+        return open_batch(batch)
+    except InputError as error:
+        raise InputError(f"Batch {number} of the iterator: {error}") from error
+
+
+def _check_same(source: Source, head: Source, number: int) -> None:
+    if source.dimension != head.dimension:
+        raise InputError(
+            f"Batch {number} of the iterator has dimension {source.dimension} and batch 1 has {head.dimension}. "
+            "Give batches of one dimension."
+        )
+    if source.column_names != head.column_names:
+        raise InputError(
+            f"Batch {number} of the iterator has columns {source.column_names} and batch 1 has {head.column_names}. "
+            "Give batches with the same columns in the same order, or pass columns=."
+        )

@@ -27,9 +27,12 @@ from sfumato.sources.arrow import Layout
 from sfumato.sources.base import Block, Rows, Source, readable, reblock
 from sfumato.sources.cells import NUMBER
 from sfumato.sources.keys import Keys, decoded, keys_of_codes
-from sfumato.sources.selection import Selection, no_numbers, warn_of_no_numbers
+from sfumato.sources.selection import MOST_NAMED_COLUMNS, Selection, no_numbers, warn_of_no_numbers
 
 BLOCK_BYTES = 2 << 20
+# Bytes of a line. A longer one is read past without keeping it, and is a row of NaN, as every line that is broken.
+LONGEST_LINE = 1 << 24
+TOO_LONG = b"\0"  # stands for it: a single field that is no number
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 NULLS = frozenset(pa.csv.ConvertOptions().null_values)
@@ -183,9 +186,7 @@ class LineParser:
             # Rows are numbered for the handler only when read by one thread.
             pa.csv.ReadOptions(column_names=names, block_size=len(lines) + 1, use_threads=on_broken_line is None),
             pa.csv.ParseOptions(
-                delimiter=self.delimiter,
-                quote_char='"' if b'"' in lines else False,
-                invalid_row_handler=on_broken_line,
+                delimiter=self.delimiter, quote_char='"' if b'"' in lines else False, invalid_row_handler=on_broken_line
             ),
             pa.csv.ConvertOptions(column_types=types, include_columns=list(types)),
         )
@@ -226,17 +227,23 @@ def _is_number(cells: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _line_blocks(path: Path) -> Iterator[bytes]:
-    """Read about `BLOCK_BYTES` at a time, cut after the last line break."""
+    """Read about `BLOCK_BYTES` at a time, cut after the last line break; a line that is too long is `TOO_LONG`."""
     with pa.input_stream(str(path), compression="gzip" if path.suffix.lower() == ".gz" else None) as stream:
-        remainder = b""
+        begun: list[bytes] = []  # the line that has begun, in parts
+        size = 0
         while chunk := stream.read(BLOCK_BYTES):
-            cut = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
-            if cut:
-                yield remainder + chunk[:cut]
-                remainder = b""
-            remainder += chunk[cut:]
-        if remainder:
-            yield remainder
+            ends = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
+            if ends:
+                first = min(place for place in (chunk.find(b"\n"), chunk.find(b"\r")) if place >= 0)
+                if size + first > LONGEST_LINE:
+                    begun, chunk, ends = [TOO_LONG], chunk[first:], ends - first
+                yield b"".join([*begun, chunk[:ends]])
+                begun, size = [], 0
+            rest = chunk[ends:]
+            size += len(rest)
+            begun = [*begun, rest] if size <= LONGEST_LINE else []
+        if size:
+            yield TOO_LONG if size > LONGEST_LINE else b"".join(begun)
 
 
 def _split_head(lines: bytes) -> tuple[bytes, bytes]:
@@ -254,7 +261,15 @@ def _cells(head: bytes, delimiter: str, origin: str) -> list[str]:
         text = head.decode()
     except UnicodeDecodeError as error:
         raise InputError(f"{origin}: the first line is not UTF-8 text. Save the file as UTF-8.") from error
-    return [cell.strip() for cell in next(csv.reader([text], delimiter=delimiter))]
+    if head == TOO_LONG or text.count(delimiter) > MOST_NAMED_COLUMNS:
+        raise InputError(
+            f"{origin}: the first line is longer than {LONGEST_LINE} bytes or names more than {MOST_NAMED_COLUMNS} "
+            "columns. Leave some out, or save the numbers as .npy or .parquet."
+        )
+    try:
+        return [cell.strip() for cell in next(csv.reader([text], delimiter=delimiter))]
+    except csv.Error as error:
+        raise InputError(f"{origin}: the first line cannot be read as column names ({error}).") from error
 
 
 def _is_data(cells: list[str]) -> bool:

@@ -13,6 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.errors import InputError, OddDataWarning
+from sfumato.public.ranges import MOST_COLUMNS
+
+# Columns that have names, each of which costs text and tables a few kilobytes of memory, used or not.
+MOST_NAMED_COLUMNS = 2**15
 
 Column = str | int
 Columns = Sequence[Column]
@@ -48,6 +52,12 @@ class Selection:
         origin
             What the data is called in error messages.
         """
+        most = MOST_COLUMNS if names is None else MOST_NAMED_COLUMNS
+        if count > most:
+            raise InputError(
+                f"{origin} has {count} columns, and {most} can be read. Leave some out, or save embeddings as an array "
+                "or as one column of fixed-size lists."
+            )
         if names is not None:
             check_unique(names, origin)
         if count == 0:

@@ -7,7 +7,8 @@ import pytest
 from scipy.stats import binom
 
 from sfumato import PrivateKDE, Release
-from sfumato.maps import band, evaluate
+from sfumato.maps import evaluate
+from sfumato.maps import interval as band
 from sfumato.quantizers import base
 
 from .conftest import BOUNDS, noisy_copies

@@ -1,22 +1,26 @@
-"""Make a release and put it on disk so that no budget is lost without need.
+"""Make what is paid for and put it on disk, so that no budget is lost without need.
 
 Everything that can be refused is refused first, the output's space is reserved, the sum runs, the ledger is charged,
 and only then is noise drawn and the file written. Until the charge an interrupt costs nothing; once the release is paid
-for, an interrupt waits until it is on disk.
+for, an interrupt waits until it is on disk, and a disk that refuses it after all is left for another one (`rescued`).
 """
 
 from __future__ import annotations
 
+import os
+import signal
+import tempfile
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from sfumato.cli.console import complain, err, size_text
-from sfumato.cli.interrupts import Interrupts
 from sfumato.errors import StorageError
-from sfumato.storage import AtomicFile
+from sfumato.storage import AtomicFile, private_opener
 
 if TYPE_CHECKING:
     from sfumato.central.kde import PrivateKDE
@@ -45,25 +49,7 @@ def make_release(
     threads: int | None = None,
     show: bool = False,
 ) -> Release:
-    """Fit the model and write its release, with the space on disk reserved before the budget is charged.
-
-    Parameters
-    ----------
-    model : PrivateKDE
-        With a fixed `feature_seed`.
-    source : Source
-        The points.
-    target : Path
-        The file to write; `force` allows to replace one.
-    threads : int, optional
-        Threads of the sum.
-    show : bool
-        Whether to show the size and a progress bar on standard error.
-
-    Returns
-    -------
-    Release
-    """
+    """Fit the model, which has a fixed `feature_seed`, and write its release."""
 
     def run(progress: Progress | None) -> Release:
         return model.fit(source, progress=progress, threads=threads).release_
@@ -95,22 +81,41 @@ def make_file(
         What `run` charges.
     """
     charged_before = _charge_ids(account)
+    content = b""
     with Interrupts() as interrupts:
         try:
             with AtomicFile(target, overwrite=force) as file:
                 file.reserve(size)
                 if show:
                     complain(f"{str(target)!r} will take at most {size_text(size)}")
-                with _progress_bar(source, show) as progress:
+                with progress_bar(source, show) as progress:
                     made = run(progress)
                 interrupts.hold()
-                file.write(made.to_bytes())
+                content = made.to_bytes()
+                file.write(content)
         except StorageError as error:
-            raise StorageError(f"{error}{_spent_in_vain(account, charged_before)}") from error
+            lost = _spent_in_vain(account, charged_before)
+            kept = rescued(content, target) if content else ""
+            raise StorageError(f"{error}{kept or lost or '; nothing was spent'}") from error
         except KeyboardInterrupt:
             lost = _spent_in_vain(account, charged_before) or " and nothing was spent"
             raise KeyboardInterrupt(f"interrupted; nothing was written{lost}") from None
     return made
+
+
+def rescued(content: bytes, target: Path) -> str:
+    """Write what was paid for to the first place that takes it, and say where; nothing if there is none."""
+    for folder in dict.fromkeys((target.absolute().parent, Path.cwd(), Path(tempfile.gettempdir()))):
+        path = folder / f"{target.name}.rescued-{os.urandom(4).hex()}"
+        with suppress(OSError):
+            with open(path, "xb", opener=private_opener) as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            return f"; it had been paid for and was kept in {str(path)!r}: move it to where it belongs"
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+    return ""
 
 
 def largest_size(model: PrivateKDE, source: Source) -> int:
@@ -127,8 +132,8 @@ def largest_size(model: PrivateKDE, source: Source) -> int:
 
 
 @contextmanager
-def _progress_bar(source: Source, show: bool) -> Iterator[Progress | None]:
-    """Show rows done, to the curator only: the true number of rows is private."""
+def progress_bar(source: Source, show: bool) -> Iterator[Progress | None]:
+    """Show rows done, on a terminal only: the true number of rows is private."""
     if not show or not err.is_terminal:
         yield None
         return
@@ -165,3 +170,45 @@ def _spent_in_vain(account: Account | None, before: set[str]) -> str:
         f"; but epsilon = {amount_text(epsilon)}, delta = {delta!r} had been charged already and stays spent: noise "
         "may have been drawn, so it cannot be given back"
     )
+
+
+class Interrupts:
+    """Within the ``with`` block, and after `hold`, an interrupt is kept until the end of the block.
+
+    Examples
+    --------
+    >>> try:
+    ...     with Interrupts() as interrupts:
+    ...         interrupts.hold()
+    ...         signal.raise_signal(signal.SIGINT)
+    ...         print("written")
+    ... except KeyboardInterrupt as interrupt:
+    ...     print(interrupt)
+    written
+    interrupted; the release had been paid for and was written
+    """
+
+    def __init__(self) -> None:
+        self._arrived = False
+        self._previous: object = None
+        self._holding = False
+
+    def hold(self) -> None:
+        """Keep interrupts from here on. Only a process's main thread gets any; elsewhere this does nothing."""
+        if threading.current_thread() is threading.main_thread():
+            self._previous = signal.signal(signal.SIGINT, self._keep)
+            self._holding = True
+
+    def _keep(self, number: int, frame: FrameType | None) -> None:
+        self._arrived = True
+
+    def __enter__(self) -> Interrupts:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._holding:
+            signal.signal(signal.SIGINT, self._previous)  # type: ignore[arg-type]
+        if self._arrived and kind is None:
+            raise KeyboardInterrupt("interrupted; the release had been paid for and was written")

@@ -15,10 +15,9 @@ from matplotlib.image import imread
 
 from sfumato import InputError, Release
 from sfumato.maps import compare, evaluate, project
-from sfumato.maps.card import card
 from sfumato.maps.field import Field
-from sfumato.maps.figure import draw_comparison, draw_figure, encode
-from sfumato.maps.picture import COLOURS, NOISE_TEXT, colour_range
+from sfumato.maps.figure import COLOURS, NOISE_TEXT, colour_range, draw_comparison, draw_figure, encode
+from sfumato.maps.page import card
 
 from .conftest import release_of
 

@@ -1,0 +1,280 @@
+"""The options that commands share, one definition each; and what people type, turned into what the library takes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, overload
+
+import typer
+
+from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from sfumato.sources import Source
+
+BOUNDS_FORMS = (
+    "--bounds 0,10 for all columns, --bounds '0,10;-5,5' for one pair per column, or --bounds NAME=0,10 repeated"
+)
+NEEDED, POINTS, PRIVACY, RUN = "Needed, and never read off the data", "Points", "Privacy", "Run and output"
+
+
+def flag(text: str, metavar: str | None = None, *names: str, panel: str | None = None, **more: Any) -> Any:
+    """Describe an option: its help, what stands for its value, its names (the parameter's by default), its panel."""
+    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, **more)
+
+
+def argument(text: str, metavar: str) -> Any:
+    """Describe what is not an option."""
+    return typer.Argument(metavar=metavar, help=text, show_default=False)
+
+
+class Neighbours(StrEnum):
+    """Neighbouring relations, as flags' values."""
+
+    ADD_REMOVE = "add-remove"
+    REPLACE = "replace"
+
+
+class Outside(StrEnum):
+    """What happens to values beyond the bounds, as flags' values."""
+
+    CLIP = "clip"
+    DROP = "drop"
+
+
+# What is read.
+DATA_HELP = (
+    "Points, one row a record: .csv, .tsv (also .gz), .parquet (file or folder), .npy, .npz (file.npz:NAME), "
+    ".arrow, .feather."
+)
+Data = Annotated[str, argument(DATA_HELP, "DATA")]
+ReleaseFile = Annotated[Path, argument("A release file (.sfm).", "RELEASE")]
+ProtocolFile = Annotated[Path, argument("A protocol file (.json).", "PROTOCOL")]
+Columns = Annotated[
+    str | None,
+    flag(
+        "Columns that make up a point, in this order: names, or positions from 0 in .npy and .npz files. "
+        "All columns by default.",
+        "A,B,...",
+        "--columns",
+        panel=POINTS,
+    ),
+]
+Bounds = Annotated[
+    list[str] | None,
+    flag(
+        "Public bounds, never read off the data: LO,HI for all columns, 'LO,HI;LO,HI' for one pair per column, "
+        "or NAME=LO,HI repeated.",
+        "LO,HI",
+        "--bounds",
+        panel=POINTS,
+    ),
+]
+
+# What is bought, and whose account pays.
+LEDGER_HELP = "The ledger file; 'sfumato ledger path' shows the default."
+Delta = Annotated[float, flag("0 for a pure guarantee.", "D", panel=PRIVACY)]
+Method = Annotated[str, flag("The mechanism.", "NAME", panel=PRIVACY)]
+Dataset = Annotated[
+    str | None,
+    flag(
+        "The data's account in the ledger; by default the file's absolute path. Releases of the same people belong "
+        "under one name.",
+        "NAME",
+        panel=PRIVACY,
+    ),
+]
+Ledger = Annotated[Path | None, flag(LEDGER_HELP, "PATH", "--ledger")]
+CuratorsLedger = Annotated[Path | None, flag(LEDGER_HELP, "PATH", panel=PRIVACY, show_default=False)]
+NoLedger = Annotated[bool, flag("Keep no record of the spending.", None, "--no-ledger", panel=PRIVACY)]
+FeatureSeed = Annotated[
+    int | None, flag("Public seed of the features; drawn at random by default.", "N", panel=PRIVACY)
+]
+Seed = Annotated[
+    int | None,
+    flag("Seed the noise, for tests: the release is marked NOT PRIVATE and not charged.", "N", panel=PRIVACY),
+]
+CoinsSeed = Annotated[int | None, flag("Seed the coins, for tests: the release is marked NOT PRIVATE.", "N")]
+MaxDelta = Annotated[float, flag("Largest probability with which the promise may fail.", "P")]
+Point = Annotated[str | None, flag("With your point; standard input by default.", "FILE")]
+DrawingSeed = Annotated[int | None, flag("Seed of the drawing, which is no secret.", "N")]
+
+# What is written, and how it is told.
+Target = Annotated[Path | None, flag("The file to write.", "OUT.sfm", "-o", "--output", panel=NEEDED)]
+Output = Annotated[Path, flag("The release to write.", "OUT.sfm", "-o", "--output")]
+ProtocolOutput = Annotated[Path, flag("The protocol file to write.", "FILE", "-o", "--output")]
+TableOutput = Annotated[
+    Path | None, flag("Write .csv or .parquet instead of CSV on the screen.", "FILE", "-o", "--output")
+]
+Threads = Annotated[int | None, flag("Threads of the sum; all by default.", "N", panel=RUN, min=1)]
+FORCE_HELP, JSON_HELP = "Replace an existing file.", "Print one JSON document instead of text."
+Force = Annotated[bool, flag(FORCE_HELP, None, "--force")]
+ForceRun = Annotated[bool, flag(FORCE_HELP, None, "--force", panel=RUN)]
+Json = Annotated[bool, flag(JSON_HELP, None, "--json")]
+JsonRun = Annotated[bool, flag(JSON_HELP, None, "--json", panel=RUN)]
+Quiet = Annotated[bool, flag("Print nothing but errors and warnings.", None, "--quiet", "-q", panel=RUN)]
+
+
+def parse_columns(text: str | None, data: str) -> list[str | int] | None:
+    """Read a list of columns; arrays without names are selected by position.
+
+    Examples
+    --------
+    >>> parse_columns('lon,"height, m"', "trips.csv"), parse_columns("2,0", "trips.npy")
+    (['lon', 'height, m'], [2, 0])
+    """
+    if text is None:
+        return None
+    try:
+        columns = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+    except csv.Error:  # a line break or a field without end
+        columns = []
+    if not columns or "" in columns:
+        raise InputError(f"--columns must be names separated by commas, got {text!r}")
+    return [one_column(name, data) for name in columns]
+
+
+@overload
+def one_column(name: str, data: str) -> str | int: ...
+@overload
+def one_column(name: None, data: str) -> None: ...
+@overload
+def one_column(name: str | None, data: str) -> str | int | None: ...
+def one_column(name: str | None, data: str) -> str | int | None:
+    """Read the name of one column; a position where the file is an array without names.
+
+    Examples
+    --------
+    >>> one_column("person", "trips.csv"), one_column("3", "trips.npy")
+    ('person', 3)
+    """
+    unnamed = ".npz:" in data or data.lower().endswith((".npy", ".npz"))
+    return int(name) if name is not None and unnamed and re.fullmatch("[0-9]{1,9}", name) else name
+
+
+def parse_numbers(text: str, flag: str) -> list[float]:
+    """Read numbers separated by commas.
+
+    Examples
+    --------
+    >>> parse_numbers("1, 2.5", "--at")
+    [1.0, 2.5]
+    """
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"{flag} must be numbers separated by commas, such as 0.5 or 0.5,2; got {text!r}") from None
+
+
+def parse_bandwidth(text: str) -> float | list[float]:
+    """Read one bandwidth, or one per column.
+
+    Examples
+    --------
+    >>> parse_bandwidth("0.5"), parse_bandwidth("0.5,2")
+    (0.5, [0.5, 2.0])
+    """
+    lengths = parse_numbers(text, "--bandwidth")
+    return lengths[0] if len(lengths) == 1 else lengths
+
+
+def parse_bounds(texts: Sequence[str] | None, source: Source) -> list[list[float]] | list[float] | None:
+    """Read bounds in any of their three forms, named ones with the names of the source's columns."""
+    if not texts:
+        return None
+    if all("=" in text for text in texts):
+        return _named_bounds(texts, source)
+    if len(texts) > 1:
+        raise InputError(f"--bounds is given {len(texts)} times without names; pass {BOUNDS_FORMS}")
+    pairs = [_pair(part) for part in texts[0].split(";")]
+    return pairs[0] if len(pairs) == 1 else pairs
+
+
+def _named_bounds(texts: Sequence[str], source: Source) -> list[list[float]]:
+    names = source.column_names or tuple(map(str, range(source.dimension)))
+    pairs: dict[str, list[float]] = {}
+    for text in texts:
+        name, _, pair = text.rpartition("=")
+        if name not in names:
+            raise InputError(f"--bounds names the column {name!r}; the points' columns are {', '.join(names)}")
+        if name in pairs:
+            raise InputError(f"--bounds names the column {name!r} twice; pass one pair for each column")
+        pairs[name] = _pair(pair)
+    missing = [name for name in names if name not in pairs]
+    if missing:
+        raise InputError(
+            f"--bounds leaves out the column {missing[0]!r}; pass NAME=LO,HI for each of {', '.join(names)}"
+        )
+    return [pairs[name] for name in names]
+
+
+def _pair(text: str) -> list[float]:
+    try:
+        low, high = map(float, text.split(","))
+    except ValueError:
+        raise InputError(f"--bounds must be pairs of numbers, got {text!r}; pass {BOUNDS_FORMS}") from None
+    return [low, high]
+
+
+def parse_options(texts: Sequence[str] | None) -> dict[str, Any]:
+    """Read ``name=value`` options; a value that is not a number (or other JSON) is text.
+
+    Examples
+    --------
+    >>> parse_options(["n_features=500", "layout=pair"])
+    {'n_features': 500, 'layout': 'pair'}
+    """
+    options: dict[str, Any] = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise InputError(f"--option must be NAME=VALUE, such as n_features=500; got {text!r}")
+        if name in options:
+            raise InputError(f"--option {name} is given twice; pass it once")
+        try:
+            options[name] = json.loads(value)
+        except (ValueError, RecursionError):
+            options[name] = value
+    return options
+
+
+def file_of(data: str | Path) -> str:
+    """Path of the file that data is read from, without links and without the name of an array in it.
+
+    Examples
+    --------
+    >>> file_of("/data/trips.npz:a"), file_of("/data/../data/trips.csv")
+    ('/data/trips.npz', '/data/trips.csv')
+    """
+    path, marker, _ = str(data).partition(".npz:")
+    return os.path.realpath(f"{path}.npz" if marker else path)
+
+
+def same_file(one: str | Path, other: str | Path) -> bool:
+    """Tell whether two paths are one file, be it by a symbolic or a hard link."""
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):  # one of them does not exist
+        return False
+
+
+def refuse_inputs(output: str | Path | None, *inputs: str | Path | None) -> None:
+    """Refuse to write over what is read, which --force does not ask for."""
+    if output is None:
+        return
+    written = file_of(output)
+    for given in inputs:
+        if given is None or str(given) == "-":
+            continue
+        read = file_of(given)
+        within = os.path.isdir(read) and os.path.exists(written) and written.startswith(os.path.join(read, ""))
+        if written == read or within or same_file(written, read):
+            raise InputError(
+                f"{str(output)!r} is read by this command and stays as it is, with --force too; pass another path to -o"
+            )

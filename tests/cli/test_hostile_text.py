@@ -1,0 +1,88 @@
+"""What a file says of itself is cleaned before it reaches a terminal, a picture or a page."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sfumato
+from sfumato import PrivateKDE
+from sfumato.public.shown import shown
+
+from .conftest import Run
+
+ESCAPE, OVERRIDE, C1 = "\x1b[31m\x1b]0;owned\x07", "\u202e", "\x9b31m"
+NAMES = (f"a$_{{x$<b>{ESCAPE}", f"b{OVERRIDE}{C1}\nguarantee   epsilon = 0")
+UNSAFE = ("\x1b", "\x07", "\x9b", "\u202e")
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    points = np.random.default_rng(0).normal(size=(500, 2))
+    model = PrivateKDE(bandwidth=1.0, epsilon=1, n_hint=500, bounds=(-3, 3)).fit(points)
+    release = replace(model.release_, columns=NAMES, version=f"1{ESCAPE}{OVERRIDE}")
+    path = tmp_path_factory.mktemp("hostile") / "hostile.sfm"
+    path.write_bytes(release.to_bytes())
+    return path
+
+
+def test_terminals(run: Run, hostile: Path, tmp_path: Path) -> None:
+    for command in (
+        ("inspect", hostile),
+        ("inspect", hostile, "--json"),
+        ("query", hostile, "--at", "0,0"),
+        ("query", hostile, "--at", "0,0", "--json"),
+        ("query", hostile, "--at", "0"),
+        ("verify", hostile),
+        ("verify", hostile, "--json"),
+        ("people", hostile, "--region", "0,1;0,1"),
+        ("map", hostile, "-o", tmp_path / "map.csv", "--size", 8),
+        ("map", hostile, "-o", tmp_path / "wrong.png", "--columns", "c"),
+    ):
+        said = run(*command)
+        text = said.stdout + said.stderr
+        assert not [letter for letter in UNSAFE if letter in text], command
+        assert not any(line.startswith("guarantee   epsilon = 0") for line in text.splitlines()), command
+
+
+@pytest.mark.parametrize("kind", ["png", "svg", "html", "csv"])
+def test_pictures_and_pages(run: Run, hostile: Path, tmp_path: Path, kind: str) -> None:
+    out = tmp_path / f"map.{kind}"
+    made = run("map", hostile, "-o", out, "--size", 8, "--title", "a$_{x$")
+    assert made.exit_code == 0, made.output
+    if kind in ("svg", "html"):
+        text = out.read_text(encoding="utf-8")
+        assert "a$_{x$<b>" not in text and not [letter for letter in UNSAFE if letter in text]
+        assert "\\u202e" not in text.replace("\\\\u202e", "").replace("b\\u202e\\x9b", "")
+
+
+def test_cards(hostile: Path) -> None:
+    html = sfumato.load(hostile)._repr_html_()
+    assert "$<b>" not in html and not [letter for letter in UNSAFE if letter in html]
+
+
+@pytest.mark.parametrize("settings", [{"PYTHONIOENCODING": "ascii"}, {"LANG": "C", "LC_ALL": "C", "PYTHONUTF8": "0"}])
+def test_terminals_of_ascii(hostile: Path, settings: dict[str, str]) -> None:
+    planned = ["plan", "--dimension", "2", "--bandwidth", "1", "--epsilon", "1", "--n-hint", "1000"]
+    for command in (["inspect", str(hostile)], ["inspect", "--help"], planned):
+        ended = subprocess.run(
+            [sys.executable, "-c", "from sfumato.cli import main; main()", *command],
+            env={**os.environ, **settings},
+            capture_output=True,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stderr
+        if "PYTHONIOENCODING" in settings:
+            ended.stdout.decode("ascii")
+
+
+def test_what_is_shown() -> None:
+    assert shown("größe, m² 測定") == "größe, m² 測定"
+    assert shown("\u0645\u06cc\u200c\u062e\u0648") == "\u0645\u06cc\u200c\u062e\u0648"  # Persian needs the joiner
+    assert shown("\ud800\u2028\x00\u2066") == "\\ud800\\u2028\\x00\\u2066"

@@ -1,0 +1,129 @@
+"""Small files that claim or hold far too much are refused early, in little memory.
+
+All are opened in one child process whose memory is limited, so that an allocation of what they claim would fail it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import struct
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from sfumato.errors import InputError
+from sfumato.public.ranges import MOST_COLUMNS
+from sfumato.sources import delimited, open_source
+from sfumato.sources.selection import MOST_NAMED_COLUMNS
+
+MEGABYTES = 600
+CHILD = """
+import resource, sys
+from pathlib import Path
+import pyarrow.csv, pyarrow.parquet
+from sfumato.errors import InputError
+from sfumato.sources import open_source
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+most = pages * resource.getpagesize() + int(sys.argv[1]) * 2**20
+resource.setrlimit(resource.RLIMIT_AS, (most, most))
+for path in sys.argv[2:]:
+    try:
+        print(sum(len(batch) for batch in open_source(path).batches()))
+    except InputError as error:
+        print("refused:", str(error).replace("\\n", " "))
+"""
+
+
+def npy_header(shape: tuple[int, ...], fortran: bool = False) -> bytes:
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {"descr": "<f8", "fortran_order": fortran, "shape": shape})
+    return stream.getvalue()
+
+
+def npz(path: Path, content: bytes) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.npy", content)
+    return path
+
+
+def wide_table() -> pa.Table:
+    count = 3 * MOST_NAMED_COLUMNS
+    return pa.table([pa.array([1.0])] * count, names=[str(place) for place in range(count)])
+
+
+@pytest.fixture(scope="module")
+def bombs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder, found = tmp_path_factory.mktemp("bombs"), {}
+    found["columns of npz"] = npz(folder / "columns.npz", npy_header((1, 2**33)))
+    found["rows of npz"] = npz(folder / "rows.npz", npy_header((2**50, 2)))
+    found["column order"] = npz(folder / "order.npz", npy_header((2**40, 2), fortran=True))
+    found["header of npz"] = npz(
+        folder / "header.npz", b"\x93NUMPY\x02\x00" + struct.pack("<I", 2**30) + bytes(2**30 >> 3)
+    )
+    found["columns of npy"] = folder / "columns.npy"
+    found["columns of npy"].write_bytes(npy_header((0, 2**40)))
+    found["negative"] = folder / "negative.npy"
+    found["negative"].write_bytes(npy_header((-1, 2)))
+    found["endless line"] = folder / "line.csv.gz"
+    with gzip.open(found["endless line"], "wb", compresslevel=1) as file:
+        for _ in range(64):
+            file.write(b"1" * 2**22)
+    found["columns of csv"] = folder / "columns.csv"
+    found["columns of csv"].write_text(",".join(["a"] * (MOST_NAMED_COLUMNS + 2)) + "\n")
+    found["long name"] = folder / "name.csv"
+    found["long name"].write_text("a" * 200_000 + ",b\n1,2\n")
+    table = wide_table()
+    found["columns of parquet"] = folder / "columns.parquet"
+    pa.parquet.write_table(table, found["columns of parquet"], write_statistics=False, use_dictionary=False)
+    found["columns of arrow"] = folder / "columns.arrow"
+    with pa.ipc.new_file(found["columns of arrow"], table.schema) as writer:
+        writer.write_table(table)
+    found["footer"] = folder / "footer.parquet"
+    found["footer"].write_bytes(b"PAR1" + bytes(100) + struct.pack("<I", 2**31 - 1) + b"PAR1")
+    found["schema"] = folder / "schema.arrow"
+    found["schema"].write_bytes(b"\xff" * 4 + struct.pack("<I", 2**31 - 1) + bytes(100))
+    found["list"] = folder / "list.parquet"
+    pa.parquet.write_table(pa.table({"e": pa.array([], pa.list_(pa.float32(), MOST_COLUMNS + 1))}), found["list"])
+    return found
+
+
+def test_bombs_are_refused_in_little_memory(bombs: dict[str, Path]) -> None:
+    command = [sys.executable, "-c", CHILD, str(MEGABYTES), *map(str, bombs.values())]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    answers = dict(zip(bombs, ended.stdout.splitlines(), strict=True))
+    assert {name for name, answer in answers.items() if not answer.startswith("refused:")} == set()
+    assert all(Path(path).name in answers[name] for name, path in bombs.items())
+
+
+def test_a_line_that_is_too_long_is_one_odd_row_and_moves_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delimited, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(delimited, "LONGEST_LINE", 200)
+    path = tmp_path / "rows.csv"
+    for before in range(60):
+        lines = ["a,b", *(f"{place},2" for place in range(before)), "7" * 1000 + ",2", "3,4", "5,6"]
+        path.write_text("\n".join(lines) + "\n")
+        found = open_source(path, ["a", "b"]).whole()
+        assert len(found) == before + 3 and np.isnan(found[before]).all()
+        assert found[before + 1 :].tolist() == [[3.0, 4.0], [5.0, 6.0]]
+        assert (found[:before, 0] == np.arange(before)).all()
+    path.write_text("a,b\n1,2\n" + "7" * 1000)
+    assert len(open_source(path, ["a", "b"]).whole()) == 2
+
+
+def test_the_largest_tables_are_read(tmp_path: Path) -> None:
+    wide = np.zeros((2, MOST_COLUMNS), dtype=np.float32)
+    np.save(tmp_path / "wide.npy", wide)
+    source = open_source(tmp_path / "wide.npy")
+    assert [batch.shape for batch in source.batches()] == [(2, MOST_COLUMNS)]
+    with pytest.raises(InputError, match="can be read"):
+        open_source(np.zeros((1, MOST_COLUMNS + 1), dtype=np.int8))
