@@ -41,7 +41,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import InputError
-from sfumato.public.canonical_json import canonical, exact, fingerprint, plain
+from sfumato.public.canonical_json import canonical, exact, fingerprint, parse, plain
 from sfumato.public.domain import Domain
 from sfumato.storage import AtomicFile, storage_errors
 
@@ -302,17 +302,7 @@ def load(path: str | Path, model: str | None = None) -> dict[str, Any]:
 
 def loads(content: bytes, model: str | None = None) -> dict[str, Any]:
     """Read a document from bytes and check it."""
-    try:
-        document = json.loads(content, object_pairs_hook=_no_repeats)
-    except (ValueError, RecursionError) as problem:
-        raise InputError(f"the protocol is not JSON: {problem!s:.200}") from None
+    document = parse(content, "the protocol", LARGEST_FILE)
     check_document(document, model)
     checked: dict[str, Any] = document
     return checked
-
-
-def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise ValueError("a key occurs twice")
-    return made
