@@ -19,7 +19,7 @@ from sfumato.kernels import (
     Laplacian,
     Rational,
 )
-from sfumato.kernels.exponential_sum import exponential_sum
+from sfumato.kernels.rational import exponential_sum
 from sfumato.published.bernstein import BernsteinQuantizer
 from sfumato.published.even_trig import TrigonometricQuantizer
 from sfumato.published.hermite import HermiteQuantizer

@@ -11,7 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
-from sfumato.kernels.inner_product import InnerProduct
+from sfumato.kernels.unscaled import InnerProduct
 from sfumato.quantizers.base import Integers
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import round_into_ball

@@ -1,7 +1,7 @@
 """Smooth kernels as short sums of exponentials: one structure of Fourier pairs for each term.
 
 Source: the reduction of Backurs et al. (2024) (Theorem 3.3). (1 + h)^-b is within `error` of sum_j a_j exp(-t_j h)
-(`kernels.exponential_sum`, with the proof), and exp(-t_j h) is a Laplacian, Gaussian or Exponential kernel, for which
+(`kernels.rational`, with the proof), and exp(-t_j h) is a Laplacian, Gaussian or Exponential kernel, for which
 `ShardedFourier` has pairs in groups, and `FourierQuantizer` single phases as published. Structures follow one another
 in the integers; each draws its own frequencies and, if it has groups, lets the record's coins choose one of them.
 
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Rational
-from sfumato.kernels.exponential_sum import ExponentialSum
+from sfumato.kernels.rational import ExponentialSum
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.streams import PublicStream
 from sfumato.quantizers.base import Bound, Floats, Integers, TermQuantizer
