@@ -11,7 +11,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
-from sfumato.kernels.unscaled import InnerProduct
+from sfumato.kernels import InnerProduct
+from sfumato.public.codec import Documented, Nested, Schema, Whole
 from sfumato.quantizers.base import Integers
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import round_into_ball
@@ -22,7 +23,7 @@ LARGEST_NUMBER = 2.0**300
 
 
 @dataclass(frozen=True, eq=False)
-class Ball:
+class Ball(Documented):
     """Records no longer than a radius, as integers no longer than a scale.
 
     Attributes
@@ -38,6 +39,10 @@ class Ball:
     box: Box
     radius: float
     scale: int
+
+    schema = Schema(
+        box=Nested(Box.from_document), radius=InnerProduct.schema.fields["radius"], scale=Whole(1, LARGEST_SCALE)
+    )
 
     def __post_init__(self) -> None:
         InnerProduct(self.radius)
@@ -79,16 +84,13 @@ class Ball:
         _into_ball(kept / self.radius, self.amplitude, self.scale, encoded)
         return encoded
 
-    def to_document(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return {"box": self.box.to_document(), "radius": self.radius, "scale": self.scale}
-
     @classmethod
-    def from_document(cls, document: dict[str, Any], kernel: Any) -> Ball:
-        """Rebuild from the JSON form."""
-        if not isinstance(kernel, InnerProduct) or kernel.radius != document["radius"]:
+    def for_kernel(cls, document: Any, kernel: InnerProduct) -> Ball:
+        """Read a release's ball, which must be the kernel's."""
+        ball = cls.from_document(document, "quantizer.ball")
+        if kernel.radius != ball.radius:
             raise ReleaseFileError("inner products need their kernel, of the same radius")
-        return cls(Box.from_document(document["box"]), float(document["radius"]), int(document["scale"]))
+        return ball
 
 
 @njit(nogil=True, cache=True)

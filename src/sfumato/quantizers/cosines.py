@@ -12,8 +12,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError
+from sfumato.public.codec import Whole
 
 TABLE_BITS = 12
+RADIUS = Whole(2, 2**30 - 1)
 
 
 def pair_l1(radius: int) -> int:
@@ -23,7 +25,7 @@ def pair_l1(radius: int) -> int:
 
 def check_radius(radius: int) -> None:
     """Refuse a radius that has no table."""
-    if not 2 <= radius < 2**30:
+    if not RADIUS.least <= radius <= RADIUS.most:
         raise InputError(f"radius must be an integer from 2 to 2**30, got {radius}")
 
 

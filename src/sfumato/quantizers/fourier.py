@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,11 @@ from numpy.typing import NDArray
 from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
 from sfumato.privacy.bits import SecureBits
+from sfumato.public.codec import Object, Schema, Text
 from sfumato.quantizers.base import Bound, Floats, Integers, TermQuantizer
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.cosines import (
+    RADIUS,
     TABLE_BITS,
     add_cosines,
     add_pairs,
@@ -47,8 +49,51 @@ LAYOUTS = ("phase", "pair")
 ROW_BLOCK = 128  # with COLUMN_BLOCK, a block of phases stays within the second-level cache
 
 
+class PhaseQuantizer(TermQuantizer):
+    """Integer cosines of public phases: what single phases, pairs and pairs in groups have in common.
+
+    Attributes
+    ----------
+    phases : Phases
+        Public frequencies and offsets on integer grids.
+    radius : int
+        Integer amplitude of the cosines.
+    """
+
+    phases: Phases
+    radius: int
+
+    @property
+    def box(self) -> Box:
+        """The declared box."""
+        return self.phases.lattice.box
+
+    @property
+    def terms(self) -> int:
+        """Number of frequencies."""
+        return self.phases.terms
+
+    @cached_property
+    def _table(self) -> NDArray[np.int32]:
+        return cosine_table(self.radius)
+
+    @cached_property
+    def gain(self) -> float:
+        """Amplitude that decodes the integer cosines without bias."""
+        return table_gain(self._table)
+
+    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the public description, and the frequencies if they cannot be drawn again."""
+        return self.schema.write(self), self.phases.to_document()[1]
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int) -> Self:
+        """Draw the frequencies again."""
+        return cls(**{**fields, "phases": Phases.from_document(fields["phases"], arrays, kernel, size)})
+
+
 @dataclass(frozen=True, eq=False)
-class FourierQuantizer(TermQuantizer):
+class FourierQuantizer(PhaseQuantizer):
     """Fourier features of a shift-invariant kernel; build it with `FourierQuantizer.draw`.
 
     Attributes
@@ -74,6 +119,9 @@ class FourierQuantizer(TermQuantizer):
     radius: int = 2**15 - 1
 
     name: ClassVar[str] = "fourier"
+    schema = Schema(
+        {"quantizer": name, "table_bits": TABLE_BITS}, layout=Text(*LAYOUTS), radius=RADIUS, phases=Object()
+    )
 
     def __post_init__(self) -> None:
         check_radius(self.radius)
@@ -113,16 +161,6 @@ class FourierQuantizer(TermQuantizer):
         return cls(Phases.draw(kernel, dimension, terms, seed, bounds, outside), layout, radius)
 
     @property
-    def box(self) -> Box:
-        """The declared box."""
-        return self.phases.lattice.box
-
-    @property
-    def terms(self) -> int:
-        """Number of frequencies."""
-        return self.phases.terms
-
-    @property
     def width(self) -> int:
         """Coordinates per frequency."""
         return 1 if self.layout == "phase" else 2
@@ -133,15 +171,6 @@ class FourierQuantizer(TermQuantizer):
         terms, radius = self.terms, self.radius
         l1 = radius if self.layout == "phase" else pair_l1(radius)
         return Bound(l1=terms * l1, l2_squared=terms * radius**2, largest=radius)
-
-    @cached_property
-    def _table(self) -> NDArray[np.int32]:
-        return cosine_table(self.radius)
-
-    @cached_property
-    def gain(self) -> float:
-        """Amplitude that decodes the integer cosines without bias."""
-        return table_gain(self._table)
 
     def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
         """Integer features of the kept rows; pairs are interleaved (cos, sin, cos, sin, ...)."""
@@ -186,23 +215,3 @@ class FourierQuantizer(TermQuantizer):
         turns = self.phases.turns(Y)
         cosine_terms(turns, lengths / self.gain, shifts)
         return turns
-
-    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the public description."""
-        phases, stored = self.phases.to_document()
-        document = {
-            "quantizer": self.name,
-            "layout": self.layout,
-            "radius": self.radius,
-            "table_bits": TABLE_BITS,
-            "phases": phases,
-        }
-        return document, stored
-
-    @classmethod
-    def from_document(
-        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
-    ) -> FourierQuantizer:
-        """Rebuild from a release."""
-        phases = Phases.from_document(document["phases"], arrays, kernel, size)
-        return cls(phases, str(document["layout"]), int(document["radius"]))

@@ -32,7 +32,9 @@ from numpy.typing import NDArray
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Kernel
 from sfumato.privacy.bits import SecureBits
-from sfumato.public.streams import PublicStream
+from sfumato.public.codec import Digits, Flag, Nested, Schema, Text, Whole
+from sfumato.public.ranges import MOST_INTEGERS, check_reader_cost
+from sfumato.public.streams import LARGEST_SEED, PublicStream
 from sfumato.quantizers.base import Bound, Floats, Integers, TermQuantizer
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.hashes import HashFamily, family_for
@@ -82,6 +84,19 @@ class HashingQuantizer(TermQuantizer):
     spread: bool = True
 
     name: ClassVar[str] = "hashing"
+    kernels = Kernel
+    schema = Schema(
+        {"quantizer": name},
+        family=Text(longest=100),
+        rows=Whole(1, MOST_INTEGERS),
+        width=Whole(1, MOST_INTEGERS),
+        value=Whole(1, 2**40),
+        debias=Flag(),
+        spread=Flag(),
+        box=Nested(Box.from_document),
+        feature_seed=Digits(LARGEST_SEED),
+        fingerprint=Text(longest=64),
+    )
 
     @classmethod
     def draw(
@@ -255,32 +270,32 @@ class HashingQuantizer(TermQuantizer):
         return document, {}
 
     @classmethod
-    def from_document(
-        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
+    def from_fields(
+        cls, fields: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
     ) -> HashingQuantizer:
-        """Rebuild from a release, and check that these are the hash functions it was made with."""
-        rows, width = int(document["rows"]), int(document["width"])
-        if rows < 1 or rows * width != size:
+        """Draw the hash functions again, and check that they are the ones that the release was made with."""
+        rows, width, box = fields["rows"], fields["width"], fields["box"]
+        if rows * width != size:
             raise ReleaseFileError(f"the release claims {rows} rows of {width} counters, which its values do not hold")
         family = family_for(kernel)
-        if family is None or family.name != document["family"]:
+        if family is None or family.name != fields["family"]:
             raise ReleaseFileError(
-                f"the hash family {document['family']!r} of the release is not known here: import the module that "
+                f"the hash family {fields['family']!r} of the release is not known here: import the module that "
                 "registers it"
             )
-        box = Box.from_document(document["box"])
+        if (reason := family.refuse(kernel, box.dimension, box)) is not None:
+            raise ReleaseFileError(reason)
+        check_reader_cost(rows * (family.drawn(kernel, box.dimension, box) + 3))
         quantizer = cls.draw(
             kernel,
             box.dimension,
             rows,
-            int(document["feature_seed"]),
+            fields["feature_seed"],
             width=width,
             bounds=box,
             outside=box.outside,
-            value=int(document["value"]),
-            debias=bool(document["debias"]),
-            spread=bool(document["spread"]),
+            **{name: fields[name] for name in ("value", "debias", "spread")},
         )
-        if quantizer.fingerprint() != document["fingerprint"]:
+        if quantizer.fingerprint() != fields["fingerprint"]:
             raise ReleaseFileError("the hash functions drawn from the release's seed are not the ones it was made with")
         return quantizer

@@ -29,21 +29,22 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Kernel
-from sfumato.public.streams import PublicStream
+from sfumato.public.codec import Digits, Nested, Object, Schema, Text, Whole
+from sfumato.public.ranges import MOST_COLUMNS, check_reader_cost
+from sfumato.public.streams import LARGEST_SEED, PublicStream
 from sfumato.quantizers.answer import Answer, Floats, Known
 from sfumato.quantizers.base import Quantizer
 from sfumato.quantizers.box import Box, Lattice
 from sfumato.quantizers.hadamard import padded, signed_transform
 from sfumato.quantizers.mapped import Mapped
 from sfumato.quantizers.projection_error import (
-    MOST_COLUMNS,
     projection_error,
     projection_work,
     refuse_kernel,
@@ -94,7 +95,7 @@ class Projection:
         most = padded(given) if self.kind == "fast" else MOST_COLUMNS
         if type(self.columns) is not int or not 1 <= self.columns <= most or given > MOST_COLUMNS:
             raise InputError(f"a projection of {given} columns must have between 1 and {most}, got {self.columns!r}")
-        if self.kind == "dense" and given * self.columns > MOST_NUMBERS:
+        if self.numbers > MOST_NUMBERS:
             raise InputError(f"a dense projection of {given} to {self.columns} columns is too large; use 'fast'")
 
     @cached_property
@@ -131,6 +132,11 @@ class Projection:
         images = np.empty((len(Y), self.columns))
         self._map(self.lattice.centred(Y), images)
         return images
+
+    @property
+    def numbers(self) -> int:
+        """Public numbers that the map takes."""
+        return self.bounds.dimension * (self.columns if self.kind == "dense" else 4)
 
     @property
     def variance(self) -> float:
@@ -194,6 +200,15 @@ class ProjectedPoints(Mapped):
     kernel: Kernel
 
     name: ClassVar[str] = "projected-points"
+    kernels = Kernel
+    schema = Schema(
+        {"quantizer": name},
+        box=Nested(Box.from_document),
+        project=Text(*KINDS),
+        columns=Whole(1, MOST_COLUMNS),
+        seed=Digits(LARGEST_SEED),
+        inner=Object(),
+    )
 
     def __post_init__(self) -> None:
         if self.inner.dimension != self.projection.columns:
@@ -238,19 +253,15 @@ class ProjectedPoints(Mapped):
         return document, arrays
 
     @classmethod
-    def from_document(
-        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
-    ) -> ProjectedPoints:
-        """Rebuild from a release."""
+    def from_fields(cls, fields: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int) -> Self:
+        """Rebuild the projection and the quantizer behind it."""
         from sfumato.quantizers import quantizer_from_document
 
-        if document["inner"].get("quantizer") == cls.name:
+        if fields["inner"].get("quantizer") == cls.name:
             raise ReleaseFileError("points are projected once")
-        if not isinstance(kernel, Kernel):
-            raise ReleaseFileError("the release names no kernel for its projection")
-        box = Box.from_document(document["box"])
-        projection = Projection(box, str(document["project"]), document["columns"], int(document["seed"]))
-        inner = quantizer_from_document(document["inner"], arrays, kernel, size)
+        projection = Projection(fields["box"], fields["project"], fields["columns"], fields["seed"])
+        check_reader_cost(projection.numbers)
+        inner = quantizer_from_document(fields["inner"], arrays, kernel, size)
         if not isinstance(inner, Quantizer):
             raise ReleaseFileError(f"projected points are encoded, and {inner.name} only reads")
         return cls(projection, inner, kernel)

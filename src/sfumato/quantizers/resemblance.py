@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.errors import InputError
+from sfumato.public.codec import Documented, Real, Schema
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.nystrom import Estimate, Spectrum
 
@@ -35,7 +36,7 @@ POWER = 0.5
 
 
 @dataclass(frozen=True)
-class Resemblance:
+class Resemblance(Documented):
     """What is known of records that resemble the landmarks, from held-out public points.
 
     Attributes
@@ -52,6 +53,8 @@ class Resemblance:
     residual: float
     residual_error: float
     spread: float
+
+    schema = Schema(**dict.fromkeys(("bias_share", "residual", "residual_error", "spread"), Real(0.0, 1e12)))
 
     @classmethod
     def of(cls, estimate: Estimate, spectrum: Spectrum) -> Resemblance:

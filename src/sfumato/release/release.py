@@ -23,7 +23,7 @@ from sfumato.kernels import Distance, InnerProduct, Kernel, ShiftInvariantKernel
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.laws import NoiseLaw, law_from_document
 from sfumato.privacy.seeding import warn_unless_private
-from sfumato.public.ranges import FARTHEST_QUERY
+from sfumato.public.ranges import FARTHEST_QUERY, reader_memory
 from sfumato.quantizers import quantizer_from_document
 from sfumato.quantizers.answer import Answer, Floats, Known
 from sfumato.quantizers.base import Integers, Reader
@@ -327,15 +327,19 @@ class Release:
             file.write(self.to_bytes())
 
 
-def load(path: str | Path) -> Release:
+def load(path: str | Path, max_memory: int | None = None) -> Release:
     """Read a release from a file and check it.
 
     Parameters
     ----------
     path : str or Path
         A `.sfm` file.
+    max_memory : int, optional
+        Bytes that its public numbers may take when they are drawn again; 1 GB unless said, because a small hostile file
+        can ask for any amount.
     """
-    return from_content(*container.decode(path))
+    with reader_memory(max_memory):
+        return from_content(*container.decode(path))
 
 
 def from_content(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Release:

@@ -81,6 +81,11 @@ class BallCarving(HashFamily):
         """Count M balls, the mean number of the first that holds a point."""
         return dimension * (cls._measure(kernel, dimension, bounds) + 1)
 
+    @classmethod
+    def drawn(cls, kernel: Erfc, dimension: int, bounds: Any) -> float:
+        """Count centres, radii and terms of all balls."""
+        return (dimension + 3) * cls.buckets(kernel, dimension, bounds)
+
     @staticmethod
     def _measure(kernel: Erfc, dimension: int, bounds: Any) -> float:
         return math.fsum(_measures(_widths(kernel, Box.from_bounds(bounds, dimension))))

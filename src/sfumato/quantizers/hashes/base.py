@@ -80,6 +80,11 @@ class HashFamily(ABC):
         """Count the multiplications of one hash function at one point."""
         return float(dimension)
 
+    @classmethod
+    def drawn(cls, kernel: Any, dimension: int, bounds: Any) -> float:
+        """Count the public numbers that one hash function takes, about, so that a hostile release is refused first."""
+        return 5.0 * dimension
+
     @property
     @abstractmethod
     def lattice(self) -> Lattice:

@@ -69,6 +69,11 @@ class Hyperplanes(HashFamily):
         """About twice the mean number of hyperplanes, because of the filling up."""
         return dimension * (2 * cls._mean(kernel, dimension, bounds) + 10)
 
+    @classmethod
+    def drawn(cls, kernel: Exponential, dimension: int, bounds: Any) -> float:
+        """Count directions and offsets of as many hyperplanes as there may be."""
+        return (dimension + 5) * _most_poisson(cls._mean(kernel, dimension, bounds))
+
     @staticmethod
     def _mean(kernel: Exponential, dimension: int, bounds: Any) -> float:
         box = Box.from_bounds(bounds, dimension)
@@ -131,8 +136,13 @@ class Hyperplanes(HashFamily):
         return self.projections.parameters()
 
 
+def _most_poisson(mean: float) -> int:
+    """Return what a Poisson number exceeds with a probability below 1e-30."""
+    return int(mean + 12 * np.sqrt(mean) + 40)
+
+
 def _poissons(stream: PublicStream, count: int, mean: float) -> Integers:
     """Poisson numbers: how many exponential steps fit into `mean`, one after another."""
-    steps = int(mean + 12 * np.sqrt(mean) + 40)  # more fit with a probability below 1e-30
+    steps = _most_poisson(mean)
     waits = -portable.log(stream.uniforms(count * steps)).reshape(count, steps)
     return np.asarray((np.cumsum(waits, axis=1) <= mean).sum(axis=1), dtype=np.int64)

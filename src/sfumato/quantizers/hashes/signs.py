@@ -55,6 +55,11 @@ class SignedProjections(HashFamily):
         return 1 << kernel.power
 
     @classmethod
+    def drawn(cls, kernel: Angular, dimension: int, bounds: Any) -> float:
+        """Count the directions of all hyperplanes."""
+        return float(kernel.power * (dimension + 1))
+
+    @classmethod
     def work(cls, kernel: Angular, dimension: int, bounds: Any) -> float:
         """One projection for each hyperplane."""
         return float(kernel.power * dimension)
