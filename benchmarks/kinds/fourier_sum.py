@@ -25,8 +25,7 @@ from sfumato.engines.threads import stream_sum
 from sfumato.kernels import Gaussian
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers import FourierQuantizer
-from sfumato.quantizers.cosines import TABLE_BITS, add_cosines, cosine_table
-from sfumato.quantizers.fourier import ROW_BLOCK
+from sfumato.quantizers.fourier import ROW_BLOCK, TABLE_BITS, add_cosines, cosine_table
 
 FEATURE_SEED = 1
 BATCH_ROWS = 65_536

@@ -37,7 +37,7 @@ from sfumato.quantizers import (
     Quantizer,
     ShardedFourier,
 )
-from sfumato.quantizers.ball import Ball
+from sfumato.quantizers.clamping import Ball
 from sfumato.quantizers.exponential_sums import draw_terms
 from sfumato.quantizers.nystrom import estimates
 from sfumato.quantizers.phases import Phases

@@ -26,8 +26,8 @@ from sfumato.quantizers.hashes import (
     family_for,
     register_family,
 )
-from sfumato.quantizers.hashes.rehash import Rehash
-from sfumato.quantizers.hashes.spread import SpreadStream, normals, uniform_table
+from sfumato.quantizers.hashes.counters import Rehash
+from sfumato.quantizers.hashes.projections import SpreadStream, normals, uniform_table
 
 BOUNDS = (-2.0, 2.0)
 RANDOM = np.random.default_rng(2)

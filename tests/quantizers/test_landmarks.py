@@ -17,8 +17,15 @@ from sfumato.kernels import Angular, Cauchy, Exponential, Gaussian, Jaccard, Ker
 from sfumato.quantizers import LandmarkQuantizer, quantizer_from_document
 from sfumato.quantizers.base import Known
 from sfumato.quantizers.clamping import round_into_ball
-from sfumato.quantizers.nystrom import MOST_LANDMARKS, PublicSample, Spectrum, estimates, whole_numbers
-from sfumato.quantizers.resemblance import Resemblance, can_be_shown
+from sfumato.quantizers.nystrom import (
+    MOST_LANDMARKS,
+    PublicSample,
+    Resemblance,
+    Spectrum,
+    can_be_shown,
+    estimates,
+    whole_numbers,
+)
 from sfumato.quantizers.similarities import VALUE_BITS, LatticeSimilarities, similarities
 
 RNG = np.random.default_rng(0)
@@ -257,8 +264,11 @@ class TestDocument:
         ("change", "message"),
         [
             (lambda d, a: a.update(projection=a["projection"] * 10**9), "too large for exact products"),
-            (lambda d, a: a.update(projection=a["projection"][:, :3]), "'projection' of any x 10 numbers, of kind 'i'"),
-            (lambda d, a: a.update(projection=a["projection"].astype(float)), "'projection' of any x 10 numbers, of kind 'i'"),
+            (lambda d, a: a.update(projection=a["projection"][:, :3]), "'projection' of any x 10 numbers"),
+            (
+                lambda d, a: a.update(projection=a["projection"].astype(float)),
+                "'projection' of any x 10 numbers",
+            ),
             (lambda d, a: a.update(landmarks=a["landmarks"][:, :2]), "'landmarks' of 50 x 8 numbers"),
             (lambda d, a: a.update(landmarks=a["landmarks"] * 10**6), "too wide for exact distances"),
             (lambda d, a: a.update(completion=a["completion"][:3]), "'completion' of 50 numbers"),

@@ -39,8 +39,7 @@ from sfumato.privacy.gaussian import gaussian_multiplier, gaussian_noise, larges
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from sfumato.quantizers import Box, LandmarkQuantizer
-from sfumato.quantizers.nystrom import Estimate, PublicSample, Spectrum, estimates
-from sfumato.quantizers.resemblance import can_be_shown
+from sfumato.quantizers.nystrom import Estimate, PublicSample, Spectrum, can_be_shown, estimates
 from sfumato.quantizers.similarities import Similarities, similarities
 
 NAME = "landmarks"

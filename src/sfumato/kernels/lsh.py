@@ -13,7 +13,7 @@ coordinate gives the product of hats ``max(0, 1 - |u_j|)``.
 
 ``Erfc``, ``erfc(c) / (2 - erfc(c))`` with ``c = |u|_2``, is the share of two balls that is common. It lies within 0.16
 of the Gaussian ``exp(-(c / 0.394)^2)`` (Wagner et al. 2023, C.4) and is a collision probability, which the Gaussian is
-not known to be. Its hash carves space by random balls (`quantizers.hashes.balls`), at a cost that grows exponentially
+not known to be. Its hash carves space by random balls (`quantizers.hashes.carving`), at a cost that grows exponentially
 with the number of columns: it is for up to about three.
 """
 

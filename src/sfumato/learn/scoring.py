@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sfumato.kernels import Distance
 from sfumato.quantizers import FourierQuantizer, ShardedFourier
 from sfumato.quantizers.base import Floats
-from sfumato.quantizers.cosines import pair_amplitudes
+from sfumato.quantizers.fourier import pair_amplitudes
 from sfumato.release import Release
 
 ROW_BLOCK = 256

@@ -43,9 +43,9 @@ from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.registry import DISTANCES
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
-from sfumato.quantizers.ball import Ball
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
+from sfumato.quantizers.clamping import Ball
 from sfumato.quantizers.rotation import MOST_ROTATED, ROTATION_BITS, rotation
 
 METHODS = ("auto", "moments", "moments-gaussian")
@@ -190,7 +190,7 @@ class ProjectedSquares(LinearQuantizer):
         """Rebuild from a release."""
         if kernel != Distance("sqeuclidean"):
             raise ReleaseFileError("projected squares are read as squared distances")
-        ball = Ball.from_document(document["ball"], InnerProduct(document["ball"]["radius"]))
+        ball = Ball.from_document(document["ball"], "quantizer.ball")
         inner = MomentQuantizer.from_document(document["inner"], arrays, kernel, size)
         return cls(ball, inner, float(document["clip"]), int(document["seed"]))
 

@@ -54,7 +54,7 @@ def request_from_document(document: Mapping[str, Any]) -> Request:
         dimension=domain.dimension,
         participants=document["participants"],
         epsilon=fraction_from_text("epsilon", document["epsilon"]),
-        bounds=Box(domain.lower, domain.upper) if domain.declared else None,
+        bounds=Box.of(domain) if domain.declared else None,
     )
 
 

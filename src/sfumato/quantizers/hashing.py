@@ -38,9 +38,8 @@ from sfumato.public.streams import LARGEST_SEED, PublicStream
 from sfumato.quantizers.base import Bound, Floats, Integers, TermQuantizer
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.hashes import HashFamily, family_for
-from sfumato.quantizers.hashes.parts import Part, Places, count, cut
-from sfumato.quantizers.hashes.rehash import Rehash
-from sfumato.quantizers.hashes.spread import SpreadStream
+from sfumato.quantizers.hashes.counters import Part, Places, Rehash, count, cut
+from sfumato.quantizers.hashes.projections import SpreadStream
 
 BLOCK_INTEGERS = 2**16
 

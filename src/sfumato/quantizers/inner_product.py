@@ -36,10 +36,9 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.public.codec import Digits, Object, Optional, Real, Schema, Whole
 from sfumato.public.ranges import check_reader_cost
 from sfumato.public.streams import LARGEST_SEED, PublicStream
-from sfumato.quantizers.ball import Ball
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading, TermQuantizer
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.clamping import round_into_ball
+from sfumato.quantizers.clamping import Ball, round_into_ball
 from sfumato.quantizers.rotation import MOST_ROTATED, ROTATION_BITS, rotation
 
 CLIP = 2.5

@@ -44,8 +44,7 @@ from sfumato.public.codec import Nested, Object, Schema, Whole
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading, stored_array
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import round_into_ball
-from sfumato.quantizers.nystrom import Estimate, Spectrum, whole_numbers
-from sfumato.quantizers.resemblance import CONFIDENT, Resemblance
+from sfumato.quantizers.nystrom import CONFIDENT, Estimate, Resemblance, Spectrum, whole_numbers
 from sfumato.quantizers.similarities import VALUE_BITS, Similarities, similarities_from_document
 
 ROW_BLOCK = 256

@@ -29,9 +29,9 @@ from sfumato.public.ranges import MOST_COLUMNS, MOST_INTEGERS, check_reader_cost
 from sfumato.public.streams import LARGEST_SEED, PublicStream
 from sfumato.quantizers.base import Floats, Integers, stored_array
 from sfumato.quantizers.box import Box, Lattice
-from sfumato.quantizers.cosines import TABLE_BITS
 
 MAGIC = 1.5 * 2.0**52
+TABLE_BITS = 12  # of a phase, which pick a cosine
 PHASE_LIMIT_BITS, MOST_PHASE_BITS = 50, 44
 MOST_POINT_BITS, FEWEST_POINT_BITS, DEFAULT_POINT_BITS = 20, 8, 10
 WIDEST_DEFAULT_REACH, NARROWEST_DEFAULT_REACH = 17, 8

@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 from sfumato.errors import InputError
 from sfumato.kernels import L2LSH, Exponential, Gaussian, Kernel, Rational
 from sfumato.public.ranges import MOST_COLUMNS
-from sfumato.quantizers.hadamard import padded
+from sfumato.quantizers.rotation import padded
 
 SHARED = 0.25  # squared cosine between two records, seen from a query that is one more of their kind
 

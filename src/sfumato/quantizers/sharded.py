@@ -27,9 +27,15 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.public.codec import Object, Schema, Whole
 from sfumato.public.ranges import MOST_INTEGERS
 from sfumato.quantizers.base import Bound, Floats, Integers
-from sfumato.quantizers.cosines import RADIUS, TABLE_BITS, check_radius, cosine_terms, pair_amplitudes, pair_l1
-from sfumato.quantizers.fourier import PhaseQuantizer
-from sfumato.quantizers.phases import Phases
+from sfumato.quantizers.fourier import (
+    RADIUS,
+    PhaseQuantizer,
+    check_radius,
+    cosine_terms,
+    pair_amplitudes,
+    pair_l1,
+)
+from sfumato.quantizers.phases import TABLE_BITS, Phases
 
 CHUNK_ROWS = 8192
 

@@ -31,7 +31,7 @@ from sfumato.public.codec import Reals, Schema, Whole
 from sfumato.public.ranges import MOST_COLUMNS
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.columns import kept_rows
+from sfumato.quantizers.clamping import kept_rows
 from sfumato.quantizers.portable_kernels import PortableKernel, refuse_kernel
 
 VALUE_BITS = 24

@@ -181,7 +181,9 @@ def _parse(text: bytes) -> Any:
         document = parse(text)
         canonical = _canonical(document)
     except (ValueError, RecursionError):
-        raise ReleaseFileError("damaged: its header is not JSON, or has numbers that are not finite, or a key twice") from None
+        raise ReleaseFileError(
+            "damaged: its header is not JSON, or has numbers that are not finite, or a key twice"
+        ) from None
     if canonical != text:
         raise ReleaseFileError("damaged: its header is not in canonical form (sorted keys, each once, no spaces)")
     return document

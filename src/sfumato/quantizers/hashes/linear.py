@@ -1,4 +1,17 @@
-r"""Random tessellations: the bucket is on which side of every one of many random hyperplanes a point lies.
+r"""Families of random projections: p-stable hashes, signed projections and random tessellations.
+
+p-stable hashes ``floor(a . A^-1 x + b)`` of the kernels `L1LSH` (Cauchy directions) and `L2LSH` (normal ones).
+
+Approximation: Cauchy directions are cut at 2**16 bandwidths^-1, so that products stay exact; that has a probability of
+about 10**-5 for each column, and changes a bucket only where the points differ by less than 2**-16 bandwidths in it.
+
+Signed projections: the bucket is on which side of `power` random hyperplanes through the origin a point lies.
+
+Two points lie on the same side of one with probability 1 - theta / pi, of all with its power: the kernel `Angular`.
+The signs are the bits of one integer. Lengths do not matter, but the lattice does: without bounds it covers [-1, 1]
+in every column, which holds unit vectors; rounding turns a vector of length l by at most 2**-20 sqrt(columns) / l.
+
+Random tessellations: the bucket is on which side of every one of many random hyperplanes a point lies.
 
 Source: the embedding of l2 into l1 behind the exponential kernel (Wagner et al. 2023, C.4), made exact. Give the
 hyperplanes {z : a . z = t}, a standard normal and t real, the measure P(da) dt. Those that separate x from y have
@@ -26,15 +39,150 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
-from sfumato.kernels import Exponential
+from sfumato.kernels import L1LSH, L2LSH, Angular, Exponential
 from sfumato.public import portable
 from sfumato.public.streams import PublicStream
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box, Lattice
 from sfumato.quantizers.hashes.base import HashFamily, register_family
-from sfumato.quantizers.hashes.projections import Projections
+from sfumato.quantizers.hashes.projections import Projections, cauchys, normals, uniform_table
+
+LARGEST_CAUCHY = 2.0**16
+
+
+@register_family
+@dataclass(frozen=True, eq=False)
+class PStable(HashFamily):
+    """One projection a hash function; the bucket is its floor."""
+
+    projections: Projections
+
+    name = "p-stable"
+    kernels = (L1LSH, L2LSH)
+
+    @classmethod
+    def draw(
+        cls,
+        kernel: L1LSH | L2LSH,
+        rows: int,
+        dimension: int,
+        stream: PublicStream,
+        bounds: Any = None,
+        outside: str = "clip",
+    ) -> PStable:
+        """Draw for each hash function its offset and its direction."""
+        if isinstance(kernel, L1LSH):
+            uniforms = uniform_table(stream, rows, 1 + dimension)
+            numbers = np.clip(cauchys(uniforms[:, 1:]), -LARGEST_CAUCHY, LARGEST_CAUCHY)
+        else:
+            uniforms = uniform_table(stream, rows, 1 + 2 * ((dimension + 1) // 2))
+            numbers = normals(uniforms[:, 1:])[:, :dimension]
+        directions = kernel.scale.divide_frequencies(np.ascontiguousarray(numbers.T))
+        scales = kernel.scale.column_lengths(dimension)
+        return cls(Projections.fit(directions, scales, uniforms[:, 0], bounds, outside))
+
+    @property
+    def lattice(self) -> Lattice:
+        """The projections' lattice."""
+        return self.projections.lattice
+
+    @property
+    def rows(self) -> int:
+        """One projection each."""
+        return self.projections.count
+
+    def cells(self, coordinates: Floats) -> Integers:
+        """Floors of the projections."""
+        return self.projections.floors(coordinates)[:, :, None]
+
+    def part(self, start: int, stop: int) -> PStable:
+        """Return some of the functions."""
+        return PStable(self.projections.part(start, stop))
+
+    def parameters(self) -> tuple[NDArray[Any], ...]:
+        """Directions and offsets."""
+        return self.projections.parameters()
+
+
+UNIT_BOUNDS = (-1.0, 1.0)
+
+
+@register_family
+@dataclass(frozen=True, eq=False)
+class SignedProjections(HashFamily):
+    """`power` hyperplanes a hash function; the bucket is their signs as one integer."""
+
+    projections: Projections
+    power: int
+
+    name = "signed-projections"
+    kernels = (Angular,)
+
+    @classmethod
+    def draw(
+        cls, kernel: Angular, rows: int, dimension: int, stream: PublicStream, bounds: Any = None, outside: str = "clip"
+    ) -> SignedProjections:
+        """Draw `power` normal directions for each hash function."""
+        bounds = UNIT_BOUNDS if bounds is None else bounds
+        count, even = rows * kernel.power, 2 * ((dimension + 1) // 2)
+        numbers = normals(uniform_table(stream, rows, kernel.power * even)).reshape(count, even)
+        directions = np.ascontiguousarray(numbers[:, :dimension].T)
+        scales = Box.from_bounds(bounds, dimension, outside).half_widths
+        projections = Projections.fit(directions, scales, np.zeros(count), bounds, outside, centred=False)
+        return cls(projections, kernel.power)
+
+    @classmethod
+    def buckets(cls, kernel: Angular, dimension: int, bounds: Any) -> int:
+        """Every combination of signs."""
+        return 1 << kernel.power
+
+    @classmethod
+    def drawn(cls, kernel: Angular, dimension: int, bounds: Any) -> float:
+        """Count the directions of all hyperplanes."""
+        return float(kernel.power * (dimension + 1))
+
+    @classmethod
+    def work(cls, kernel: Angular, dimension: int, bounds: Any) -> float:
+        """One projection for each hyperplane."""
+        return float(kernel.power * dimension)
+
+    @property
+    def lattice(self) -> Lattice:
+        """The projections' lattice."""
+        return self.projections.lattice
+
+    @property
+    def rows(self) -> int:
+        """`power` projections each."""
+        return self.projections.count // self.power
+
+    def cells(self, coordinates: Floats) -> Integers:
+        """Signs, the first hyperplane's in the lowest bit; a point on a hyperplane lies on its positive side."""
+        cells = np.empty((len(coordinates), self.rows, 1), dtype=np.int64)
+        _pack(self.projections.floors(coordinates), self.power, cells)
+        return cells
+
+    def part(self, start: int, stop: int) -> SignedProjections:
+        """Return some of the functions."""
+        return SignedProjections(self.projections.part(self.power * start, self.power * stop), self.power)
+
+    def parameters(self) -> tuple[NDArray[Any], ...]:
+        """Directions; the offsets follow from them."""
+        return self.projections.parameters()
+
+
+@njit(nogil=True, cache=True)
+def _pack(floors, power, cells):  # type: ignore[no-untyped-def]
+    for i in range(cells.shape[0]):
+        for r in range(cells.shape[1]):
+            signs = 0
+            for plane in range(power):
+                signs |= (floors[i, r * power + plane] >= 0) << plane
+            cells[i, r, 0] = signs
+
 
 MOST_HYPERPLANES = 2000.0
 
