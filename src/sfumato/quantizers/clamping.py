@@ -1,14 +1,8 @@
 """Records as bounded integers: hard clamps, rows that a box keeps, vectors in a ball.
 
-Hard integer clamps: on one number, and on a record's Euclidean length where features lie in a ball.
-
 Rows with a value that is not a finite number are dropped before they get here, and the stated limits of public
 parameters (`public.ranges`) keep what is computed from the others finite. The clamps do not rest on that: a number
 that is none counts as the lower end (0 in a ball), and nothing is converted to an integer that is not known to fit.
-
-What quantizers on a box of separable kernels share: kept rows, and how well products over columns match a kernel.
-
-Records no longer than a public radius, as integers: what inner products and signs are computed from.
 """
 
 from __future__ import annotations

@@ -1,10 +1,4 @@
-"""Random Fourier features on integers, with their integer cosines.
-
-Integer cosines of integer phases, and the hot loops that sum them.
-
-The limit of the exact Fourier sum is the float64 matrix product plus one table look-up per cosine (about 0.7 ns).
-
-Random Fourier features on integers: k(x, y) = E cos(w.(x - y)) for every positive definite shift-invariant kernel.
+"""Random Fourier features on integers: k(x, y) = E cos(w.(x - y)) for every positive definite shift-invariant kernel.
 
 Source: random Fourier features as used by LSQ in Wagner et al. (2023) (3.1 and appendix D). Two layouts:
 
@@ -12,7 +6,8 @@ Source: random Fourier features as used by LSQ in Wagner et al. (2023) (3.1 and 
 - ``pair``: two coordinates (cos w.x, sin w.x) per term: a (2, radius, 2) family whose approximation variance is halved.
 
 The integer phase (see `phases`) picks a cosine from a table of integers of absolute value at most `radius`; for pairs,
-cos^2 + sin^2 <= radius^2 holds for every table entry and is checked when the table is made.
+cos^2 + sin^2 <= radius^2 holds for every table entry and is checked when the table is made. The limit of the exact sum
+is the float64 matrix product plus one table look-up per cosine (about 0.7 ns).
 
 Bound of one record. phase: every coordinate is at most r, so l1 <= I r and l2^2 <= I r^2. pair: every pair lies in
 the disc of radius r, so l1 <= sqrt(2) r per pair and l2^2 <= m r^2.

@@ -2,7 +2,7 @@
 
 Source: LSH as a (B, 1, 1) family in Wagner et al. (2023) (3.3, B.2, D.3), the array of RACE in
 Coleman and Shrivastava (2021). A record adds `value` to one of W counters of each of R rows: the bucket of the row's
-hash function (`hashes`), rehashed to W counters where there are more buckets (`hashes.rehash`).
+hash function (`hashes`), rehashed to W counters where there are more buckets (`hashes.counters`).
 
 Bound of one record: l1 = R value, l2^2 = R value^2, exactly.
 
@@ -63,7 +63,7 @@ class HashingQuantizer(TermQuantizer):
     debias : bool
         Whether rehash collisions are taken off.
     spread : bool
-        Whether the hash functions are spread evenly (`hashes.spread`) or independent.
+        Whether the hash functions are spread evenly (`hashes.projections`) or independent.
 
     Examples
     --------

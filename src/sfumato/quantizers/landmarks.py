@@ -23,7 +23,7 @@ sqrt(R (k(y, y) - |g(y)|^2)) + |b.k(Z, y)| with R an upper confidence limit of t
 know that residuals of different records point in different directions, and is wide.
 
 The error bar's bias assumes as much resemblance between records and landmarks as the release itself shows
-(`resemblance`), and is never larger than that bound.
+(`nystrom.Resemblance`), and is never larger than that bound.
 """
 
 from __future__ import annotations

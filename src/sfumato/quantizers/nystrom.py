@@ -1,6 +1,4 @@
-"""What a public sample says about a kernel, and whether records resemble it.
-
-What a public sample says about a kernel: leading directions, and what they leave out. No private data is read.
+"""What a public sample says about a kernel: leading directions, what they leave out, and whether records resemble it.
 
 With the eigenpairs (w, U) of the kernel matrix of landmarks Z, f_j(x) = k(x, Z) u_j / sqrt(w_j) are the coordinates of
 the kernel's feature vector of x along orthonormal directions, so |f(x)|^2 <= k(x, x). Truncated at rank r, f(x).f(y)
@@ -18,11 +16,10 @@ What remains of the bias, if records resemble landmarks, is the sampling error o
 landmarks of either part, added as if they were independent, divided by L. It is measured at a fifth of the sample, held
 out of the rest.
 
-Whether records resemble the landmarks, as far as a release shows it. Post-processing of a release costs no privacy.
-
-Held-out public points say how large the bias of an answer is for records like them. A release lets that be checked: the
-released mean of the features f is compared with the landmarks' own, D = |mean f - reference|^2 less the noise's part,
-against E, the sampling error of a mean over so many landmarks.
+**Resemblance** between records and landmarks, as far as a release shows it; that is post-processing. Held-out public
+points say how large the bias of an answer is for records like them. A release lets that be checked: the released mean
+of the features f is compared with the landmarks' own, D = |mean f - reference|^2 less the noise's part, against E, the
+sampling error of a mean over so many landmarks.
 
 - Up to 3 E the records count as resembling the landmarks, and the bias is the one of held-out public points.
 - Beyond, it is sqrt(D / E) times as large: as if the directions that the features do not see differed from the

@@ -1,11 +1,10 @@
-"""Quantizers behind a public map; the map of random projections to fewer columns.
+"""Quantizers behind a public map, such as a random projection to fewer columns.
 
-A quantizer behind a public map: points and queries are mapped, then encoded and read as they are.
+`Mapped` is a quantizer behind a public map: points and queries are mapped, then encoded and read as they are. The
+bounds of the inner quantizer hold for every image, so the guarantee is its own. What the map moves answers by is a part
+of the bias.
 
-The bounds of the inner quantizer hold for every image, so the guarantee is its own. What the map moves answers by is a
-part of the bias.
-
-Dimension reduction as a public step before any quantizer: Euclidean distances in fewer columns.
+`Projection` keeps Euclidean distances in fewer columns, as a public step before any quantizer.
 
 Source: Backurs et al. (2024), Theorem E.2 (Gaussian projections), Corollary E.3 (the fast transform of Ailon and
 Chazelle) and Theorem F.2 (smooth kernels). A projection is drawn from a public seed, without looking at the records,

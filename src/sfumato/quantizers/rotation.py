@@ -1,11 +1,8 @@
 """Public rotations that are exact on whole numbers: a dense one, and the fast Walsh-Hadamard transform.
 
-A public random rotation on whole numbers, drawn from a seed and the same on every machine.
-
-The Walsh-Hadamard transform of rows, in place and exact on integers: d log2(d) additions a row.
-
-Rows hold whole numbers in float64; every intermediate value is a signed sum of some of a row's numbers, so it is exact
-as long as d times the largest of them stays below 2^53. Each row is transformed by itself.
+Both are drawn from a seed and the same on every machine. The Walsh-Hadamard transform of a row, in place, takes d
+log2(d) additions. Rows hold whole numbers in float64; every intermediate value is a signed sum of some of a row's
+numbers, so it is exact as long as d times the largest of them stays below 2^53. Each row is transformed by itself.
 """
 
 from __future__ import annotations

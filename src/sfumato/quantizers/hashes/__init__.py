@@ -1,4 +1,4 @@
-"""Hash families: public random functions whose collision probability is a kernel; one file a family."""
+"""Hash families: public random functions whose collision probability is a kernel."""
 
 from __future__ import annotations
 

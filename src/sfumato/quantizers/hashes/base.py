@@ -1,6 +1,4 @@
-"""Hash families: their contract, and a statistical test of a family against the kernel that it claims.
-
-The contract of a hash family: public random functions under which similar points fall into the same bucket.
+"""The contract of a hash family, public random functions that put similar points together, and a test of it.
 
 A family draws `rows` independent hash functions for a kernel. A bucket is a tuple of `length` integers, and
 
@@ -13,8 +11,6 @@ row alone, bit for bit. Sums of integer products below 2**53 in float64 have tha
 To add a family of your own: subclass `HashFamily`, decorate it with `register_family`, and let `check_family` compare
 it with the kernel that it claims. A release that uses it can be read wherever the module that registers it is
 imported.
-
-A statistical test of a hash family against the kernel that it claims.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 r"""Families that carve space or order sets: random grids, random balls and random orders.
 
-Random binning: a grid with random widths and offsets in every column; the bucket is the cell.
+**Random binning**: a grid with random widths and offsets in every column; the bucket is the cell.
 
 Source: A. Rahimi and B. Recht, "Random features for large-scale machine learning", NIPS 2007
 (Wagner et al. 2023, C.4). With width w and a uniform offset two numbers share a cell with probability max(0, 1
@@ -11,7 +11,7 @@ another law of the widths only.
 Approximation: widths are at least 2**-12 bandwidths (narrower ones have probability 3e-8), and points are displaced
 by at most 2**-9 bandwidths.
 
-Ball carving: the bucket is the first of a sequence of random balls that holds the point. Hashes the kernel `Erfc`.
+**Ball carving**: the bucket is the first of a sequence of random balls that holds the point. Hashes the kernel `Erfc`.
 
 Source: the LSH family that A. Andoni and P. Indyk gave for the Erfc kernel (Wagner et al. 2023, C.4) takes
 balls in high dimension, whose limit is the kernel. Here balls in the data's own dimension give it exactly. Let balls
@@ -30,7 +30,7 @@ polynomials of the box's widths l. M grows like (width in bandwidths)^d: a few b
 hope in ten. 30 M balls are drawn for each hash function; a point that none of them holds (probability exp(-30)) has a
 last bucket.
 
-Min-hash: the bucket is the element of a set that comes first in a random order of all elements.
+**Min-hash**: the bucket is the element of a set that comes first in a random order of all elements.
 
 For two sets the first element of their union is in both with probability |x and y| / |x or y|: the kernel `Jaccard`.
 Orders are random permutations, so this is exact. The empty set has a bucket of its own.

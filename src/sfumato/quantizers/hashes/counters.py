@@ -1,4 +1,4 @@
-"""From buckets to counters: a universal rehash into a few, and hash functions in parts that suit the cache.
+"""From buckets to counters.
 
 A universal rehash of buckets into a few: distinct buckets collide with a probability that is known exactly.
 
@@ -26,7 +26,7 @@ rounded down or up, so that distinct buckets collide with probability q = sum_j 
 a power of two, and above 1/B by less than B / 2**48 otherwise. Taking z mod B instead would not do: neighbouring
 buckets, which similar points fall into, would never collide.
 
-Hash functions in parts: while the points of a block pass, the counters of one part stay in the cache.
+Hash functions come in parts: while the points of a block pass, the counters of one part stay in the cache.
 """
 
 from __future__ import annotations

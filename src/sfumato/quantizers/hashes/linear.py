@@ -1,17 +1,17 @@
 r"""Families of random projections: p-stable hashes, signed projections and random tessellations.
 
-p-stable hashes ``floor(a . A^-1 x + b)`` of the kernels `L1LSH` (Cauchy directions) and `L2LSH` (normal ones).
+**p-stable hashes** ``floor(a . A^-1 x + b)`` of the kernels `L1LSH` (Cauchy directions) and `L2LSH` (normal ones).
 
 Approximation: Cauchy directions are cut at 2**16 bandwidths^-1, so that products stay exact; that has a probability of
 about 10**-5 for each column, and changes a bucket only where the points differ by less than 2**-16 bandwidths in it.
 
-Signed projections: the bucket is on which side of `power` random hyperplanes through the origin a point lies.
+**Signed projections**: the bucket is on which side of `power` random hyperplanes through the origin a point lies.
 
 Two points lie on the same side of one with probability 1 - theta / pi, of all with its power: the kernel `Angular`.
 The signs are the bits of one integer. Lengths do not matter, but the lattice does: without bounds it covers [-1, 1]
 in every column, which holds unit vectors; rounding turns a vector of length l by at most 2**-20 sqrt(columns) / l.
 
-Random tessellations: the bucket is on which side of every one of many random hyperplanes a point lies.
+**Random tessellations**: the bucket is on which side of every one of many random hyperplanes a point lies.
 
 Source: the embedding of l2 into l1 behind the exponential kernel (Wagner et al. 2023, C.4), made exact. Give the
 hyperplanes {z : a . z = t}, a standard normal and t real, the measure P(da) dt. Those that separate x from y have
@@ -53,12 +53,26 @@ from sfumato.quantizers.hashes.projections import Projections, cauchys, normals,
 LARGEST_CAUCHY = 2.0**16
 
 
-@register_family
 @dataclass(frozen=True, eq=False)
-class PStable(HashFamily):
-    """One projection a hash function; the bucket is its floor."""
+class Projected(HashFamily):
+    """What the families of this file share: their projections decide the buckets."""
 
     projections: Projections
+
+    @property
+    def lattice(self) -> Lattice:
+        """The projections' lattice."""
+        return self.projections.lattice
+
+    def parameters(self) -> tuple[NDArray[Any], ...]:
+        """Directions and offsets."""
+        return self.projections.parameters()
+
+
+@register_family
+@dataclass(frozen=True, eq=False)
+class PStable(Projected):
+    """One projection a hash function; the bucket is its floor."""
 
     name = "p-stable"
     kernels = (L1LSH, L2LSH)
@@ -85,11 +99,6 @@ class PStable(HashFamily):
         return cls(Projections.fit(directions, scales, uniforms[:, 0], bounds, outside))
 
     @property
-    def lattice(self) -> Lattice:
-        """The projections' lattice."""
-        return self.projections.lattice
-
-    @property
     def rows(self) -> int:
         """One projection each."""
         return self.projections.count
@@ -102,20 +111,15 @@ class PStable(HashFamily):
         """Return some of the functions."""
         return PStable(self.projections.part(start, stop))
 
-    def parameters(self) -> tuple[NDArray[Any], ...]:
-        """Directions and offsets."""
-        return self.projections.parameters()
-
 
 UNIT_BOUNDS = (-1.0, 1.0)
 
 
 @register_family
 @dataclass(frozen=True, eq=False)
-class SignedProjections(HashFamily):
+class SignedProjections(Projected):
     """`power` hyperplanes a hash function; the bucket is their signs as one integer."""
 
-    projections: Projections
     power: int
 
     name = "signed-projections"
@@ -150,11 +154,6 @@ class SignedProjections(HashFamily):
         return float(kernel.power * dimension)
 
     @property
-    def lattice(self) -> Lattice:
-        """The projections' lattice."""
-        return self.projections.lattice
-
-    @property
     def rows(self) -> int:
         """`power` projections each."""
         return self.projections.count // self.power
@@ -168,10 +167,6 @@ class SignedProjections(HashFamily):
     def part(self, start: int, stop: int) -> SignedProjections:
         """Return some of the functions."""
         return SignedProjections(self.projections.part(self.power * start, self.power * stop), self.power)
-
-    def parameters(self) -> tuple[NDArray[Any], ...]:
-        """Directions; the offsets follow from them."""
-        return self.projections.parameters()
 
 
 @njit(nogil=True, cache=True)
@@ -189,10 +184,9 @@ MOST_HYPERPLANES = 2000.0
 
 @register_family
 @dataclass(frozen=True, eq=False)
-class Hyperplanes(HashFamily):
+class Hyperplanes(Projected):
     """`length` hyperplanes a hash function; a bucket's integers are 0 or 1, one for each."""
 
-    projections: Projections
     planes: int
 
     name = "hyperplanes"
@@ -256,11 +250,6 @@ class Hyperplanes(HashFamily):
         return cls(Projections.fit(directions, scales, offsets, bounds, outside), planes)
 
     @property
-    def lattice(self) -> Lattice:
-        """The projections' lattice."""
-        return self.projections.lattice
-
-    @property
     def rows(self) -> int:
         """`planes` projections each."""
         return self.projections.count // self.planes
@@ -278,10 +267,6 @@ class Hyperplanes(HashFamily):
     def part(self, start: int, stop: int) -> Hyperplanes:
         """Return some of the functions."""
         return Hyperplanes(self.projections.part(self.planes * start, self.planes * stop), self.planes)
-
-    def parameters(self) -> tuple[NDArray[Any], ...]:
-        """Directions and offsets."""
-        return self.projections.parameters()
 
 
 def _most_poisson(mean: float) -> int:

@@ -1,15 +1,12 @@
-"""Exact integer projections that several families share, and the uniform numbers that they are drawn from.
-
-Exact integer projections ``floor(a . x + b)``, which several families share.
+"""Exact integer projections ``floor(a . x + b)``, which several families share, and evenly spread numbers for them.
 
 Points are integers X on a dyadic lattice and directions integers W in units of 2**-B buckets per lattice step, so
 that ``X . W`` plus the offset is an integer below 2**51: a float64 matrix product is exact in any order, scaling by
 2**-B is exact, and so is the floor. Points are displaced by at most half a step, at most 2**-9 bandwidths; directions
 are rounded before use, by at most 2**-13 of a unit direction, which only blurs the law they are drawn from.
 
-Hash functions that are spread evenly instead of drawn independently: every one has its law, together they vary less.
-
-The uniform numbers of function r are (shift_j + r alpha_j) mod 1, a Kronecker sequence with a random shift (the
+**Spread**: hash functions are spread evenly instead of drawn independently; every one has its law, together they vary
+less. The uniform numbers of function r are (shift_j + r alpha_j) mod 1, a Kronecker sequence with a random shift (the
 lattice rule of R. Cranley and T. Patterson, "Randomization of number theoretic methods", 1976), in 64-bit words. The
 shift makes the numbers of each function exactly uniform and independent, so every collision probability is what it
 was and answers stay unbiased. Across functions they are spread evenly, so that the mean over functions varies less:
