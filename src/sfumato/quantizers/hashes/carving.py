@@ -140,7 +140,7 @@ def _bin(coordinates, slopes, offsets, unit, cells):  # type: ignore[no-untyped-
 
 
 LARGEST_MEASURE = 256.0
-MOST_COLUMNS = 16  # with more, a box of any size takes thousands of times that
+MOST_CARVED = 16  # with more, a box of any size takes thousands of times that
 BALLS_PER_MEASURE = 30
 POINT_BITS, DISTANCE_BITS = 10, 38
 FARTHEST = 2**21  # lattice steps; no ball reaches that far
@@ -252,7 +252,7 @@ def _widths(kernel: Erfc, box: Box) -> Floats:
 def _measures(widths: Floats) -> list[float]:
     """Terms k = 0, ..., d of the measure M."""
     dimension = len(widths)
-    if dimension > MOST_COLUMNS:
+    if dimension > MOST_CARVED:
         return [math.inf]
     symmetric = np.abs(np.poly(widths))  # e_0, ..., e_d
     return [
