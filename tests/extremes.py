@@ -33,7 +33,7 @@ from sfumato.published.queries import KernelQueries, WhitenedQueries
 from sfumato.published.synthetic import GridRecords
 from sfumato.published.tree import IntervalTree
 from sfumato.quantizers import Box, InnerProductQuantizer, InnerProductSigns, Quantizer
-from sfumato.quantizers.ball import Ball
+from sfumato.quantizers.clamping import Ball
 
 LARGEST, SMALLEST = sys.float_info.max, 5e-324
 ODD = [0.0, 0.3, 1.0, LARGEST, -LARGEST, 1e308, SMALLEST, 1e-308, 1e50, -1e50, 1e15, np.nan, np.inf, -np.inf, 1e-50]

@@ -24,8 +24,7 @@ from benchmarks.timing import least_cpu_seconds
 from sfumato.engines import Threads
 from sfumato.kernels import Gaussian
 from sfumato.quantizers import FourierQuantizer
-from sfumato.quantizers.cosines import TABLE_BITS, add_cosines, cosine_table
-from sfumato.quantizers.fourier import ROW_BLOCK
+from sfumato.quantizers.fourier import ROW_BLOCK, TABLE_BITS, add_cosines, cosine_table
 from sfumato.sources import open_source
 
 FEATURE_SEED = 1

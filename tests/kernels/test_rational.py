@@ -12,8 +12,7 @@ from scipy.spatial.distance import cdist
 
 from sfumato.errors import InputError
 from sfumato.kernels import Exponential, Gaussian, Laplacian, Rational, get_kernel, kernel_from_document
-from sfumato.kernels.exponential_sum import aliasing, exponential_sum
-from sfumato.kernels.rational import gammas
+from sfumato.kernels.rational import aliasing, exponential_sum, gammas
 from sfumato.public.streams import PublicStream
 
 DISTANCES = {

@@ -48,9 +48,17 @@ def test_refused(kernel: Any, bandwidth: Any, message: str) -> None:
         ("gaussian", "must be an object"),
         ({"kernel": "gaussian"}, "lacks the field 'bandwidth'"),
         ({"kernel": "stable-exponential", "bandwidth": 1.0}, "lacks the field 'p'"),
-        ({"kernel": "gaussian", "bandwidth": 1.0, "p": 2.0}, "unknown fields: p"),
+        ({"kernel": "gaussian", "bandwidth": 1.0, "p": 2.0}, "a field 'p' that is not known"),
         ({"kernel": "gaussian", "bandwidth": -1.0}, "bandwidth must be positive"),
         ({"kernel": "gaussian", "bandwidth": "1"}, "bandwidth must be a positive number"),
+        ({"kernel": "gaussian", "bandwidth": [1.0, True]}, "kernel.bandwidth must be a positive number"),
+        ({"kernel": "gaussian", "bandwidth": [[1.0], 2.0]}, "bandwidth must be a positive number"),
+        ({"kernel": "gaussian", "bandwidth": [1.0] * (2**20 + 1)}, "kernel.bandwidth must be a positive number"),
+        ({"kernel": "stable-exponential", "bandwidth": 1.0, "p": 2.5}, "kernel.p must be a number from 1 to 2"),
+        ({"kernel": "rational", "bandwidth": 1.0, "distance": "l3", "power": 1.0}, "kernel.distance must be one of"),
+        ({"kernel": "angular", "power": 33}, "kernel.power must be a whole number from 1 to 32"),
+        ({"kernel": "inner-product", "radius": 0.0}, "kernel.radius must be a number"),
+        ({"kernel": "distance", "metric": "lpp", "p": "1"}, "kernel.p must be a number"),
     ],
 )
 def test_bad_documents(document: Any, message: str) -> None:

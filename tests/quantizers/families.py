@@ -19,7 +19,7 @@ from sfumato.kernels import (
     Laplacian,
     Rational,
 )
-from sfumato.kernels.exponential_sum import exponential_sum
+from sfumato.kernels.rational import exponential_sum
 from sfumato.published.bernstein import BernsteinQuantizer
 from sfumato.published.even_trig import TrigonometricQuantizer
 from sfumato.published.hermite import HermiteQuantizer
@@ -37,7 +37,7 @@ from sfumato.quantizers import (
     Quantizer,
     ShardedFourier,
 )
-from sfumato.quantizers.ball import Ball
+from sfumato.quantizers.clamping import Ball
 from sfumato.quantizers.exponential_sums import draw_terms
 from sfumato.quantizers.nystrom import estimates
 from sfumato.quantizers.phases import Phases

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.published.cells import add_orders
-from sfumato.quantizers.clamping import held, round_into_ball
-from sfumato.quantizers.columns import whole_within
+from sfumato.quantizers.clamping import held, round_into_ball, whole_within
 
 ANY = st.floats(allow_nan=True, allow_infinity=True)
 
 
+@settings(deadline=None)  # the first call compiles
 @given(ANY, st.integers(-(2**40), 0), st.integers(0, 2**40))
 def test_one_number_is_held(value: float, low: int, high: int) -> None:
     expected = low if np.isnan(value) else int(min(max(value, low), high))
     assert held(value, low, high) == expected == whole_within(np.array([value]), low, high)[0]
 
 
+@settings(deadline=None)  # the first call compiles
 @given(st.lists(ANY, min_size=1, max_size=8), st.integers(1, 2**20), st.floats(1e-300, 1e300))
 def test_a_ball_holds_anything(values: list[float], scale: int, unit: float) -> None:
     encoded = np.empty(len(values), dtype=np.int64)

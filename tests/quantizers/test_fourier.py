@@ -8,7 +8,7 @@ from sfumato.kernels import Cauchy, Gaussian, Kernel, Laplacian, ShiftInvariant,
 from sfumato.public.streams import PublicStream
 from sfumato.quantizers import FourierQuantizer, Quantizer, ShardedFourier, quantizer_from_document
 from sfumato.quantizers.base import Known, LinearReader, TermReader
-from sfumato.quantizers.cosines import cosine_table, cosine_terms
+from sfumato.quantizers.fourier import cosine_table, cosine_terms
 from sfumato.quantizers.phases import Phases
 from tests.quantizers.families import AssignedCoins
 

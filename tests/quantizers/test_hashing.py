@@ -12,7 +12,7 @@ from scipy import stats
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import L1LSH, L2LSH, Angular, Erfc, Exponential, Gaussian, Hat, Jaccard, Kernel, Laplacian
-from sfumato.kernels.registry import register
+from sfumato.kernels.base import register
 from sfumato.public.streams import PublicStream
 from sfumato.quantizers import HashingQuantizer, quantizer_from_document
 from sfumato.quantizers.box import Box, Lattice
@@ -26,8 +26,8 @@ from sfumato.quantizers.hashes import (
     family_for,
     register_family,
 )
-from sfumato.quantizers.hashes.rehash import Rehash
-from sfumato.quantizers.hashes.spread import SpreadStream, normals, uniform_table
+from sfumato.quantizers.hashes.counters import Rehash
+from sfumato.quantizers.hashes.projections import SpreadStream, normals, uniform_table
 
 BOUNDS = (-2.0, 2.0)
 RANDOM = np.random.default_rng(2)
@@ -320,7 +320,7 @@ class TestQuantizer:
         ("change", "message"),
         [
             ({"rows": 51}, "51 rows of 16 counters"),
-            ({"rows": 0}, "0 rows"),
+            ({"rows": 0}, "quantizer.rows must be a whole number from 1"),
             ({"feature_seed": "5"}, "not the ones it was made with"),
             ({"family": "mine"}, "hash family 'mine' of the release is not known here"),
             ({"spread": False}, "not the ones it was made with"),
@@ -331,7 +331,7 @@ class TestQuantizer:
         document, arrays = quantizer.to_document()
         with pytest.raises(ReleaseFileError, match=message):
             quantizer_from_document({**document, **change}, arrays, L2LSH(1.0), quantizer.size)
-        with pytest.raises(ReleaseFileError, match="not known here"):
+        with pytest.raises(ReleaseFileError, match="needs its kernel"):
             quantizer_from_document(document, arrays, None, quantizer.size)
 
     @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from hypothesis.extra import numpy as hnp
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Gaussian, InnerProduct, get_kernel, kernel_from_document
 from sfumato.quantizers import InnerProductQuantizer, InnerProductSigns, Quantizer, quantizer_from_document
-from sfumato.quantizers.ball import Ball
 from sfumato.quantizers.base import Known
+from sfumato.quantizers.clamping import Ball
 from sfumato.quantizers.rotation import ROTATION_BITS, rotation
 
 DIMENSION = 24

@@ -17,8 +17,15 @@ from sfumato.kernels import Angular, Cauchy, Exponential, Gaussian, Jaccard, Ker
 from sfumato.quantizers import LandmarkQuantizer, quantizer_from_document
 from sfumato.quantizers.base import Known
 from sfumato.quantizers.clamping import round_into_ball
-from sfumato.quantizers.nystrom import MOST_LANDMARKS, PublicSample, Spectrum, estimates, whole_numbers
-from sfumato.quantizers.resemblance import Resemblance, can_be_shown
+from sfumato.quantizers.nystrom import (
+    MOST_LANDMARKS,
+    PublicSample,
+    Resemblance,
+    Spectrum,
+    can_be_shown,
+    estimates,
+    whole_numbers,
+)
 from sfumato.quantizers.similarities import VALUE_BITS, LatticeSimilarities, similarities
 
 RNG = np.random.default_rng(0)
@@ -257,15 +264,18 @@ class TestDocument:
         ("change", "message"),
         [
             (lambda d, a: a.update(projection=a["projection"] * 10**9), "too large for exact products"),
-            (lambda d, a: a.update(projection=a["projection"][:, :3]), "integers of 10 columns"),
-            (lambda d, a: a.update(projection=a["projection"].astype(float)), "integers of 10 columns"),
-            (lambda d, a: a.update(landmarks=a["landmarks"][:, :2]), "table of 8 columns"),
+            (lambda d, a: a.update(projection=a["projection"][:, :3]), "'projection' of any x 10 numbers"),
+            (
+                lambda d, a: a.update(projection=a["projection"].astype(float)),
+                "'projection' of any x 10 numbers",
+            ),
+            (lambda d, a: a.update(landmarks=a["landmarks"][:, :2]), "'landmarks' of 50 x 8 numbers"),
             (lambda d, a: a.update(landmarks=a["landmarks"] * 10**6), "too wide for exact distances"),
-            (lambda d, a: a.update(completion=a["completion"][:3]), "must match"),
-            (lambda d, a: a.update(reference=a["reference"] * np.nan), "finite"),
+            (lambda d, a: a.update(completion=a["completion"][:3]), "'completion' of 50 numbers"),
+            (lambda d, a: a.update(reference=a["reference"] * np.nan), "'reference' must lie within"),
             (lambda d, a: d.update(scale=0), "scale"),
             (lambda d, a: d["lattice"].update(bits=77), "bits"),
-            (lambda d, a: d["resemblance"].update(spread=-1.0), "not negative"),
+            (lambda d, a: d["resemblance"].update(spread=-1.0), "quantizer.resemblance.spread must be a number from 0"),
         ],
     )
     def test_what_does_not_fit_together_is_refused(self, change: Any, message: str) -> None:
@@ -278,7 +288,7 @@ class TestDocument:
 
     def test_a_kernel_that_the_file_cannot_carry_is_missed(self) -> None:
         document, arrays = fit(Gaussian(2.0), 4, LANDMARKS[:50]).to_document()
-        with pytest.raises(ReleaseFileError, match="need their kernel"):
+        with pytest.raises(ReleaseFileError, match="needs its kernel"):
             quantizer_from_document(document, arrays, None, 5)
 
 

@@ -18,9 +18,9 @@ from sfumato.methods import projecting
 from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.hadamard import padded, transform
 from sfumato.quantizers.projection import Projection
 from sfumato.quantizers.projection_error import columns_for, projection_error
+from sfumato.quantizers.rotation import padded, transform
 from sfumato.release import from_content
 
 N, DIMENSION = 2500, 300

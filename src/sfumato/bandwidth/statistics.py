@@ -31,7 +31,7 @@ from sfumato.kernels import Gaussian, Laplacian
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.columns import whole_within
+from sfumato.quantizers.clamping import whole_within
 from sfumato.sources import Source
 
 COLUMN_CELLS = 256

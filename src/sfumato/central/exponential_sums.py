@@ -35,7 +35,7 @@ from scipy.optimize import brentq
 from sfumato.central import fourier
 from sfumato.errors import InputError
 from sfumato.kernels import Rational
-from sfumato.kernels.exponential_sum import ExponentialSum, exponential_sum
+from sfumato.kernels.rational import ExponentialSum, exponential_sum
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
 from sfumato.methods.request import Request

@@ -31,7 +31,7 @@ from sfumato.methods.request import Request
 from sfumato.privacy.gaussian import gaussian_multiplier
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.quantizers import InnerProductQuantizer, InnerProductSigns
-from sfumato.quantizers.ball import Ball
+from sfumato.quantizers.clamping import Ball
 
 NAME, SIGNS = "inner-product", "inner-product-signs"
 OPTIONS = ("clip",)

@@ -30,8 +30,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.errors import InputError
-from sfumato.kernels import Kernel, ShiftInvariantKernel
-from sfumato.kernels.lsh import CollisionKernel
+from sfumato.kernels import Kernel, ScaledKernel
 from sfumato.methods.limits import INTEGER_BYTES, header_size
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
@@ -40,8 +39,7 @@ from sfumato.privacy.gaussian import gaussian_multiplier, gaussian_noise, larges
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from sfumato.quantizers import Box, LandmarkQuantizer
-from sfumato.quantizers.nystrom import Estimate, PublicSample, Spectrum, estimates
-from sfumato.quantizers.resemblance import can_be_shown
+from sfumato.quantizers.nystrom import Estimate, PublicSample, Spectrum, can_be_shown, estimates
 from sfumato.quantizers.similarities import Similarities, similarities
 
 NAME = "landmarks"
@@ -87,7 +85,7 @@ def refuse(request: Request) -> str | None:
         return "it needs public points that resemble the records: pass landmarks="
     if not kernel.portable:
         return "it needs a kernel that a release file can carry, and this one is its author's own"
-    if not isinstance(kernel, ShiftInvariantKernel | CollisionKernel) and kernel.name not in KERNELS:
+    if not isinstance(kernel, ScaledKernel) and kernel.name not in KERNELS:
         return f"it needs a positive definite kernel with k(x, x) = 1, not {kernel.name}"
     try:
         _estimate(request)

@@ -2,7 +2,7 @@
 
 Source: the private RACE sketch of Coleman and Shrivastava (2021) with four changes: integer noise without rounding down
 (which biased every counter by -1/2), rehash collisions taken off by the row's own sum (`quantizers.hashing`), hash
-functions spread evenly (`quantizers.hashes.spread`), and sizes from public facts.
+functions spread evenly (`quantizers.hashes.projections`), and sizes from public facts.
 
 Guarantee. A record adds 1 to one counter of each of R rows. f records differ between neighbours (one, or the records
 of a user), so the table moves by at most f R in l1 and f sqrt(R) in l2; replacing a record moves two counters of a row

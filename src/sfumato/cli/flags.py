@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 import re
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, overload
 import typer
 
 from sfumato.errors import InputError
+from sfumato.public.canonical_json import parse
 
 if TYPE_CHECKING:
     from sfumato.sources import Source
@@ -238,8 +238,8 @@ def parse_options(texts: Sequence[str] | None) -> dict[str, Any]:
         if name in options:
             raise InputError(f"--option {name} is given twice; pass it once")
         try:
-            options[name] = json.loads(value)
-        except (ValueError, RecursionError):
+            options[name] = parse(value)
+        except InputError:
             options[name] = value
     return options
 

@@ -23,6 +23,7 @@ from sfumato.cli import flags
 from sfumato.cli.console import facts, out, print_json, tell, warn
 from sfumato.cli.flags import argument, file_of, flag, same_file
 from sfumato.errors import InputError, LedgerError, StorageError
+from sfumato.public.canonical_json import parse
 from sfumato.public.shown import shown
 from sfumato.storage import AtomicFile, private_folder
 
@@ -141,10 +142,10 @@ def _note(ledger: Path) -> Path:
 
 def _noted(note: Path) -> set[str]:
     try:
-        return set(json.loads(note.read_bytes())["datasets"])
+        return set(parse(note.read_bytes())["datasets"])
     except FileNotFoundError:
         return set()
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, InputError, KeyError, TypeError) as error:
         raise StorageError(
             f"the note of the ledger's budgets {str(note)!r} cannot be read ({error}); set the budgets again after "
             "deleting it"

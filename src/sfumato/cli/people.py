@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +10,7 @@ from sfumato.cli import flags
 from sfumato.cli.console import check_suffix, complain, tell, warn_of_seed, write_table
 from sfumato.cli.flags import flag, parse_numbers, refuse_inputs
 from sfumato.errors import InputError
+from sfumato.public.canonical_json import parse
 from sfumato.storage import AtomicFile
 
 EXAMPLES = (
@@ -59,11 +59,11 @@ def _region(text: str) -> Any:
     if not text.lower().endswith((".geojson", ".json")):
         return [parse_numbers(part, "--region") for part in text.split(";")]
     try:
-        document = json.loads(Path(text).read_bytes())
+        document = parse(Path(text).read_bytes(), text)
     except FileNotFoundError:
         raise InputError(f"{text}: no such file. Check the path.") from None
-    except ValueError as problem:
-        raise InputError(f"{text} is not JSON ({problem}); pass a GeoJSON file") from None
+    except InputError as problem:
+        raise InputError(f"{problem}; pass a GeoJSON file") from None
     if not isinstance(document, dict):
         raise InputError(f"{text} is not a GeoJSON object; pass a Polygon, MultiPolygon, Feature or FeatureCollection")
     return document

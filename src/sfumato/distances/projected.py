@@ -14,7 +14,7 @@ from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels.distance import Distance
 from sfumato.quantizers.answer import Answer, Floats, Known
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.mapped import Mapped
+from sfumato.quantizers.projection import Mapped
 
 
 @dataclass(frozen=True, eq=False)

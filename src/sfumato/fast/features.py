@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from sfumato.engines import Engine, Threads, engine_of
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel, ShiftInvariantKernel, get_kernel
-from sfumato.kernels.pairwise import as_points
+from sfumato.kernels.exact import as_points
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers import FourierQuantizer, HashingQuantizer, ProjectedPoints, Quantizer
 from sfumato.quantizers.answer import Known

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from sfumato.kernels.angular import Angular
-from sfumato.kernels.base import Kernel, ShiftInvariantKernel
-from sfumato.kernels.cauchy import Cauchy
+from sfumato.kernels.base import Kernel, ScaledKernel, ShiftInvariantKernel, get_kernel, kernel_from_document
 from sfumato.kernels.distance import Distance
-from sfumato.kernels.erfc import Erfc
 from sfumato.kernels.exponential import Exponential
-from sfumato.kernels.gaussian import Gaussian
-from sfumato.kernels.inner_product import InnerProduct
-from sfumato.kernels.jaccard import Jaccard
-from sfumato.kernels.laplacian import Laplacian
-from sfumato.kernels.lsh import L1LSH, L2LSH, Hat
+from sfumato.kernels.lsh import L1LSH, L2LSH, Erfc, Hat
 from sfumato.kernels.rational import Rational
-from sfumato.kernels.registry import get_kernel, kernel_from_document
+from sfumato.kernels.separable import Cauchy, Gaussian, Laplacian, StableExponential
 from sfumato.kernels.shift_invariant import ShiftInvariant
-from sfumato.kernels.stable import StableExponential
+from sfumato.kernels.unscaled import Angular, InnerProduct, Jaccard
 
 __all__ = [
     "L1LSH",
@@ -33,6 +26,7 @@ __all__ = [
     "Kernel",
     "Laplacian",
     "Rational",
+    "ScaledKernel",
     "ShiftInvariant",
     "ShiftInvariantKernel",
     "StableExponential",

@@ -1,27 +1,29 @@
-"""What a kernel is: a similarity ``k(x, y)`` between points, its exact sum, and a document that rebuilds it."""
+"""What a kernel is: a similarity ``k(x, y)`` between points, its exact sum, a document, and a name to find it by."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from sfumato.errors import InputError
-from sfumato.kernels.exact import exact_density
-from sfumato.kernels.pairwise import as_points, same_dimension
-from sfumato.kernels.scale import Bandwidth, Scale
+from sfumato.kernels.exact import as_points, exact_density
+from sfumato.kernels.scale import Bandwidth, BandwidthField, Scale
+from sfumato.public.codec import Documented, Schema
 from sfumato.public.portable import FloatArray
 from sfumato.public.streams import PublicStream
 
+CUSTOM = "custom"
 
-class Kernel(ABC):
+
+class Kernel(Documented, ABC):
     """A similarity between points; an immutable value, equal and hashed by its parameters.
 
-    A family sets `name`, implements `_pairwise`, `with_bandwidth`, `to_document` and `from_document`, and is made known
-    by ``@register``. A family with no bandwidth keeps `bandwidth` None.
+    A family sets `name` and the `schema` of its constructor's arguments, implements `_pairwise` and `with_bandwidth`,
+    and is made known by ``@register``. A family with no bandwidth keeps `bandwidth` None.
 
     Attributes
     ----------
@@ -33,6 +35,7 @@ class Kernel(ABC):
 
     name: str
     portable = True
+    schema = Schema()
 
     @abstractmethod
     def _pairwise(self, X: FloatArray, Y: FloatArray) -> FloatArray:
@@ -42,15 +45,6 @@ class Kernel(ABC):
     @abstractmethod
     def with_bandwidth(cls, bandwidth: Bandwidth | None) -> Kernel:
         """Make the family's kernel from a bandwidth alone, or raise InputError saying what else it needs."""
-
-    @abstractmethod
-    def to_document(self) -> dict[str, Any]:
-        """Plain JSON values: ``{"kernel": name, ...}``."""
-
-    @classmethod
-    @abstractmethod
-    def from_document(cls, document: Mapping[str, Any]) -> Kernel:
-        """Rebuild what `to_document` wrote."""
 
     @property
     def bandwidth(self) -> float | FloatArray | None:
@@ -70,7 +64,8 @@ class Kernel(ABC):
         ndarray of shape (n, m)
         """
         points, queries = as_points(X, "X"), as_points(Y, "Y")
-        same_dimension(points, queries)
+        if points.shape[1] != queries.shape[1]:
+            raise InputError(f"X has {points.shape[1]} column(s) but Y has {queries.shape[1]}")
         return self._pairwise(points, queries)
 
     def exact_density(self, X: Any, Y: Any, threads: int | None = None) -> FloatArray:
@@ -93,15 +88,54 @@ class Kernel(ABC):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class ShiftInvariantKernel(Kernel):
-    """A positive definite kernel ``k(x, y) = phi(A^-1 (x - y))`` with ``phi(0) = 1``.
-
-    By Bochner's theorem it is the mean of ``cos(w . (x - y))`` over random frequencies w, which `frequencies` draws.
+class ScaledKernel(Kernel):
+    """A kernel of ``u = A^-1 (x - y)``.
 
     Parameters
     ----------
     bandwidth : float, vector or matrix
         ``A``: one length in data units, one for each column, or a square invertible matrix.
+    """
+
+    scale: Scale
+    schema = Schema(bandwidth=BandwidthField())
+
+    def __init__(self, bandwidth: Bandwidth) -> None:
+        object.__setattr__(self, "scale", Scale.of(bandwidth))
+
+    @abstractmethod
+    def _unit_pairwise(self, U: FloatArray, V: FloatArray) -> FloatArray:
+        """``k`` for each pair of rows, unit bandwidth."""
+
+    @property
+    def bandwidth(self) -> float | FloatArray:
+        """The bandwidth as a number, a read-only vector or a read-only matrix."""
+        return self.scale.bandwidth
+
+    def _pairwise(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        self.scale.check(X.shape[1])
+        # Coordinates far from the origin lose digits when divided: measure from the middle of the queries.
+        centre = Y.mean(axis=0) if len(Y) else np.zeros(Y.shape[1])
+        return self._unit_pairwise(self.scale.divide(X - centre), self.scale.divide(Y - centre))
+
+    @classmethod
+    def with_bandwidth(cls, bandwidth: Bandwidth | None) -> Self:
+        """Make the family's kernel from a bandwidth."""
+        if bandwidth is None:
+            raise InputError(
+                f"the kernel {cls.name!r} needs a bandwidth: pass bandwidth=, a length in the units of the data"
+            )
+        return cls(bandwidth)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(bandwidth={self.scale!r})"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class ShiftInvariantKernel(ScaledKernel):
+    """A positive definite kernel ``k(x, y) = phi(A^-1 (x - y))`` with ``phi(0) = 1``.
+
+    By Bochner's theorem it is the mean of ``cos(w . (x - y))`` over random frequencies w, which `frequencies` draws.
 
     Attributes
     ----------
@@ -109,15 +143,7 @@ class ShiftInvariantKernel(Kernel):
         Whether ``phi(u)`` is a product over the coordinates of one function, which `_unit_profile` then gives.
     """
 
-    scale: Scale
     product = False
-
-    def __init__(self, bandwidth: Bandwidth) -> None:
-        object.__setattr__(self, "scale", Scale.of(bandwidth))
-
-    @abstractmethod
-    def _unit_pairwise(self, U: FloatArray, V: FloatArray) -> FloatArray:
-        """``phi(u - v)`` for each pair of rows."""
 
     @abstractmethod
     def _unit_frequencies(self, stream: PublicStream, count: int, dimension: int) -> FloatArray:
@@ -130,11 +156,6 @@ class ShiftInvariantKernel(Kernel):
     def _unit_profile(self, differences: FloatArray) -> FloatArray:
         """Give the function whose product over the coordinates ``phi`` is: 1 at 0, not increasing in |u|."""
         raise NotImplementedError
-
-    @property
-    def bandwidth(self) -> float | FloatArray:
-        """The bandwidth as a number, a read-only vector or a read-only matrix."""
-        return self.scale.bandwidth
 
     @property
     def separable(self) -> bool:
@@ -182,31 +203,64 @@ class ShiftInvariantKernel(Kernel):
         """Logarithm of the integral of ``k(x, .)`` over R^dimension; subtract it to normalise a log density."""
         return self._unit_log_integral(dimension) + self.scale.log_determinant(dimension)
 
-    def _pairwise(self, X: FloatArray, Y: FloatArray) -> FloatArray:
-        self.scale.check(X.shape[1])
-        # Coordinates far from the origin lose digits when divided: measure from the middle of the queries.
-        centre = Y.mean(axis=0) if len(Y) else np.zeros(Y.shape[1])
-        return self._unit_pairwise(self.scale.divide(X - centre), self.scale.divide(Y - centre))
 
-    @classmethod
-    def with_bandwidth(cls, bandwidth: Bandwidth | None) -> Self:
-        """Make the family's kernel from a bandwidth."""
-        return cls(_required(cls.name, bandwidth))
-
-    def to_document(self) -> dict[str, Any]:
-        """Plain JSON values: ``{"kernel": name, "bandwidth": number, list or rows}``."""
-        return {"kernel": self.name, "bandwidth": self.scale.to_document()}
-
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Rebuild what `to_document` wrote."""
-        return cls(document["bandwidth"])
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(bandwidth={self.scale!r})"
+_FAMILIES: dict[str, type[Kernel]] = {}
+_Family = TypeVar("_Family", bound=type[Kernel])
 
 
-def _required(name: str, bandwidth: Bandwidth | None) -> Bandwidth:
-    if bandwidth is None:
-        raise InputError(f"the kernel {name!r} needs a bandwidth: pass bandwidth=, a length in the units of the data")
-    return bandwidth
+def register(family: _Family) -> _Family:
+    """Class decorator: make a family known by its name to `get_kernel` and `kernel_from_document`."""
+    family.schema = family.schema.extended({"kernel": family.name})
+    _FAMILIES[family.name] = family
+    return family
+
+
+def get_kernel(kernel: str | Kernel, bandwidth: Bandwidth | None = None) -> Kernel:
+    """Return the kernel that a user named, or the object that they passed.
+
+    Parameters
+    ----------
+    kernel : str or Kernel
+        A name such as ``"gaussian"``, or a kernel object, which carries its own bandwidth.
+    bandwidth : float, vector or matrix, optional
+        For a kernel given by name.
+
+    Examples
+    --------
+    >>> get_kernel("gaussian", 0.5)
+    Gaussian(bandwidth=0.5)
+    """
+    if isinstance(kernel, Kernel):
+        if bandwidth is not None:
+            raise InputError(
+                f"{kernel!r} already has its parameters: pass bandwidth= with a kernel's name, not with an object"
+            )
+        return kernel
+    if not isinstance(kernel, str):
+        raise InputError(f"kernel must be a name or a kernel object; got {type(kernel).__name__}")
+    return _family(kernel).with_bandwidth(bandwidth)
+
+
+def kernel_from_document(document: Mapping[str, Any]) -> Kernel:
+    """Rebuild a kernel from what its `to_document` wrote.
+
+    Examples
+    --------
+    >>> kernel_from_document({"kernel": "laplacian", "bandwidth": [1.0, 2.0]})
+    Laplacian(bandwidth=[1.0, 2.0])
+    """
+    if not isinstance(document, Mapping) or not isinstance(document.get("kernel"), str):
+        raise InputError("a kernel's document must be an object whose field 'kernel' is a name")
+    name = document["kernel"]
+    if name == CUSTOM:
+        raise InputError(
+            f"the kernel {document.get('name')!r} is its author's own and cannot be rebuilt from a document: "
+            "pass the kernel object"
+        )
+    return _family(name).from_document(document, "kernel")
+
+
+def _family(name: str) -> type[Kernel]:
+    if name not in _FAMILIES:
+        raise InputError(f"unknown kernel {name!r}; known: {', '.join(sorted(_FAMILIES))}")
+    return _FAMILIES[name]

@@ -7,17 +7,16 @@ a release of distances is read like one of kernel values, as a sum over the reco
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
 from sfumato.errors import InputError
-from sfumato.kernels.base import Kernel
-from sfumato.kernels.registry import register
+from sfumato.kernels.base import Kernel, register
 from sfumato.kernels.scale import Bandwidth
+from sfumato.public.codec import Optional, Real, Schema, Text
 from sfumato.public.portable import FloatArray
 
 METRICS = ("l1", "l2", "sqeuclidean", "lpp")
@@ -48,6 +47,7 @@ class Distance(Kernel):
     metric: str
     p: float | None = None
     name = "distance"
+    schema = Schema(metric=Text(*METRICS), p=Optional(Real(1.0, 2.0)))
 
     def __post_init__(self) -> None:
         if not isinstance(self.metric, str) or self.metric not in METRICS:
@@ -92,15 +92,6 @@ class Distance(Kernel):
     def with_bandwidth(cls, bandwidth: Bandwidth | None) -> NoReturn:
         """Refuse: a distance is no similarity."""
         raise InputError("a distance is not a kernel of similarity: use sfumato.PrivateDistance(metric=...)")
-
-    def to_document(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {"kernel": self.name, "metric": self.metric, "p": self.p}
-
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> Distance:
-        """Rebuild what `to_document` wrote."""
-        return cls(document["metric"], document["p"])
 
     def __str__(self) -> str:
         return _TEXTS.get(self.metric) or f"sum |x - y|^{self.p:g}"

@@ -14,19 +14,17 @@ Cauchy numbers. T comes from M. Kanter's formula: with theta uniform in (0, pi),
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
 from sfumato.errors import InputError
-from sfumato.kernels.base import ShiftInvariantKernel
-from sfumato.kernels.pairwise import exp_negative
-from sfumato.kernels.registry import register
+from sfumato.kernels.base import ShiftInvariantKernel, register
+from sfumato.kernels.exact import exp_negative
 from sfumato.kernels.scale import Bandwidth
 from sfumato.public import portable
+from sfumato.public.codec import Real
 from sfumato.public.portable import FloatArray
 from sfumato.public.streams import PublicStream
 
@@ -51,21 +49,13 @@ class Exponential(ShiftInvariantKernel):
 
     p: float
     name = "exponential"
+    schema = ShiftInvariantKernel.schema.extended(p=Real(1.0, 2.0))
 
     def __init__(self, bandwidth: Bandwidth, p: float = 2.0) -> None:
         super().__init__(bandwidth)
         if isinstance(p, bool) or not isinstance(p, int | float | np.number) or not 1.0 <= p <= 2.0:
             raise InputError(f"p must be a number from 1 to 2; got {p!r}")
         object.__setattr__(self, "p", float(p))
-
-    def to_document(self) -> dict[str, Any]:
-        """Plain JSON values, with the field ``p``."""
-        return {**super().to_document(), "p": self.p}
-
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> Exponential:
-        """Rebuild what `to_document` wrote."""
-        return cls(document["bandwidth"], document["p"])
 
     def _unit_pairwise(self, U: FloatArray, V: FloatArray) -> FloatArray:
         if self.p == 2.0:

@@ -11,18 +11,22 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError
 from sfumato.public import portable
+from sfumato.public.codec import Field, refuse
 from sfumato.public.portable import FloatArray
 
 # Lengths outside these limits overflow when they are squared or inverted.
 SMALLEST, LARGEST = 1e-100, 1e100
 # A matrix whose computed inverse misses by more than this, A A^-1 against I, counts as singular.
 INVERSE_TOLERANCE = 1e-6
+# Of a bandwidth in a document: a matrix of 1024 columns takes seconds to invert, as many seconds as columns / 512.
+MOST_NUMBERS = 2**20
 
 ScaleDocument = float | list[float] | list[list[float]]
 
@@ -132,6 +136,23 @@ class Scale:
 
 
 Bandwidth = float | Sequence[float] | Sequence[Sequence[float]] | NDArray[np.generic] | Scale
+
+
+class BandwidthField(Field[Scale]):
+    """A bandwidth in a document: a number, a list of them, or the rows of a matrix."""
+
+    def read(self, value: Any, path: str) -> Scale:
+        """Return the scale; whatever is not made of numbers is refused before it becomes an array."""
+        rows = value if isinstance(value, list) else [value]
+        cells = [cell for row in rows for cell in (row if isinstance(row, list) else [row])]
+        if len(cells) > MOST_NUMBERS or not all(type(cell) in (int, float) for cell in cells):
+            raise refuse(path, "a positive number, one for each column, or a square invertible matrix", value)
+        return Scale.of(value)
+
+    def write(self, value: Any) -> ScaleDocument:
+        """Return a number, a list or a list of rows."""
+        document: ScaleDocument = np.asarray(value).tolist()
+        return document
 
 
 def _numbers(bandwidth: Bandwidth) -> FloatArray:

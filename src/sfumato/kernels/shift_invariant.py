@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 
 from sfumato.errors import InputError
-from sfumato.kernels.base import ShiftInvariantKernel
-from sfumato.kernels.registry import CUSTOM
+from sfumato.kernels.base import CUSTOM, ShiftInvariantKernel
 from sfumato.kernels.scale import Bandwidth
 from sfumato.public.portable import FloatArray
 from sfumato.public.streams import PublicStream
@@ -84,7 +83,7 @@ class ShiftInvariant(ShiftInvariantKernel):
         return {"kernel": CUSTOM, "name": self.name, "bandwidth": self.scale.to_document()}
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> NoReturn:
+    def from_document(cls, document: Any, path: str = "") -> NoReturn:
         """Refuse: functions are not in a document."""
         raise InputError(
             "a kernel of your own cannot be rebuilt from a document: pass the kernels.ShiftInvariant object"

@@ -33,7 +33,7 @@ from sfumato.kernels import Distance
 from sfumato.kernels.exact import one_blas_thread
 from sfumato.quantizers import FourierQuantizer, ShardedFourier
 from sfumato.quantizers.base import Floats, Integers
-from sfumato.quantizers.cosines import pair_amplitudes
+from sfumato.quantizers.fourier import pair_amplitudes
 from sfumato.release import Release
 from sfumato.sources import Source, open_source
 from sfumato.sources.selection import Columns

@@ -44,9 +44,9 @@ from sfumato.methods.registry import DISTANCES
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.codec import Nested, Real, Schema, Text
-from sfumato.quantizers.ball import Ball
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
+from sfumato.quantizers.clamping import Ball
 from sfumato.quantizers.rotation import MOST_ROTATED, ROTATION_BITS, rotation
 
 METHODS = ("auto", "moments", "moments-gaussian")
@@ -57,7 +57,7 @@ SEPARATION = 0.5  # public guess of the distance between two classes' means, in 
 LEAST_PROJECTIONS = 8
 _FIELDS = Schema(
     {"quantizer": "projected-squares"},
-    ball=Nested(lambda document, _: document),
+    ball=Nested(Ball.from_document),
     clip=Real(0.01, 100.0),
     seed=Text(longest=20),
     inner=Nested(lambda document, _: document),
@@ -199,9 +199,8 @@ class ProjectedSquares(LinearQuantizer):
         if kernel != Distance("sqeuclidean"):
             raise ReleaseFileError("projected squares are read as squared distances")
         fields = _FIELDS.read(document, "quantizer")
-        ball = Ball.from_document(fields["ball"], InnerProduct(fields["ball"]["radius"]))
         inner = MomentQuantizer.from_document(fields["inner"], arrays, kernel, size)
-        return cls(ball, inner, fields["clip"], int(fields["seed"]))
+        return cls(fields["ball"], inner, fields["clip"], int(fields["seed"]))
 
 
 def clipped_box(radius: float, projections: int, clip: float) -> Box:

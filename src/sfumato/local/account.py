@@ -26,6 +26,7 @@ from typing import Any
 
 from sfumato.errors import BudgetError, LedgerError
 from sfumato.privacy.guarantee import amount_text, fraction_from_text, promised_epsilon
+from sfumato.public.canonical_json import parse
 from sfumato.storage import AtomicFile, private_opener, storage_errors
 
 try:
@@ -136,7 +137,7 @@ class DeviceAccount:
                 "would come to allow the whole budget"
             )
         try:
-            content = _checked(json.loads(text))
+            content = _checked(parse(text))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise LedgerError(
                 f"{str(self.path)!r} is no device's account, or is damaged, and what was spent is lost with it: "

@@ -22,6 +22,7 @@ from typing import Any
 from sfumato.errors import InputError, StorageError
 from sfumato.local.seen import SeenReports
 from sfumato.local.sources import Place
+from sfumato.public.canonical_json import parse
 from sfumato.storage import AtomicFile, private_folder, private_opener, storage_errors
 
 try:
@@ -120,7 +121,7 @@ def load_progress(seen: SeenReports, fingerprint: str) -> Progress:
 
 def _progress(seen: SeenReports, path: Path, content: bytes, fingerprint: str) -> Progress:
     try:
-        state = json.loads(content)
+        state = parse(content, f"{str(path)!r} is damaged, restore the folder from a copy: it")
         checksum = state.pop("sha256")
         if state["format"] != FORMAT or checksum != _checksum(state):
             raise ValueError("not as it was written")

@@ -6,13 +6,13 @@ its columns measured from an origin in units of ``2**-point_bits`` bandwidths. E
 
 - **p-stable** (`L1LSH`, Cauchy numbers; `L2LSH`, normal ones): words b, a_1 ... a_d;
   cell ``(a . X + b 2**(shift - 32)) >> shift`` with ``shift = point_bits + fraction_bits``.
-- **grid** (`Hat`, cells of width 1; `Laplacian`, widths of density w exp(-w), see `quantizers.hashes.binning`): words
+- **grid** (`Hat`, cells of width 1; `Laplacian`, widths of density w exp(-w), see `quantizers.hashes.carving`): words
   b_1 ... b_d and, for random widths, s_1 ... s_d; a cell for each column, ``(s_j X_j + b_j 2**(shift - 32)) >> shift``.
 - **signs** (`Angular`): words a_1 ... a_d for each of `power` hyperplanes; the cell's bit p is ``a_p . X >= 0``.
 - **minhash** (`Jaccard`): words w_1 ... w_d; the column of the smallest word among those with X_j > 0, the first of
   equals; d for the empty set.
 
-Cells become buckets by the universal rehash of `quantizers.hashes.rehash`: with keys a_l, c_l, b the bucket is
+Cells become buckets by the universal rehash of `quantizers.hashes.counters`: with keys a_l, c_l, b the bucket is
 ``v B >> 24``, v the upper 24 bits of ``sum_l z_l (a_l + c_l z_l) + b`` modulo 2**64. Distinct cells share a bucket with
 a probability that is known exactly, `collision`. Few enough signs are buckets as they are.
 """

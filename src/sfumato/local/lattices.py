@@ -109,4 +109,4 @@ def member_grid(request: Request) -> PointGrid:
 def _declared(request: Request) -> Domain | None:
     if request.bounds is None:
         return None
-    return Domain(request.bounds.lower, request.bounds.upper)
+    return request.bounds.domain()

@@ -33,7 +33,7 @@ class PoolReader(TermReader):
     def box(self) -> Box:
         """The protocol's domain."""
         domain = self.device.domain
-        return Box(domain.lower, domain.upper, "clip", domain.declared)
+        return Box.of(domain)
 
     @property
     def terms(self) -> int:

@@ -12,7 +12,8 @@ from sfumato.kernels import Kernel, get_kernel, kernel_from_document
 from sfumato.local.server import Request
 from sfumato.privacy.guarantee import fraction_from_text
 from sfumato.privacy.rational import exact_epsilon
-from sfumato.public.document import LARGEST_DIMENSION, Domain, plain
+from sfumato.public.document import Domain, plain
+from sfumato.public.ranges import MOST_COLUMNS
 from sfumato.quantizers.box import Box
 
 LARGEST_PARTICIPANTS = 10**10
@@ -30,7 +31,7 @@ def make_request(
     options: Mapping[str, Any] | None,
 ) -> Request:
     """Check a user's arguments; see `Protocol`."""
-    columns = _integer("dimension", dimension, LARGEST_DIMENSION)
+    columns = _integer("dimension", dimension, MOST_COLUMNS)
     box = None if bounds is None else Box.from_bounds(bounds, columns)
     if box is not None:
         Domain(box.lower, box.upper).check_limits()
@@ -54,7 +55,7 @@ def request_from_document(document: Mapping[str, Any]) -> Request:
         dimension=domain.dimension,
         participants=document["participants"],
         epsilon=fraction_from_text("epsilon", document["epsilon"]),
-        bounds=Box(domain.lower, domain.upper) if domain.declared else None,
+        bounds=Box.of(domain) if domain.declared else None,
     )
 
 

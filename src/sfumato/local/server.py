@@ -134,7 +134,7 @@ class Server(ABC):
     def box(self) -> Box:
         """The domain, as quantizers take it."""
         domain = self.device.domain
-        return Box(domain.lower, domain.upper, "clip", domain.declared)
+        return Box.of(domain)
 
     @classmethod
     @abstractmethod

@@ -41,7 +41,7 @@ class VectorReader(LinearReader):
     def box(self) -> Box:
         """The protocol's domain."""
         domain = self.device.domain
-        return Box(domain.lower, domain.upper, "clip", domain.declared)
+        return Box.of(domain)
 
     @property
     def width(self) -> int:

@@ -262,7 +262,7 @@ def _randomisers(request: Request, same: int, size: int) -> list[Randomiser]:
 
 def _domain(request: Request) -> Domain:
     if request.bounds is not None:
-        return Domain(request.bounds.lower, request.bounds.upper)
+        return request.bounds.domain()
     kernel = request.kernel
     if not isinstance(kernel, InnerProduct):
         raise InputError("vector needs bounds= for landmarks")

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import InputError, LedgerError
+from sfumato.public.canonical_json import parse
 from sfumato.storage import AtomicFile, private_folder, private_opener, storage_errors
 
 VERSION = 2  # 1 had no rules and no losses; its files are read, and go on as they are
@@ -95,7 +96,7 @@ class Journal:
         records, previous = [], ""
         for number, line in enumerate(lines, 1):
             try:
-                record = json.loads(line.decode("utf-8"))
+                record = parse(line)
                 del record["sha256"]
                 expected, chain = _line(record, previous)
             except (ValueError, TypeError, KeyError, RecursionError):

@@ -4,6 +4,9 @@ Values are integers, texts, booleans, null, lists and objects. A real number is 
 shortest decimal that reads back as the same binary64 number, which every language parses to the same bits. The
 canonical form is UTF-8 JSON with sorted keys, no spaces and no escapes beyond those that JSON demands.
 
+`parse` is the one reader of JSON from outside: whatever the bytes are, it returns a value whose size, depth and numbers
+are bounded, or raises `InputError`.
+
 The standard library only: devices use it.
 """
 
@@ -16,6 +19,80 @@ from collections.abc import Mapping
 from typing import Any
 
 from sfumato.errors import InputError
+
+LARGEST_TEXT = 1 << 26  # bytes; values take at most about 32 times as much memory
+MOST_DEPTH = 32
+MOST_BITS = 1023  # of a whole number, so that it fits a double too
+
+
+def parse(content: bytes | str, what: str = "the document", largest: int = LARGEST_TEXT) -> Any:
+    """Read JSON from anywhere, within bounds.
+
+    Parameters
+    ----------
+    content : bytes or str
+        UTF-8 in bytes.
+    what : str
+        Names it in messages.
+    largest : int
+        Bytes that it may have.
+
+    Raises
+    ------
+    InputError
+        For anything but JSON of bounded size and depth, with finite numbers, whole texts and no key twice.
+
+    Examples
+    --------
+    >>> parse('{"a": [1, 2.5]}')
+    {'a': [1, 2.5]}
+    >>> parse('{"a": 1, "a": 2}', "the protocol")
+    Traceback (most recent call last):
+    sfumato.errors.InputError: the protocol is not JSON as it is read here: the key 'a' occurs twice
+    """
+    if len(content) > largest:
+        raise InputError(f"{what} has {len(content)} bytes, more than the {largest} that are read")
+    try:
+        text = content if isinstance(content, str) else content.decode("utf-8-sig")
+        value = json.loads(text, object_pairs_hook=_without_repeats)
+        _check_parsed(value)
+    except RecursionError:
+        raise InputError(f"{what} is nested too deeply") from None
+    except ValueError as problem:
+        raise InputError(f"{what} is not JSON as it is read here: {ascii(str(problem))[1:-1]:.200}") from None
+    return value
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in made:
+            raise ValueError(f"the key {key[:40]!r} occurs twice")
+        made[key] = value
+    return made
+
+
+def _check_parsed(value: Any) -> None:
+    """Walk a value level by level, without recursion."""
+    level = [value]
+    for _ in range(MOST_DEPTH):
+        inside: list[Any] = []
+        for part in level:
+            if isinstance(part, dict):
+                inside.extend(part.keys())
+                inside.extend(part.values())
+            elif isinstance(part, list):
+                inside.extend(part)
+            elif isinstance(part, str):
+                part.encode()  # refuses half of a surrogate pair, by a ValueError
+            elif isinstance(part, float) and not math.isfinite(part):
+                raise ValueError(f"{part} is no finite number")
+            elif isinstance(part, int) and part.bit_length() > MOST_BITS:
+                raise ValueError("a number has too many digits")
+        if not inside:
+            return
+        level = inside
+    raise ValueError("nested too deeply")
 
 
 def exact(value: Any) -> Any:

@@ -102,6 +102,36 @@ class Real(Field[float]):
 
 
 @dataclass(frozen=True)
+class Reals(Field[tuple[float, ...]]):
+    """A list of finite numbers within a range, which may be long.
+
+    Examples
+    --------
+    >>> Reals(0.0, 1.0, longest=3).read([0.5, 2.0], "lower")
+    Traceback (most recent call last):
+    sfumato.errors.InputError: lower[1] must be a number from 0 to 1, got 2.0
+    """
+
+    least: float
+    most: float
+    longest: int
+
+    def read(self, value: Any, path: str) -> tuple[float, ...]:
+        """Return a tuple of floats; only what is refused is looked at one by one."""
+        if not isinstance(value, list) or not 1 <= len(value) <= self.longest:
+            raise refuse(
+                path, f"a list of 1 to {self.longest} numbers", len(value) if isinstance(value, list) else value
+            )
+        if set(map(type, value)) <= {int, float} and self.least <= min(value) and max(value) <= self.most:
+            return tuple(map(float, value))
+        return Many(Real(self.least, self.most), self.longest).read(value, path)
+
+    def write(self, value: tuple[float, ...]) -> list[float]:
+        """Return a list of plain floats."""
+        return [float(part) for part in value]
+
+
+@dataclass(frozen=True)
 class Ratio(Field[Fraction]):
     """A non-negative fraction as text, so that no digit is lost.
 
@@ -129,6 +159,30 @@ class Ratio(Field[Fraction]):
     def write(self, value: Fraction) -> str:
         """Return the text in lowest terms."""
         return f"{value.numerator}/{value.denominator}" if self.slash else str(value)
+
+
+@dataclass(frozen=True)
+class Digits(Field[int]):
+    """A whole number from 0 on as text, for seeds that are longer than other programs' integers.
+
+    Examples
+    --------
+    >>> Digits(2**256 - 1).read("7", "seed")
+    7
+    """
+
+    most: int
+
+    def read(self, value: Any, path: str) -> int:
+        """Return the number; only the text that `write` gives is taken."""
+        digits = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= len(str(self.most))
+        if not digits or str(int(value)) != value or int(value) > self.most:
+            raise refuse(path, "the digits of a whole number", value)
+        return int(value)
+
+    def write(self, value: int) -> str:
+        """Return the digits."""
+        return str(int(value))
 
 
 @dataclass(frozen=True)
@@ -238,6 +292,21 @@ class Nested(Field[T]):
     def write(self, value: T) -> Any:
         """Return the value's own document."""
         return value.to_document()  # type: ignore[attr-defined]
+
+
+class Object(Field[Mapping[str, Any]]):
+    """A document that is read later, by whoever knows what it depends on; values write their own."""
+
+    def read(self, value: Any, path: str) -> Mapping[str, Any]:
+        """Return the object as it is."""
+        if not isinstance(value, Mapping):
+            raise refuse(path, "an object", value)
+        return value
+
+    def write(self, value: Any) -> Any:
+        """Return the value's own document, without arrays that are stored beside it."""
+        made = value.to_document()
+        return made[0] if isinstance(made, tuple) else made
 
 
 class Schema:

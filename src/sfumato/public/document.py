@@ -41,8 +41,9 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import InputError
-from sfumato.public.canonical_json import canonical, exact, fingerprint, plain
+from sfumato.public.canonical_json import canonical, exact, fingerprint, parse, plain
 from sfumato.public.domain import Domain
+from sfumato.public.ranges import MOST_COLUMNS
 from sfumato.storage import AtomicFile, storage_errors
 
 __all__ = [
@@ -75,7 +76,6 @@ FIELDS = frozenset(
     }
 )
 LARGEST_FILE = 1 << 24
-LARGEST_DIMENSION = 1 << 20
 PREFIX_BYTES = 4
 _SEED = re.compile(r"[0-9a-f]{64}")
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
@@ -249,8 +249,8 @@ def check_document(document: Any, model: str | None = None, released: bool = Fal
 
 def _check_shared(document: Mapping[str, Any]) -> None:
     dimension, participants = document["dimension"], document["participants"]
-    if type(dimension) is not int or not 1 <= dimension <= LARGEST_DIMENSION:
-        raise InputError(f"the protocol's dimension must be from 1 to {LARGEST_DIMENSION}, got {dimension!r}")
+    if type(dimension) is not int or not 1 <= dimension <= MOST_COLUMNS:
+        raise InputError(f"the protocol's dimension must be from 1 to {MOST_COLUMNS}, got {dimension!r}")
     if type(participants) is not int or not 1 <= participants < 2**40:
         raise InputError(f"the protocol's participants must be a positive integer below 2**40, got {participants!r}")
     if Domain.from_document(document["domain"]).dimension != dimension:
@@ -302,17 +302,7 @@ def load(path: str | Path, model: str | None = None) -> dict[str, Any]:
 
 def loads(content: bytes, model: str | None = None) -> dict[str, Any]:
     """Read a document from bytes and check it."""
-    try:
-        document = json.loads(content, object_pairs_hook=_no_repeats)
-    except (ValueError, RecursionError) as problem:
-        raise InputError(f"the protocol is not JSON: {problem!s:.200}") from None
+    document = parse(content, "the protocol", LARGEST_FILE)
     check_document(document, model)
     checked: dict[str, Any] = document
     return checked
-
-
-def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise ValueError("a key occurs twice")
-    return made

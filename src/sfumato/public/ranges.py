@@ -7,7 +7,9 @@ integer. Beyond them a change of units, which is public, does what was wanted. d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from fractions import Fraction
 from numbers import Integral
 from typing import Any
@@ -31,6 +33,43 @@ SMALLEST_DELTA = 1e-100
 LARGEST_OPTION = 2**40
 # Integers of a release: 2 GB of memory.
 MOST_INTEGERS = 2**28
+# Bytes that reading a release may take beside what its file holds, unless the caller allows more: what a small hostile
+# file can at most make its reader do. Drawing one public number takes about so many bytes at the peak.
+READER_MEMORY, DRAWN_BYTES = 2**30, 48
+# Products of weights and sums that one answer of a release may take: about a second.
+MOST_PRODUCTS = 2**30
+
+_reader_memory: ContextVar[int] = ContextVar("reader_memory", default=READER_MEMORY)
+
+
+@contextmanager
+def reader_memory(most: int | None) -> Iterator[None]:
+    """Allow readers that are made inside so many bytes; None for the default."""
+    token = _reader_memory.set(READER_MEMORY if most is None else check_whole("max_memory", most, 2**60))
+    try:
+        yield
+    finally:
+        _reader_memory.reset(token)
+
+
+def check_reader_cost(numbers: float, products: float = 0) -> None:
+    """Refuse a release whose reader would draw too many public numbers, or multiply too many for one answer.
+
+    Examples
+    --------
+    >>> check_reader_cost(numbers=10**6)
+    >>> check_reader_cost(numbers=10**9)
+    Traceback (most recent call last):
+    sfumato.errors.InputError: reading this release takes about 48000 MB, and 1074 are allowed; pass max_memory= to load
+    """
+    needed, allowed = DRAWN_BYTES * numbers, _reader_memory.get()
+    if not needed <= allowed:
+        raise InputError(
+            f"reading this release takes about {needed / 1e6:.0f} MB, and {allowed / 1e6:.0f} are allowed; pass "
+            "max_memory= to load"
+        )
+    if not products <= MOST_PRODUCTS:
+        raise InputError(f"one answer of this release takes {products:.3g} products, and {MOST_PRODUCTS} are the most")
 
 
 def check_bounds(lower: Sequence[float], upper: Sequence[float], largest: float = LARGEST_LENGTH) -> None:

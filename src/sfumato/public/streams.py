@@ -26,6 +26,7 @@ from sfumato.public import portable
 from sfumato.public.portable import FloatArray
 
 SEED_BYTES = 32
+LARGEST_SEED = 2 ** (8 * SEED_BYTES) - 1
 # Draws a block: the temporaries of one block stay in the processor's cache.
 BLOCK = 8192
 
@@ -52,7 +53,7 @@ class PublicStream:
     """
 
     def __init__(self, seed: int, label: str) -> None:
-        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2 ** (8 * SEED_BYTES):
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed <= LARGEST_SEED:
             raise InputError(f"a public seed must be an integer from 0 to 2**256 - 1; got {seed!r}")
         self.seed = int(seed)
         self.label = label

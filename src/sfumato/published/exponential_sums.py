@@ -2,7 +2,7 @@
 
 Source: Theorem 3.3 of Backurs et al. (2024) with the structure of Wagner et al. (2023) (its Theorem 2.3): L
 terms sum_j a_j exp(-t_j h), each with I single-phase Fourier features and a budget of epsilon / L. Here on integers,
-with the count paid for, and with the terms of `kernels.exponential_sum`.
+with the count paid for, and with the terms of `kernels.rational`.
 
 Guarantee. One record changes every one of the L I integer sums by at most r, so the vector by at most l1 = L I r (2 L I
 r when a record is replaced). Discrete Laplace noise of rate e_f / l1 on each is e_f-DP; the count composes to epsilon.
@@ -19,7 +19,7 @@ import numpy as np
 
 from sfumato.central import exponential_sums
 from sfumato.kernels import Rational
-from sfumato.kernels.exponential_sum import ExponentialSum, exponential_sum
+from sfumato.kernels.rational import ExponentialSum, exponential_sum
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
 from sfumato.methods.request import Request

@@ -25,7 +25,7 @@ from sfumato.methods.request import Request
 from sfumato.published.common import number_option, public_box, refuse_bounds, shown
 from sfumato.published.synthetic import GridRecords
 from sfumato.quantizers.base import Floats, Integers
-from sfumato.quantizers.columns import whole_within
+from sfumato.quantizers.clamping import whole_within
 from sfumato.quantizers.portable_kernels import axis_lengths, refuse_columns
 
 SPACING = 0.5

@@ -35,7 +35,7 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.published.cells import add_orders, cells_of, contract, first_corner, outer, scaled_hermite, stacked
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.columns import kept_rows, midpoints, raised_bias, relative_misfit
+from sfumato.quantizers.clamping import kept_rows, midpoints, raised_bias, relative_misfit
 from sfumato.quantizers.portable_kernels import axis_lengths
 
 CUTOFFS = ("published", "fixed")

@@ -46,7 +46,7 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace, comparing_rate, wrapped
 from sfumato.quantizers.base import Bound, Floats, Integers
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.columns import kept_rows, whole_within
+from sfumato.quantizers.clamping import kept_rows, whole_within
 from sfumato.release import Count
 
 NAME = "huang-roth"

@@ -39,7 +39,7 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace, wrapped
 from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.columns import kept_rows, whole_within
+from sfumato.quantizers.clamping import kept_rows, whole_within
 from sfumato.release import Count
 
 NAME = "sqeuclidean-published"

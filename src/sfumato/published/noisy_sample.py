@@ -49,7 +49,7 @@ from sfumato.published.gridded import (
 )
 from sfumato.published.synthetic import Constant
 from sfumato.quantizers.base import Integers
-from sfumato.quantizers.columns import whole_within
+from sfumato.quantizers.clamping import whole_within
 from sfumato.release import Count
 
 NAME = "noisy-sample"

@@ -27,7 +27,7 @@ from sfumato.errors import InputError, ReleaseFileError
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.columns import kept_rows, whole_within
+from sfumato.quantizers.clamping import kept_rows, whole_within
 from sfumato.quantizers.portable_kernels import PortableKernel
 
 # What of a query must be new for it to get a coordinate.

@@ -24,7 +24,7 @@ from sfumato.errors import InputError, ReleaseFileError
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.columns import kept_rows, midpoints, raised_bias, relative_misfit, whole_within
+from sfumato.quantizers.clamping import kept_rows, midpoints, raised_bias, relative_misfit, whole_within
 from sfumato.quantizers.portable_kernels import PortableKernel, refuse_columns
 
 # Rows whose products are formed at once: with a few hundred coordinates they fit the cache.

@@ -25,7 +25,7 @@ from sfumato.errors import InputError, ReleaseFileError
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, LinearReader, Reading
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.columns import kept_rows, midpoints, whole_within
+from sfumato.quantizers.clamping import kept_rows, midpoints, whole_within
 from sfumato.quantizers.portable_kernels import PortableKernel, axis_lengths, refuse_columns
 
 

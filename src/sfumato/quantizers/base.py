@@ -21,14 +21,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import InputError
+from sfumato.errors import InputError, ReleaseFileError
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.laws import NoiseLaw
+from sfumato.public.codec import Schema
 from sfumato.quantizers.answer import (
     Answer,
     Combined,
@@ -55,6 +56,7 @@ __all__ = [
     "Reading",
     "TermQuantizer",
     "TermReader",
+    "stored_array",
 ]
 
 BLOCK_NUMBERS = 1 << 22  # of weights or terms that are held at once
@@ -123,6 +125,8 @@ class Reader(ABC):
     """Public parameters that turn released integers and a query into an answer."""
 
     name: ClassVar[str]
+    schema: ClassVar[Schema]
+    kernels: ClassVar[type[Any] | tuple[type[Any], ...]] = object
 
     @property
     @abstractmethod
@@ -180,9 +184,28 @@ class Reader(ABC):
         """Say what the sums themselves show of how well the approximation suits the records; most show nothing."""
         return {}
 
-    @abstractmethod
     def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything public that is needed to answer queries: a JSON document and named arrays."""
+        return self.schema.write(self), {}
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int) -> Self:
+        """Rebuild a reader of `size` integers: the schema checks every field, `from_fields` what depends on them."""
+        try:
+            fields = cls.schema.read(document, "quantizer")
+        except InputError as problem:
+            raise ReleaseFileError(str(problem)) from None
+        if not isinstance(kernel, cls.kernels):
+            raise ReleaseFileError(f"{cls.name} needs its kernel, and the release's header has none that suits it")
+        made = cls.from_fields(fields, arrays, kernel, size)
+        if made.size != size:
+            raise ReleaseFileError(f"the header describes {made.size} integers, and the release holds {size}")
+        return made
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int) -> Self:
+        """Make a reader from checked fields; what is drawn for them is checked against `size` first."""
+        return cls(**fields)
 
 
 class TermReader(Reader):
@@ -280,6 +303,20 @@ class LinearReader(Reader):
         for part in _blocks(len(Y), self.size):
             paths[:, part] = drawn @ self.weights(Y[part]).T
         return paths
+
+
+def stored_array(
+    arrays: dict[str, NDArray[Any]], name: str, kinds: str, shape: tuple[int | None, ...], largest: float = math.inf
+) -> NDArray[Any]:
+    """Return an array that a release must hold: kinds "i" or "f", a shape (None: any length from 1 on), a range."""
+    array = arrays.get(name)
+    fits = array is not None and array.dtype.kind in kinds and array.ndim == len(shape) and array.size > 0
+    if array is None or not fits or any(want not in (None, has) for want, has in zip(shape, array.shape, strict=True)):
+        wanted = " x ".join("any" if length is None else str(length) for length in shape)
+        raise ReleaseFileError(f"the release must hold an array {name!r} of {wanted} numbers, of kind {kinds!r}")
+    if not (np.abs(array) <= largest).all() or (array.dtype.kind == "f" and not np.isfinite(array).all()):
+        raise ReleaseFileError(f"the numbers of the release's array {name!r} must lie within {largest:g} of 0")
+    return array
 
 
 class Quantizer(Reader, Encoder):

@@ -17,14 +17,17 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError
-from sfumato.public.ranges import check_bounds
+from sfumato.public.codec import Documented, Flag, Reals, Schema, Text
+from sfumato.public.domain import Domain
+from sfumato.public.ranges import MOST_COLUMNS, check_bounds
 
 Outside = str
 OUTSIDE = ("clip", "drop")
+FARTHEST_EDGE = 1e100  # in a document; a default box may be far wider than the limits of declared ones
 
 
 @dataclass(frozen=True)
-class Box:
+class Box(Documented):
     """A public box in data units.
 
     Attributes
@@ -47,7 +50,16 @@ class Box:
     outside: Outside = "clip"
     declared: bool = True
 
+    schema = Schema(
+        lower=Reals(-FARTHEST_EDGE, FARTHEST_EDGE, MOST_COLUMNS),
+        upper=Reals(-FARTHEST_EDGE, FARTHEST_EDGE, MOST_COLUMNS),
+        outside=Text(*OUTSIDE),
+        declared=Flag(),
+    )
+
     def __post_init__(self) -> None:
+        if len(self.lower) != len(self.upper):
+            raise InputError(f"a box of {len(self.lower)} lower edges needs as many upper ones, not {len(self.upper)}")
         if self.outside not in OUTSIDE:
             raise InputError(f"outside must be 'clip' or 'drop', got {self.outside!r}")
         for column, (low, high) in enumerate(zip(self.lower, self.upper, strict=True)):
@@ -85,6 +97,15 @@ class Box:
         return box
 
     @classmethod
+    def of(cls, domain: Domain) -> Box:
+        """Take the box of a collection's public domain."""
+        return cls(domain.lower, domain.upper, "clip", domain.declared)
+
+    def domain(self) -> Domain:
+        """Return the same box for devices."""
+        return Domain(self.lower, self.upper, self.declared)
+
+    @classmethod
     def centred(cls, reach: Sequence[float] | NDArray[np.float64], outside: Outside = "clip") -> Box:
         """Build the default box of points within `reach` of the origin in every column."""
         reach = [float(value) for value in reach]
@@ -119,21 +140,6 @@ class Box:
             reach = nearest if nearest == farthest else f"{nearest} to {farthest}, by column,"
             limits = f"a distance of {reach} from 0 (no bounds were given)"
         return f"rows with a value that is not a finite number are dropped; values outside {limits} are {action}"
-
-    def to_document(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return {
-            "lower": list(self.lower),
-            "upper": list(self.upper),
-            "outside": self.outside,
-            "declared": self.declared,
-        }
-
-    @classmethod
-    def from_document(cls, document: dict[str, Any]) -> Box:
-        """Rebuild from the JSON form."""
-        lower, upper = (tuple(map(float, document[side])) for side in ("lower", "upper"))
-        return cls(lower, upper, str(document["outside"]), bool(document["declared"]))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Smooth kernels as short sums of exponentials: one structure of Fourier pairs for each term.
 
 Source: the reduction of Backurs et al. (2024) (Theorem 3.3). (1 + h)^-b is within `error` of sum_j a_j exp(-t_j h)
-(`kernels.exponential_sum`, with the proof), and exp(-t_j h) is a Laplacian, Gaussian or Exponential kernel, for which
+(`kernels.rational`, with the proof), and exp(-t_j h) is a Laplacian, Gaussian or Exponential kernel, for which
 `ShardedFourier` has pairs in groups, and `FourierQuantizer` single phases as published. Structures follow one another
 in the integers; each draws its own frequencies and, if it has groups, lets the record's coins choose one of them.
 
@@ -15,15 +15,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Rational
-from sfumato.kernels.exponential_sum import ExponentialSum
+from sfumato.kernels.rational import ExponentialSum
 from sfumato.privacy.bits import SecureBits
+from sfumato.public.codec import Many, Nested, Object, Real, Reals, Schema
+from sfumato.public.ranges import check_reader_cost
 from sfumato.public.streams import PublicStream
 from sfumato.quantizers.base import Bound, Floats, Integers, TermQuantizer
 from sfumato.quantizers.box import Box
@@ -52,6 +54,15 @@ class ExponentialSums(TermQuantizer):
     parts: tuple[Structure, ...]
 
     name: ClassVar[str] = "exponential-sums"
+    kernels = Rational
+    schema = Schema(
+        {"quantizer": name},
+        box=Nested(Box.from_document),
+        rates=Reals(1e-100, 1e100, MOST_TERMS),
+        weights=Reals(-1e6, 1e6, MOST_TERMS),
+        error=Real(0.0, 1.0),
+        structures=Many(Object(), MOST_TERMS, least=1),
+    )
 
     def __post_init__(self) -> None:
         if len(self.parts) != len(self.approximation.rates):
@@ -145,28 +156,22 @@ class ExponentialSums(TermQuantizer):
         }, {}
 
     @classmethod
-    def from_document(
-        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
-    ) -> ExponentialSums:
-        """Rebuild from a release."""
-        if not isinstance(kernel, Rational):
-            raise ReleaseFileError("a sum of exponentials stands for the kernel 'rational', which the release lacks")
-        rates, weights = (tuple(map(float, document[name])) for name in ("rates", "weights"))
-        structures = document["structures"]
-        known = np.isfinite([*rates, *weights, float(document["error"])]).all()
-        if not known or not 1 <= len(rates) == len(weights) == len(structures) <= MOST_TERMS or min(rates) <= 0:
-            raise ReleaseFileError(
-                "a sum of exponentials needs a positive rate, a weight and a structure for each term"
-            )
-        claimed = sum(int(structure["phases"]["terms"]) for structure in structures)
-        if claimed > size:
-            raise ReleaseFileError(f"the release claims {claimed} frequencies, which its values do not hold")
-        parts = []
-        for rate, structure in zip(rates, structures, strict=True):
-            phases = {**structure["phases"], "box": document["box"]}
-            kind = STRUCTURES[structure["quantizer"]]
-            parts.append(kind.from_document({**structure, "phases": phases}, {}, kernel.term(rate), size))
-        return cls(ExponentialSum(kernel.power, rates, weights, float(document["error"])), tuple(parts))
+    def from_fields(cls, fields: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int) -> Self:
+        """Rebuild the structures, each over the box that all share."""
+        rates, weights, structures = fields["rates"], fields["weights"], fields["structures"]
+        if not len(rates) == len(weights) == len(structures):
+            raise ReleaseFileError("a sum of exponentials needs a rate, a weight and a structure for each term")
+        kinds = [STRUCTURES.get(str(structure.get("quantizer"))) for structure in structures]
+        parts, left = [], size
+        check_reader_cost(fields["box"].dimension * size)
+        for place, (rate, structure, kind) in enumerate(zip(rates, structures, kinds, strict=True)):
+            if kind is None or not isinstance(structure.get("phases"), dict):
+                raise ReleaseFileError("the structures of a sum of exponentials are Fourier features")
+            phases = {**structure["phases"], "box": fields["box"].to_document()}
+            read = kind.schema.read({**structure, "phases": phases}, f"quantizer.structures[{place}]")
+            parts.append(kind.from_fields(read, {}, kernel.term(rate), left))
+            left -= parts[-1].terms
+        return cls(ExponentialSum(kernel.power, rates, weights, fields["error"]), tuple(parts))
 
 
 def draw_terms(

@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,11 +34,15 @@ from numpy.typing import NDArray
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import ShiftInvariantKernel
 from sfumato.privacy.bits import SecureBits
+from sfumato.public.codec import Many, Nested, Optional, Real, Schema, Whole
+from sfumato.public.ranges import MOST_COLUMNS, check_reader_cost
+from sfumato.public.streams import LARGEST_SEED
 from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.nodes import Nodes, scatter, scatter_each
 from sfumato.quantizers.splines import (
     DEGREES,
+    MOST_NODES,
     POSITIONS,
     Axis,
     Dual,
@@ -99,6 +103,18 @@ class GridQuantizer(LinearQuantizer):
     seed: int = 0
 
     name: ClassVar[str] = "grid"
+    kernels = ShiftInvariantKernel
+    schema = Schema(
+        {"quantizer": name},
+        box=Nested(Box.from_document),
+        spacing=Real(*SPACINGS),
+        degree=Whole(min(DEGREES), max(DEGREES)),
+        narrow=Real(0.0, 1e6),
+        buckets=Optional(Whole(2, MOST_BUCKETS)),
+        seed=Whole(0, LARGEST_SEED),
+        nodes=Many(Whole(1, MOST_NODES), MOST_COLUMNS),
+        unit=Whole(1, LARGEST_SUM),
+    )
 
     def __post_init__(self) -> None:
         if not self.kernel.separable:
@@ -284,23 +300,12 @@ class GridQuantizer(LinearQuantizer):
         return document, {}
 
     @classmethod
-    def from_document(
-        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
-    ) -> GridQuantizer:
-        """Rebuild from a release."""
-        if not isinstance(kernel, ShiftInvariantKernel):
-            raise ReleaseFileError("a grid needs its kernel, and the release's header has none that can be rebuilt")
-        box = Box.from_document(document["box"])
-        buckets = None if document["buckets"] is None else int(document["buckets"])
-        quantizer = cls(
-            kernel,
-            box,
-            float(document["spacing"]),
-            int(document["degree"]),
-            float(document["narrow"]),
-            buckets,
-            int(document["seed"]),
-        )
-        if quantizer.size != size or quantizer.to_document()[0] != document:
+    def from_fields(cls, fields: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int) -> Self:
+        """Rebuild the grid, and compare it with what the header says of it."""
+        nodes, unit = fields.pop("nodes"), fields.pop("unit")
+        check_reader_cost(sum(nodes) if fields["buckets"] is not None else 0)
+        grid = cls(kernel, fields.pop("box"), **fields)
+        if grid.size != size or (grid.shape, grid.unit) != (nodes, unit):
             raise ReleaseFileError(f"the header describes a grid that its {size} sums do not fit")
-        return quantizer
+        check_reader_cost(sum(grid.shape), grid.query_products)
+        return grid

@@ -2,7 +2,7 @@
 
 Source: LSH as a (B, 1, 1) family in Wagner et al. (2023) (3.3, B.2, D.3), the array of RACE in
 Coleman and Shrivastava (2021). A record adds `value` to one of W counters of each of R rows: the bucket of the row's
-hash function (`hashes`), rehashed to W counters where there are more buckets (`hashes.rehash`).
+hash function (`hashes`), rehashed to W counters where there are more buckets (`hashes.counters`).
 
 Bound of one record: l1 = R value, l2^2 = R value^2, exactly.
 
@@ -32,13 +32,14 @@ from numpy.typing import NDArray
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Kernel
 from sfumato.privacy.bits import SecureBits
-from sfumato.public.streams import PublicStream
+from sfumato.public.codec import Digits, Flag, Nested, Schema, Text, Whole
+from sfumato.public.ranges import MOST_INTEGERS, check_reader_cost
+from sfumato.public.streams import LARGEST_SEED, PublicStream
 from sfumato.quantizers.base import Bound, Floats, Integers, TermQuantizer
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.hashes import HashFamily, family_for
-from sfumato.quantizers.hashes.parts import Part, Places, count, cut
-from sfumato.quantizers.hashes.rehash import Rehash
-from sfumato.quantizers.hashes.spread import SpreadStream
+from sfumato.quantizers.hashes.counters import Part, Places, Rehash, count, cut
+from sfumato.quantizers.hashes.projections import SpreadStream
 
 BLOCK_INTEGERS = 2**16
 
@@ -62,7 +63,7 @@ class HashingQuantizer(TermQuantizer):
     debias : bool
         Whether rehash collisions are taken off.
     spread : bool
-        Whether the hash functions are spread evenly (`hashes.spread`) or independent.
+        Whether the hash functions are spread evenly (`hashes.projections`) or independent.
 
     Examples
     --------
@@ -82,6 +83,19 @@ class HashingQuantizer(TermQuantizer):
     spread: bool = True
 
     name: ClassVar[str] = "hashing"
+    kernels = Kernel
+    schema = Schema(
+        {"quantizer": name},
+        family=Text(longest=100),
+        rows=Whole(1, MOST_INTEGERS),
+        width=Whole(1, MOST_INTEGERS),
+        value=Whole(1, 2**40),
+        debias=Flag(),
+        spread=Flag(),
+        box=Nested(Box.from_document),
+        feature_seed=Digits(LARGEST_SEED),
+        fingerprint=Text(longest=64),
+    )
 
     @classmethod
     def draw(
@@ -255,32 +269,32 @@ class HashingQuantizer(TermQuantizer):
         return document, {}
 
     @classmethod
-    def from_document(
-        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
+    def from_fields(
+        cls, fields: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
     ) -> HashingQuantizer:
-        """Rebuild from a release, and check that these are the hash functions it was made with."""
-        rows, width = int(document["rows"]), int(document["width"])
-        if rows < 1 or rows * width != size:
+        """Draw the hash functions again, and check that they are the ones that the release was made with."""
+        rows, width, box = fields["rows"], fields["width"], fields["box"]
+        if rows * width != size:
             raise ReleaseFileError(f"the release claims {rows} rows of {width} counters, which its values do not hold")
         family = family_for(kernel)
-        if family is None or family.name != document["family"]:
+        if family is None or family.name != fields["family"]:
             raise ReleaseFileError(
-                f"the hash family {document['family']!r} of the release is not known here: import the module that "
+                f"the hash family {fields['family']!r} of the release is not known here: import the module that "
                 "registers it"
             )
-        box = Box.from_document(document["box"])
+        if (reason := family.refuse(kernel, box.dimension, box)) is not None:
+            raise ReleaseFileError(reason)
+        check_reader_cost(rows * (family.drawn(kernel, box.dimension, box) + 3))
         quantizer = cls.draw(
             kernel,
             box.dimension,
             rows,
-            int(document["feature_seed"]),
+            fields["feature_seed"],
             width=width,
             bounds=box,
             outside=box.outside,
-            value=int(document["value"]),
-            debias=bool(document["debias"]),
-            spread=bool(document["spread"]),
+            **{name: fields[name] for name in ("value", "debias", "spread")},
         )
-        if quantizer.fingerprint() != document["fingerprint"]:
+        if quantizer.fingerprint() != fields["fingerprint"]:
             raise ReleaseFileError("the hash functions drawn from the release's seed are not the ones it was made with")
         return quantizer

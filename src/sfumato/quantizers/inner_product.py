@@ -31,12 +31,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
+from sfumato.kernels import InnerProduct
 from sfumato.privacy.bits import SecureBits
-from sfumato.public.streams import PublicStream
-from sfumato.quantizers.ball import Ball
+from sfumato.public.codec import Digits, Object, Optional, Real, Schema, Whole
+from sfumato.public.ranges import check_reader_cost
+from sfumato.public.streams import LARGEST_SEED, PublicStream
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading, TermQuantizer
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.clamping import round_into_ball
+from sfumato.quantizers.clamping import Ball, round_into_ball
 from sfumato.quantizers.rotation import MOST_ROTATED, ROTATION_BITS, rotation
 
 CLIP = 2.5
@@ -70,6 +72,8 @@ class InnerProductQuantizer(LinearQuantizer):
     seed: int = 0
 
     name: ClassVar[str] = "inner-product"
+    kernels = InnerProduct
+    schema = Schema({"quantizer": name}, ball=Object(), clip=Optional(Real(1e-9, 1e9)), seed=Digits(LARGEST_SEED))
 
     def __post_init__(self) -> None:
         if self.clip is None:
@@ -145,17 +149,13 @@ class InnerProductQuantizer(LinearQuantizer):
         rounding = (math.sqrt(self.dimension) + 2) / self.ball.amplitude
         return np.asarray(rounding * np.linalg.norm(Y, axis=1) / self.ball.radius)
 
-    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the public description; the rotation is drawn again from its seed."""
-        return {"quantizer": self.name, "ball": self.ball.to_document(), "clip": self.clip, "seed": str(self.seed)}, {}
-
     @classmethod
-    def from_document(cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int) -> Self:
-        """Rebuild from a release."""
-        ball = Ball.from_document(document["ball"], kernel)
+    def from_fields(cls, fields: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int) -> Self:
+        """Rebuild the ball; there is one integer a column."""
+        ball = Ball.for_kernel(fields["ball"], kernel)
         if ball.dimension != size:
             raise ReleaseFileError(f"the release claims {ball.dimension} columns and holds {size} sums")
-        return cls(ball, document["clip"], int(document["seed"]))
+        return cls(ball, fields["clip"], fields["seed"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,6 +184,8 @@ class InnerProductSigns(TermQuantizer):
     seed: int
 
     name: ClassVar[str] = "inner-product-signs"
+    kernels = InnerProduct
+    schema = Schema({"quantizer": name}, ball=Object(), draws=Whole(1, MOST_SIGNS), seed=Digits(LARGEST_SEED))
 
     def __post_init__(self) -> None:
         if self.draws < 1 or self.draws * self.ball.dimension > MOST_SIGNS:
@@ -224,23 +226,14 @@ class InnerProductSigns(TermQuantizer):
         """Signed sums of the queries."""
         return np.asarray(Y @ self._signs / (self.ball.radius * self.ball.amplitude))
 
-    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the public description."""
-        document = {
-            "quantizer": self.name,
-            "ball": self.ball.to_document(),
-            "draws": self.draws,
-            "seed": str(self.seed),
-        }
-        return document, {}
-
     @classmethod
-    def from_document(cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int) -> Self:
-        """Rebuild from a release."""
-        ball = Ball.from_document(document["ball"], kernel)
-        if document["draws"] != size:
-            raise ReleaseFileError(f"the release claims {document['draws']!r:.20} features and holds {size} sums")
-        return cls(ball, size, int(document["seed"]))
+    def from_fields(cls, fields: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int) -> Self:
+        """Rebuild the ball; there is one integer a draw."""
+        if fields["draws"] != size:
+            raise ReleaseFileError(f"the release claims {fields['draws']} features and holds {size} sums")
+        ball = Ball.for_kernel(fields["ball"], kernel)
+        check_reader_cost(size * ball.dimension)
+        return cls(ball, size, fields["seed"])
 
 
 @njit(nogil=True, cache=True)

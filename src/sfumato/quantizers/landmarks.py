@@ -23,7 +23,7 @@ sqrt(R (k(y, y) - |g(y)|^2)) + |b.k(Z, y)| with R an upper confidence limit of t
 know that residuals of different records point in different directions, and is wide.
 
 The error bar's bias assumes as much resemblance between records and landmarks as the release itself shows
-(`resemblance`), and is never larger than that bound.
+(`nystrom.Resemblance`), and is never larger than that bound.
 """
 
 from __future__ import annotations
@@ -31,23 +31,25 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sfumato.errors import InputError, ReleaseFileError
+from sfumato.errors import InputError
+from sfumato.kernels import Kernel
 from sfumato.privacy.bits import SecureBits
-from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
+from sfumato.public.codec import Nested, Object, Schema, Whole
+from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading, stored_array
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import round_into_ball
-from sfumato.quantizers.nystrom import Estimate, Spectrum, whole_numbers
-from sfumato.quantizers.resemblance import CONFIDENT, Resemblance
+from sfumato.quantizers.nystrom import CONFIDENT, Estimate, Resemblance, Spectrum, whole_numbers
 from sfumato.quantizers.similarities import VALUE_BITS, Similarities, similarities_from_document
 
 ROW_BLOCK = 256
 LARGEST_SCALE, MOST_RANK = 2**20, 2048
+LARGEST_WEIGHT = 1e9  # of completion and reference in a document, which are a few
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +93,15 @@ class LandmarkQuantizer(LinearQuantizer):
     scale: int
 
     name: ClassVar[str] = "landmarks"
+    kernels = Kernel
+    schema = Schema(
+        {"quantizer": name},
+        box=Nested(Box.from_document),
+        lattice=Object(),
+        bits=Whole(0, 30),
+        scale=Whole(1, LARGEST_SCALE),
+        resemblance=Nested(Resemblance.from_document),
+    )
 
     def __post_init__(self) -> None:
         landmarks, rank = len(self.fitted.points), self.rank
@@ -127,6 +138,11 @@ class LandmarkQuantizer(LinearQuantizer):
     def box(self) -> Box:
         """Where records may live."""
         return self.fitted.box
+
+    @property
+    def lattice(self) -> Similarities:
+        """The kernel's integers, whose document says how landmarks are stored."""
+        return self.fitted
 
     @property
     def rank(self) -> int:
@@ -246,40 +262,27 @@ class LandmarkQuantizer(LinearQuantizer):
 
     def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the public description; landmarks and projection are stored as integers where they are."""
-        lattice, landmarks = self.fitted.to_document()
-        document = {
-            "quantizer": self.name,
-            "box": self.box.to_document(),
-            "lattice": lattice,
-            "bits": self.bits,
-            "scale": self.scale,
-            "resemblance": dict(vars(self.resemblance)),
-        }
         stored = {
-            "landmarks": landmarks,
+            "landmarks": self.lattice.to_document()[1],
             "projection": self.projection.astype(np.int64),
             "completion": self.completion,
             "reference": self.reference,
         }
-        return document, stored
+        return self.schema.write(self), stored
 
     @classmethod
-    def from_document(
-        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
-    ) -> LandmarkQuantizer:
-        """Rebuild from a release."""
-        projection = arrays["projection"]
-        if projection.dtype.kind != "i" or projection.ndim != 2 or projection.shape[1] + 1 != size:
-            raise ReleaseFileError(f"the projection must be integers of {size - 1} columns")
-        box = Box.from_document(document["box"])
+    def from_fields(cls, fields: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int) -> Self:
+        """Rebuild from the landmarks and the projection, which a release stores."""
+        projection = stored_array(arrays, "projection", "i", (None, size - 1))
+        landmarks = stored_array(arrays, "landmarks", "if", (len(projection), fields["box"].dimension))
         return cls(
-            similarities_from_document(kernel, box, document["lattice"], arrays["landmarks"]),
-            int(document["bits"]),
+            similarities_from_document(kernel, fields["box"], fields["lattice"], landmarks),
+            fields["bits"],
             projection.astype(np.float64),
-            arrays["completion"].astype(np.float64),
-            arrays["reference"].astype(np.float64),
-            Resemblance(**document["resemblance"]),
-            int(document["scale"]),
+            stored_array(arrays, "completion", "f", (len(projection),), LARGEST_WEIGHT),
+            stored_array(arrays, "reference", "f", (size - 1,), LARGEST_WEIGHT),
+            fields["resemblance"],
+            fields["scale"],
         )
 
 

@@ -1,4 +1,4 @@
-"""What a public sample says about a kernel: leading directions, and what they leave out. No private data is read.
+"""What a public sample says about a kernel: leading directions, what they leave out, and whether records resemble it.
 
 With the eigenpairs (w, U) of the kernel matrix of landmarks Z, f_j(x) = k(x, Z) u_j / sqrt(w_j) are the coordinates of
 the kernel's feature vector of x along orthonormal directions, so |f(x)|^2 <= k(x, x). Truncated at rank r, f(x).f(y)
@@ -15,11 +15,28 @@ because a record's own feature vector is nearly orthogonal to L others.
 What remains of the bias, if records resemble landmarks, is the sampling error of that mean: the variance over the
 landmarks of either part, added as if they were independent, divided by L. It is measured at a fifth of the sample, held
 out of the rest.
+
+**Resemblance** between records and landmarks, as far as a release shows it; that is post-processing. Held-out public
+points say how large the bias of an answer is for records like them. A release lets that be checked: the released mean
+of the features f is compared with the landmarks' own, D = |mean f - reference|^2 less the noise's part, against E, the
+sampling error of a mean over so many landmarks.
+
+- Up to 3 E the records count as resembling the landmarks, and the bias is the one of held-out public points.
+- Beyond, it is sqrt(D / E) times as large: as if the directions that the features do not see differed from the
+  landmarks as much as those that they see.
+- If the released mean residual exceeds that of held-out public points by more than chance, records lie where the
+  features do not reach. And if the noise, or a reference hardly larger than its own sampling error, leaves the
+  comparison no power, nothing speaks for resemblance. In both cases there is no limit but the one that holds for any
+  records.
+
+No test sees records that agree with the public ones in every released number and still crowd together outside the
+features; only `LandmarkQuantizer.bias_bound` covers those.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -27,6 +44,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.errors import InputError
+from sfumato.public.codec import Documented, Real, Schema
 from sfumato.public.ranges import LARGEST_LENGTH
 from sfumato.public.streams import PublicStream
 from sfumato.quantizers.base import Floats
@@ -220,3 +238,95 @@ def whole_numbers(projection: Floats, limit_bits: int = 52) -> tuple[int, Floats
     widest = float(np.abs(projection).sum(axis=0).max()) + 1
     bits = min(24, limit_bits - VALUE_BITS - int(np.ceil(np.log2(widest + len(projection) * 2.0**-20))))
     return bits, np.rint(np.ldexp(projection, bits))
+
+
+# Noise and count beyond so many standard deviations: below 1 in 2,000 each, for Laplace noise.
+CONFIDENT = 5.0
+AGREEMENT = 3.0
+# The reference must be larger than what would count as agreement.
+POWER = 0.5
+
+
+@dataclass(frozen=True)
+class Resemblance(Documented):
+    """What is known of records that resemble the landmarks, from held-out public points.
+
+    Attributes
+    ----------
+    bias_share : float
+        Mean square of the completed answer's bias at y, divided by 1 - |g(y)|^2.
+    residual, residual_error : float
+        Mean of 1 - |f|^2 and its standard error.
+    spread : float
+        E of the module's text.
+    """
+
+    bias_share: float
+    residual: float
+    residual_error: float
+    spread: float
+
+    schema = Schema(**dict.fromkeys(("bias_share", "residual", "residual_error", "spread"), Real(0.0, 1e12)))
+
+    @classmethod
+    def of(cls, estimate: Estimate, spectrum: Spectrum) -> Resemblance:
+        """Take the figures of an estimate."""
+        share = estimate.bias**2 / max(estimate.residual, 1e-6)
+        return cls(share, estimate.residual, estimate.residual_error, spectrum.spread(estimate.rank))
+
+    def __post_init__(self) -> None:
+        if not all(isinstance(value, float) and 0 <= value < math.inf for value in vars(self).values()):
+            raise InputError("the figures of resemblance must be finite and not negative")
+
+    def inflation(self, mean: Floats, reference: Floats, residual: float, noise: float, count_share: float) -> float:
+        """Tell how many times larger than on held-out public points the bias may be; infinite if nothing limits it.
+
+        Parameters
+        ----------
+        mean, reference : ndarray, shape (rank,)
+            The released mean of f, and the landmarks' own.
+        residual : float
+            The released mean of 1 - |f|^2.
+        noise : float
+            Variance of the noise on one coordinate of either.
+        count_share : float
+            Variance of the count over its square.
+
+        Examples
+        --------
+        >>> expected = Resemblance(bias_share=1e-7, residual=0.9, residual_error=0.01, spread=1e-4)
+        >>> expected.inflation(np.array([0.2, 0.0]), np.array([0.2, 0.01]), 0.9, 1e-9, 0.0)
+        1.0
+        >>> expected.inflation(np.array([0.2, 0.0]), np.array([0.2, 0.01]), 0.99, 1e-9, 0.0)
+        inf
+        """
+        seen, strength = float(np.square(mean - reference).sum()), float(np.square(reference).sum())
+        slack, spread = _slack(len(mean), noise, seen), max(self.spread + count_share * strength, 1e-300)
+        if AGREEMENT * spread + slack > POWER * strength:
+            return math.inf
+        if residual > self.residual + CONFIDENT * math.hypot(math.sqrt(noise), self.residual_error):
+            return math.inf
+        excess = (seen - len(mean) * noise) / spread
+        return 1.0 if excess <= AGREEMENT + slack / spread else math.sqrt(excess)
+
+
+def can_be_shown(spread: float, strength: float, rank: int, noise: float, count_share: float) -> bool:
+    """Tell from public facts whether a release of records that resemble the landmarks would show it.
+
+    Parameters
+    ----------
+    spread, strength : float
+        E of the module's text, and the squared length of the reference.
+    rank, noise, count_share
+        As in `Resemblance.inflation`.
+    """
+    expected = spread + count_share * strength
+    return AGREEMENT * expected + _slack(rank, noise, expected + rank * noise) <= POWER * strength
+
+
+def _slack(rank: int, noise: float, seen: float) -> float:
+    """Two standard deviations of the noise's part in a squared difference.
+
+    Laplace noise has a fourth moment of 6 squared variances; Gaussian noise has less.
+    """
+    return 2 * math.sqrt(5 * rank * noise * noise + 4 * noise * seen)

@@ -24,17 +24,27 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import ShiftInvariantKernel
-from sfumato.public.streams import PublicStream
-from sfumato.quantizers.base import Floats, Integers
+from sfumato.public.codec import Digits, Many, Nested, Optional, Schema, Text, Whole
+from sfumato.public.ranges import MOST_COLUMNS, MOST_INTEGERS, check_reader_cost
+from sfumato.public.streams import LARGEST_SEED, PublicStream
+from sfumato.quantizers.base import Floats, Integers, stored_array
 from sfumato.quantizers.box import Box, Lattice
-from sfumato.quantizers.cosines import TABLE_BITS
 
 MAGIC = 1.5 * 2.0**52
+TABLE_BITS = 12  # of a phase, which pick a cosine
 PHASE_LIMIT_BITS, MOST_PHASE_BITS = 50, 44
 MOST_POINT_BITS, FEWEST_POINT_BITS, DEFAULT_POINT_BITS = 20, 8, 10
 WIDEST_DEFAULT_REACH, NARROWEST_DEFAULT_REACH = 17, 8
 COLUMN_BLOCK = 768
-MOST_NUMBERS = 2**28  # drawn for one release, 2 GB: what a small hostile file may at most make its reader do
+MOST_NUMBERS = MOST_INTEGERS  # drawn for one release
+SCHEMA = Schema(
+    terms=Whole(1, MOST_INTEGERS),
+    box=Nested(Box.from_document),
+    exponents=Many(Whole(-1000, 1000), MOST_COLUMNS),
+    bits=Whole(TABLE_BITS, PHASE_LIMIT_BITS),
+    feature_seed=Optional(Digits(LARGEST_SEED)),
+    fingerprint=Text(longest=64),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +126,13 @@ class Phases:
 
     def turns(self, Y: Floats) -> Floats:
         """Phases of queries in turns, shape (len(Y), terms); floating point, because queries are public."""
-        unit = 2.0**-self.bits
-        return np.asarray(self.lattice.centred(Y) @ (self.frequencies * unit) + self.offsets * unit)
+        frequencies, offsets = self._turns
+        return np.asarray(self.lattice.centred(Y) @ frequencies + offsets)
+
+    @cached_property
+    def _turns(self) -> tuple[Floats, Floats]:
+        unit = np.float64(2.0**-self.bits)
+        return self.frequencies * unit, self.offsets * unit
 
     def fingerprint(self) -> str:
         """SHA-256 of frequencies and offsets as little-endian 64-bit integers."""
@@ -139,39 +154,37 @@ class Phases:
         return document, stored
 
     @classmethod
-    def from_document(
-        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, most_terms: int
-    ) -> Phases:
+    def from_document(cls, document: Any, arrays: dict[str, NDArray[Any]], kernel: Any, most_terms: int) -> Phases:
         """Rebuild from a release, and check that these are the frequencies it was made with."""
-        box, exponents = Box.from_document(document["box"]), document["exponents"]
-        bits, terms, seed = document["bits"], document["terms"], document["feature_seed"]
-        if type(terms) is not int or not 1 <= terms <= most_terms:
-            raise ReleaseFileError(f"the release claims {terms!r:.20} frequencies, which its values do not hold")
-        if type(bits) is not int or not TABLE_BITS <= bits <= PHASE_LIMIT_BITS:
-            raise ReleaseFileError(f"phases of {bits!r:.20} bits are not exact")
-        if len(exponents) != box.dimension or not all(type(step) is int and abs(step) < 1000 for step in exponents):
+        fields = SCHEMA.read(document, "quantizer.phases")
+        box, bits, terms, seed = fields["box"], fields["bits"], fields["terms"], fields["feature_seed"]
+        if terms > most_terms:
+            raise ReleaseFileError(f"the release claims {terms} frequencies, which its values do not hold")
+        if len(fields["exponents"]) != box.dimension:
             raise ReleaseFileError("the header must give one step of the grid for each column")
-        lattice = Lattice(box, tuple(exponents))
+        check_reader_cost(box.dimension * terms)
+        lattice = Lattice(box, fields["exponents"])
         with np.errstate(over="ignore", invalid="ignore"):  # steps that do not suit the bounds are refused below
             if seed is None:
                 frequencies, offsets = _stored(arrays, (box.dimension, terms), bits)
             elif not isinstance(kernel, ShiftInvariantKernel):
                 raise ReleaseFileError("the release names no kernel from which its frequencies could be drawn")
             else:
-                turns = _draw_turns(kernel, box.dimension, terms, int(seed))
-                frequencies, offsets = _round_frequencies(turns, lattice, bits), _draw_offsets(terms, int(seed), bits)
-            phases = cls(lattice, bits, frequencies, offsets, None if seed is None else int(seed))
-        if phases.fingerprint() != document["fingerprint"]:
+                turns = _draw_turns(kernel, box.dimension, terms, seed)
+                frequencies, offsets = _round_frequencies(turns, lattice, bits), _draw_offsets(terms, seed, bits)
+            phases = cls(lattice, bits, frequencies, offsets, seed)
+        if phases.fingerprint() != fields["fingerprint"]:
             raise ReleaseFileError("the frequencies drawn from the release's seed are not the ones it was made with")
         return phases
 
 
 def _stored(arrays: dict[str, NDArray[Any]], shape: tuple[int, int], bits: int) -> tuple[Integers, Integers]:
     """Frequencies and offsets that a release carries because its kernel is its author's own."""
-    frequencies, offsets = arrays["frequencies"], arrays["offsets"]
-    if frequencies.dtype.kind != "i" or frequencies.shape != shape:
-        raise ReleaseFileError(f"the frequencies must be integers of shape {shape}")
-    if offsets.dtype.kind != "i" or offsets.shape != shape[1:] or not ((offsets >= 0) & (offsets >> bits == 0)).all():
+    frequencies, offsets = (
+        stored_array(arrays, "frequencies", "i", shape),
+        stored_array(arrays, "offsets", "i", shape[1:]),
+    )
+    if not ((offsets >= 0) & (offsets >> bits == 0)).all():
         raise ReleaseFileError(f"the offsets must be {shape[1]} integers of {bits} bits")
     return frequencies, offsets
 

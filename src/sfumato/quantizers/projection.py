@@ -1,4 +1,10 @@
-"""Dimension reduction as a public step before any quantizer: Euclidean distances in fewer columns.
+"""Quantizers behind a public map, such as a random projection to fewer columns.
+
+`Mapped` is a quantizer behind a public map: points and queries are mapped, then encoded and read as they are. The
+bounds of the inner quantizer hold for every image, so the guarantee is its own. What the map moves answers by is a part
+of the bias.
+
+`Projection` keeps Euclidean distances in fewer columns, as a public step before any quantizer.
 
 Source: Backurs et al. (2024), Theorem E.2 (Gaussian projections), Corollary E.3 (the fast transform of Ailon and
 Chazelle) and Theorem F.2 (smooth kernels). A projection is drawn from a public seed, without looking at the records,
@@ -26,29 +32,96 @@ What a projection adds to the error of an answer is in `projection_error`.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Kernel
-from sfumato.public.streams import PublicStream
-from sfumato.quantizers.answer import Answer, Floats, Known
-from sfumato.quantizers.base import Quantizer
+from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.laws import NoiseLaw
+from sfumato.public.codec import Digits, Nested, Object, Schema, Text, Whole
+from sfumato.public.ranges import MOST_COLUMNS, check_reader_cost
+from sfumato.public.streams import LARGEST_SEED, PublicStream
+from sfumato.quantizers.answer import Answer, Combined, Floats, Known
+from sfumato.quantizers.base import Bound, Integers, Quantizer
 from sfumato.quantizers.box import Box, Lattice
-from sfumato.quantizers.hadamard import padded, signed_transform
-from sfumato.quantizers.mapped import Mapped
 from sfumato.quantizers.projection_error import (
-    MOST_COLUMNS,
     projection_error,
     projection_work,
     refuse_kernel,
     squared_distance_variance,
 )
+from sfumato.quantizers.rotation import padded, signed_transform
+
+
+class Mapped(Quantizer):
+    """An inner quantizer of images; subclasses say how records and queries are mapped, and what that moves."""
+
+    inner: Any
+
+    @abstractmethod
+    def place(self, rows: NDArray[Any]) -> Floats:
+        """Images of records, each from its own row alone."""
+
+    @abstractmethod
+    def apply(self, Y: Floats) -> Floats:
+        """Images of queries, which may lie anywhere."""
+
+    @abstractmethod
+    def moved(self, Y: Floats, answer: Answer, sums: Floats, known: Known) -> Floats:
+        """Typical size of what the map moves an answer by, per record."""
+
+    @property
+    def terms(self) -> int:
+        """Draws of the inner quantizer."""
+        return int(self.inner.terms)
+
+    @property
+    def width(self) -> int:
+        """Coordinates of one of them."""
+        return int(self.inner.width)
+
+    @property
+    def bound(self) -> Bound:
+        """Bounds of the inner quantizer, which hold for every image."""
+        found: Bound = self.inner.bound
+        return found
+
+    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
+        """Integers of the images of the kept rows."""
+        return np.asarray(self.inner.encode(self.place(rows), coins))
+
+    def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
+        """Add the images' integers to `sums`."""
+        return int(self.inner.accumulate(self.place(rows), sums, coins))
+
+    def weights(self, Y: Floats) -> Floats:
+        """Weights of the inner quantizer at the images."""
+        return np.asarray(self.inner.weights(self.apply(Y)))
+
+    def read(self, Y: Floats, sums: Floats, known: Known) -> Answer:
+        """Read the inner quantizer at the images."""
+        answer: Answer = self.inner.read(self.apply(Y), sums, known)
+        return replace(answer, bias=np.hypot(answer.bias, self.moved(Y, answer, sums, known)))
+
+    def combined(self, Y: Floats, coefficients: Floats, sums: Floats, known: Known) -> Combined:
+        """Combine answers of the inner quantizer."""
+        found: Combined = self.inner.combined(self.apply(Y), coefficients, sums, known)
+        return found
+
+    def error_paths(
+        self, Y: Floats, sums: Floats, noise: NoiseLaw, groups: int, draws: int, seed: int
+    ) -> Floats | None:
+        """Simulate the errors of the inner quantizer."""
+        paths: Floats | None = self.inner.error_paths(self.apply(Y), sums, noise, groups, draws, seed)
+        return paths
+
 
 KINDS = ("dense", "fast")
 VALUE_BITS, SUM_BITS, NORMAL_BITS = 20, 52, 4
@@ -94,7 +167,7 @@ class Projection:
         most = padded(given) if self.kind == "fast" else MOST_COLUMNS
         if type(self.columns) is not int or not 1 <= self.columns <= most or given > MOST_COLUMNS:
             raise InputError(f"a projection of {given} columns must have between 1 and {most}, got {self.columns!r}")
-        if self.kind == "dense" and given * self.columns > MOST_NUMBERS:
+        if self.numbers > MOST_NUMBERS:
             raise InputError(f"a dense projection of {given} to {self.columns} columns is too large; use 'fast'")
 
     @cached_property
@@ -131,6 +204,11 @@ class Projection:
         images = np.empty((len(Y), self.columns))
         self._map(self.lattice.centred(Y), images)
         return images
+
+    @property
+    def numbers(self) -> int:
+        """Public numbers that the map takes."""
+        return self.bounds.dimension * (self.columns if self.kind == "dense" else 4)
 
     @property
     def variance(self) -> float:
@@ -194,6 +272,15 @@ class ProjectedPoints(Mapped):
     kernel: Kernel
 
     name: ClassVar[str] = "projected-points"
+    kernels = Kernel
+    schema = Schema(
+        {"quantizer": name},
+        box=Nested(Box.from_document),
+        project=Text(*KINDS),
+        columns=Whole(1, MOST_COLUMNS),
+        seed=Digits(LARGEST_SEED),
+        inner=Object(),
+    )
 
     def __post_init__(self) -> None:
         if self.inner.dimension != self.projection.columns:
@@ -238,19 +325,15 @@ class ProjectedPoints(Mapped):
         return document, arrays
 
     @classmethod
-    def from_document(
-        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
-    ) -> ProjectedPoints:
-        """Rebuild from a release."""
+    def from_fields(cls, fields: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int) -> Self:
+        """Rebuild the projection and the quantizer behind it."""
         from sfumato.quantizers import quantizer_from_document
 
-        if document["inner"].get("quantizer") == cls.name:
+        if fields["inner"].get("quantizer") == cls.name:
             raise ReleaseFileError("points are projected once")
-        if not isinstance(kernel, Kernel):
-            raise ReleaseFileError("the release names no kernel for its projection")
-        box = Box.from_document(document["box"])
-        projection = Projection(box, str(document["project"]), document["columns"], int(document["seed"]))
-        inner = quantizer_from_document(document["inner"], arrays, kernel, size)
+        projection = Projection(fields["box"], fields["project"], fields["columns"], fields["seed"])
+        check_reader_cost(projection.numbers)
+        inner = quantizer_from_document(fields["inner"], arrays, kernel, size)
         if not isinstance(inner, Quantizer):
             raise ReleaseFileError(f"projected points are encoded, and {inner.name} only reads")
         return cls(projection, inner, kernel)

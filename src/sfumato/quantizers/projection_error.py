@@ -17,10 +17,10 @@ from scipy.optimize import brentq
 
 from sfumato.errors import InputError
 from sfumato.kernels import L2LSH, Exponential, Gaussian, Kernel, Rational
-from sfumato.quantizers.hadamard import padded
+from sfumato.public.ranges import MOST_COLUMNS
+from sfumato.quantizers.rotation import padded
 
 SHARED = 0.25  # squared cosine between two records, seen from a query that is one more of their kind
-MOST_COLUMNS = 2**20
 
 
 def projection_work(kind: str, given: int, columns: int) -> float:

@@ -24,24 +24,24 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
-from sfumato.quantizers.base import Bound, Floats, Integers, TermQuantizer
-from sfumato.quantizers.box import Box
-from sfumato.quantizers.cosines import (
-    TABLE_BITS,
+from sfumato.public.codec import Object, Schema, Whole
+from sfumato.public.ranges import MOST_INTEGERS
+from sfumato.quantizers.base import Bound, Floats, Integers
+from sfumato.quantizers.fourier import (
+    RADIUS,
+    PhaseQuantizer,
     check_radius,
-    cosine_table,
     cosine_terms,
     pair_amplitudes,
     pair_l1,
-    table_gain,
 )
-from sfumato.quantizers.phases import Phases
+from sfumato.quantizers.phases import TABLE_BITS, Phases
 
 CHUNK_ROWS = 8192
 
 
 @dataclass(frozen=True, eq=False)
-class ShardedFourier(TermQuantizer):
+class ShardedFourier(PhaseQuantizer):
     """Fourier pairs in groups; one record touches the pairs of one group.
 
     Attributes
@@ -59,21 +59,14 @@ class ShardedFourier(TermQuantizer):
     radius: int
 
     name: ClassVar[str] = "sharded-fourier"
+    schema = Schema(
+        {"quantizer": name, "table_bits": TABLE_BITS}, per_group=Whole(1, MOST_INTEGERS), radius=RADIUS, phases=Object()
+    )
 
     def __post_init__(self) -> None:
         check_radius(self.radius)
         if self.per_group < 1 or self.phases.terms % self.per_group:
             raise InputError(f"{self.phases.terms} frequencies cannot be cut into groups of {self.per_group}")
-
-    @property
-    def box(self) -> Box:
-        """The declared box."""
-        return self.phases.lattice.box
-
-    @property
-    def terms(self) -> int:
-        """Number of frequencies of all groups."""
-        return self.phases.terms
 
     @property
     def width(self) -> int:
@@ -93,15 +86,6 @@ class ShardedFourier(TermQuantizer):
             l2_squared=self.per_group * self.radius**2,
             largest=self.radius,
         )
-
-    @cached_property
-    def _table(self) -> NDArray[np.int32]:
-        return cosine_table(self.radius)
-
-    @cached_property
-    def gain(self) -> float:
-        """Amplitude that decodes the integer cosines without bias."""
-        return table_gain(self._table)
 
     @cached_property
     def _constants(self) -> Floats:
@@ -150,26 +134,6 @@ class ShardedFourier(TermQuantizer):
         turns = self.phases.turns(Y)
         cosine_terms(turns, lengths * (self.groups / self.gain), shifts)
         return turns
-
-    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the public description."""
-        phases, stored = self.phases.to_document()
-        document = {
-            "quantizer": self.name,
-            "per_group": self.per_group,
-            "radius": self.radius,
-            "table_bits": TABLE_BITS,
-            "phases": phases,
-        }
-        return document, stored
-
-    @classmethod
-    def from_document(
-        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
-    ) -> ShardedFourier:
-        """Rebuild from a release."""
-        phases = Phases.from_document(document["phases"], arrays, kernel, size)
-        return cls(phases, int(document["per_group"]), int(document["radius"]))
 
 
 @njit(nogil=True, cache=True)

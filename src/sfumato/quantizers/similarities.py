@@ -27,9 +27,11 @@ from numpy.typing import NDArray
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Exponential, Gaussian, Kernel, ShiftInvariantKernel
 from sfumato.public import portable
+from sfumato.public.codec import Reals, Schema, Whole
+from sfumato.public.ranges import MOST_COLUMNS
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.columns import kept_rows
+from sfumato.quantizers.clamping import kept_rows
 from sfumato.quantizers.portable_kernels import PortableKernel, refuse_kernel
 
 VALUE_BITS = 24
@@ -38,6 +40,9 @@ DEFAULT_REACH, LARGEST_NUMBER = 2.0**40, 2.0**300
 MARGIN = 32.0  # bandwidths beyond which the lattice's kernels round to 0: exp(-32) < 2^-25
 EXACT_LIMIT = 2.0**52
 MOST_BITS, FEWEST_BITS = 20, 8
+LATTICE = Schema(
+    bits=Whole(1, MOST_BITS), centre=Reals(-1e100, 1e100, MOST_COLUMNS), reach=Whole(1, math.isqrt(int(EXACT_LIMIT)))
+)
 FARTHEST = 18.0  # exp(-18) < 2^-25
 # For the compiled exponential, which takes module constants only.
 INVERSE_LOG_2, LOG_2_HIGH, LOG_2_LOW = 1.0 / portable.LOG_2, portable.LOG_2_HIGH, portable.LOG_2_LOW
@@ -112,18 +117,16 @@ def similarities(kernel: Kernel, landmarks: Floats, bounds: Any = None, outside:
     return DirectSimilarities(kernel, box, landmarks)
 
 
-def similarities_from_document(kernel: Any, box: Box, document: Any, stored: NDArray[Any]) -> Similarities:
+def similarities_from_document(kernel: Kernel, box: Box, document: Any, stored: NDArray[Any]) -> Similarities:
     """Rebuild what `to_document` wrote."""
-    if not isinstance(kernel, Kernel):
-        raise ReleaseFileError("landmarks need their kernel, and the release's header has none that can be rebuilt")
-    if stored.ndim != 2 or stored.shape[1] != box.dimension or not (np.abs(stored) <= 2 * LARGEST_NUMBER).all():
+    if not (np.abs(stored) <= 2 * LARGEST_NUMBER).all():
         raise ReleaseFileError(f"the landmarks must be a table of {box.dimension} columns of ordinary numbers")
-    if "bits" not in document:
+    if not document:
         return DirectSimilarities(kernel, box, stored.astype(np.float64))
+    fields = LATTICE.read(document, "quantizer.lattice")
     if not isinstance(kernel, ShiftInvariantKernel) or stored.dtype.kind != "i":
         raise ReleaseFileError("landmarks on a lattice are integers, for a kernel of the distance")
-    centre = tuple(map(float, document["centre"]))
-    return LatticeSimilarities(kernel, box, int(document["bits"]), centre, int(document["reach"]), stored)
+    return LatticeSimilarities(kernel, box, landmarks=stored, **fields)
 
 
 def _default_box(kernel: Kernel, landmarks: Floats, outside: str) -> Box:
@@ -162,11 +165,9 @@ class LatticeSimilarities(Similarities):
         return cls(kernel, box, bits, tuple(middle.tolist()), reach, placed)
 
     def __post_init__(self) -> None:
-        if not 1 <= self.bits <= MOST_BITS or not self.reach >= 1:
-            raise InputError(f"a lattice has 1 to {MOST_BITS} bits and a positive reach")
         if 4 * self.box.dimension * self.reach**2 > EXACT_LIMIT or np.abs(self.landmarks).max() > self.reach:
             raise InputError("the lattice is too wide for exact distances")
-        if len(self.centre) != self.box.dimension or not all(abs(value) <= 1e100 for value in self.centre):
+        if len(self.centre) != self.box.dimension:
             raise InputError(f"the lattice's centre must have {self.box.dimension} coordinates")
 
     @cached_property
@@ -194,7 +195,7 @@ class LatticeSimilarities(Similarities):
 
     def to_document(self) -> tuple[dict[str, Any], NDArray[Any]]:
         """Return the lattice, and the landmarks as integers on it."""
-        return {"bits": self.bits, "centre": list(self.centre), "reach": self.reach}, self.landmarks
+        return LATTICE.write(self), self.landmarks
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,20 +13,25 @@ from sfumato.errors import ReleaseFileError
 from sfumato.kernels import kernel_from_document
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.laws import law_from_document
+from sfumato.public.ranges import reader_memory
 from sfumato.quantizers import quantizer_from_document
 from sfumato.release import format as container
 from sfumato.release.release import Count, Release
 
 
-def load(path: str | Path) -> Release:
+def load(path: str | Path, max_memory: int | None = None) -> Release:
     """Read a release from a file and check it.
 
     Parameters
     ----------
     path : str or Path
         A `.sfm` file.
+    max_memory : int, optional
+        Bytes that its public numbers may take when they are drawn again; 1 GB unless said, because a small hostile file
+        can ask for any amount.
     """
-    return from_content(*container.decode(path))
+    with reader_memory(max_memory):
+        return from_content(*container.decode(path))
 
 
 def from_content(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Release:

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import InputError, ReleaseFileError
+from sfumato.public.canonical_json import parse
 from sfumato.storage import Bytes, storage_errors
 
 MAGIC = b"\x89SFM\r\n\x1a\n"  # not text, and altered by every transfer that treats files as text
@@ -189,10 +190,12 @@ def _header_length(start: bytes, size: int) -> int:
 def _parse(text: bytes) -> Any:
     """Read JSON that is written in the one canonical way, which also rules out NaN and repeated keys."""
     try:
-        document = json.loads(text.decode("utf-8"))
+        document = parse(text)
         canonical = _canonical(document)
     except (ValueError, RecursionError):
-        raise ReleaseFileError("damaged: its header is not JSON, or has NaN or infinite numbers") from None
+        raise ReleaseFileError(
+            "damaged: its header is not JSON, or has numbers that are not finite, or a key twice"
+        ) from None
     if canonical != text:
         raise ReleaseFileError("damaged: its header is not in canonical form (sorted keys, each once, no spaces)")
     return document
@@ -256,7 +259,7 @@ def _opening(header: Mapping[str, Any], entries: list[dict[str, Any]]) -> bytes:
     content = dict(header)
     try:
         text = _canonical({"arrays": entries, "content": content})
-        unchanged = json.loads(text)["content"] == content
+        unchanged = parse(text)["content"] == content
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"the header cannot be stored: {error}") from error
     if not unchanged:

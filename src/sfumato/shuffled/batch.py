@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from sfumato.errors import ReleaseFileError
+from sfumato.public.canonical_json import parse
 from sfumato.shuffled.sealing import MESSAGE_BYTES, Context
 from sfumato.storage import AtomicFile, storage_errors
 
@@ -137,7 +138,7 @@ def _header(file: BinaryIO, path: str | Path) -> tuple[Header, bytes]:
     size = _LENGTH.unpack(start[len(MAGIC) :])[0]
     text = file.read(min(size, _LARGEST_HEADER))
     try:
-        header = Header(**json.loads(text))
+        header = Header(**parse(text))
         sound = all(type(value) is int and value >= 0 for value in (header.group, header.participants, header.messages))
         bytes.fromhex(header.fingerprint)
     except (TypeError, ValueError, RecursionError):

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import InputError, StorageError
+from sfumato.public.canonical_json import parse
 from sfumato.storage import AtomicFile, private_folder, private_opener, storage_errors
 
 _MARK = b"sfumato-shuffler-1\n"
@@ -92,7 +93,7 @@ class StateFolder:
         if not content and not inbox.exists():
             return None
         try:
-            state: dict[str, Any] = json.loads(content)
+            state: dict[str, Any] = parse(content)
             sound = state.pop("checksum") == _checksum(state) and set(state) == fields
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
             sound = False

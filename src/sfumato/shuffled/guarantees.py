@@ -25,7 +25,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sfumato.privacy.guarantee import Guarantee, amount_text
-from sfumato.public.domain import Domain
 from sfumato.quantizers import InnerProductQuantizer, InnerProductSigns
 from sfumato.shuffled.features import BitFeatures
 from sfumato.shuffled.groups import Budget, Group
@@ -91,7 +90,7 @@ class Promise:
 
     def _points(self) -> tuple[str, ...]:
         box, quantizer = self.features.quantizer.box, self.features.quantizer
-        domain = Domain(box.lower, box.upper, box.declared).condition()
+        domain = box.domain().condition()
         if isinstance(quantizer, InnerProductQuantizer | InnerProductSigns):
             return domain, quantizer.ball.condition()
         return (domain,)

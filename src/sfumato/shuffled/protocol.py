@@ -24,7 +24,6 @@ from sfumato.kernels import Kernel, get_kernel, kernel_from_document
 from sfumato.privacy.guarantee import Guarantee, check_choice, checked_delta
 from sfumato.privacy.rational import exact_epsilon
 from sfumato.public import document as documents
-from sfumato.public.domain import Domain
 from sfumato.quantizers import Quantizer, quantizer_from_document
 from sfumato.release import Release
 from sfumato.shuffled import quantizing
@@ -150,7 +149,7 @@ class Protocol:
         self.document = documents.make_document(
             model=NAME,
             kernel=known.to_document(),
-            domain=Domain(box.lower, box.upper, box.declared),
+            domain=box.domain(),
             epsilon=str(exact),
             delta=delta,
             participants=min(counts),
@@ -361,7 +360,7 @@ def _features_from(document: Mapping[str, Any]) -> tuple[Kernel, BitFeatures]:
     box = quantizer.box
     if not isinstance(quantizer, quantizing.KINDS) or quantizer.size != size:
         raise InputError(f"{size!r} instances were expected of a quantizer that shuffling knows")
-    domain = Domain(box.lower, box.upper, box.declared)
+    domain = box.domain()
     domain.check_limits()
     if domain.to_document() != document["domain"]:
         raise InputError("the bounds of the features are not those of the protocol")

@@ -41,7 +41,7 @@ from sfumato.quantizers import (
     LandmarkQuantizer,
     Quantizer,
 )
-from sfumato.quantizers.ball import Ball
+from sfumato.quantizers.clamping import Ball
 from sfumato.quantizers.hashes import family_for
 from sfumato.quantizers.inner_product import CLIP
 from sfumato.quantizers.nystrom import PublicSample

@@ -45,9 +45,8 @@ from sfumato.privacy.rational import exact_epsilon
 from sfumato.privacy.reported import ReportNoise
 from sfumato.privacy.seeding import noise_bits
 from sfumato.public.document import seed_text
-from sfumato.public.domain import Domain
 from sfumato.quantizers import InnerProductQuantizer, Quantizer
-from sfumato.quantizers.ball import Ball
+from sfumato.quantizers.clamping import Ball
 from sfumato.release import Count, Release
 from sfumato.shuffled.bitsum.protocol import checked_participants
 from sfumato.shuffled.bitsum.shares import poisson
@@ -156,7 +155,7 @@ class SecureAggregation:
             conditions=(
                 "in place of a shuffler, a secure aggregator reveals the sum of all participants and nothing else",
                 f"at least {self.participants} participants follow the protocol, each once, with coins of their own",
-                Domain(box.lower, box.upper, box.declared).condition(),
+                box.domain().condition(),
                 *length,
             ),
             private=private,

@@ -23,7 +23,6 @@ from sfumato.local.tally import Records, Tally
 from sfumato.local.vectorised import draw_spheres, draw_windows, rounded_at_random
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.document import exact
-from sfumato.public.domain import Domain
 from sfumato.published.local.point import (
     INDEX_BYTES,
     LARGEST_REPORT,
@@ -72,7 +71,7 @@ class PointServer(Server):
         """Nothing to choose; the blur tells the error."""
         if request.bounds is None:
             raise ValueError("`refuse` asks for bounds")
-        domain = Domain(request.bounds.lower, request.bounds.upper)
+        domain = request.bounds.domain()
         document = {
             "mechanism": exact(cls.parameters_of(request)),
             "domain": domain.to_document(),

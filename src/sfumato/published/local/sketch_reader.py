@@ -50,7 +50,7 @@ class SketchReader(LinearReader):
     def box(self) -> Box:
         """The protocol's domain."""
         domain = self.device.domain
-        return Box(domain.lower, domain.upper, "clip", domain.declared)
+        return Box.of(domain)
 
     @property
     def width(self) -> int:

@@ -17,6 +17,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from sfumato.errors import SfumatoError
+from sfumato.public.canonical_json import parse
 from sfumato.storage import AtomicFile
 from sfumato.version import __version__
 
@@ -42,7 +43,7 @@ def load(name: str) -> dict[str, Fraction] | None:
         return None
     try:
         with path.open("rb") as file:
-            document = json.loads(file.read(_LARGEST_FILE))
+            document = parse(file.read(_LARGEST_FILE))
         return {str(field): Fraction(str(text)) for field, text in document.items()}
     except (OSError, ValueError, ArithmeticError, AttributeError):
         return None

@@ -1,4 +1,17 @@
-r"""Ball carving: the bucket is the first of a sequence of random balls that holds the point. Hashes the kernel `Erfc`.
+r"""Families that carve space or order sets: random grids, random balls and random orders.
+
+**Random binning**: a grid with random widths and offsets in every column; the bucket is the cell.
+
+Source: A. Rahimi and B. Recht, "Random features for large-scale machine learning", NIPS 2007
+(Wagner et al. 2023, C.4). With width w and a uniform offset two numbers share a cell with probability max(0, 1
+- |x - y| / w): the product over the columns is the kernel `Hat`. With random widths of density w exp(-w), the sum of
+two exponential numbers, the mean of that hat is exp(-|x - y|): the kernel `Laplacian`. Other mixtures of hats need
+another law of the widths only.
+
+Approximation: widths are at least 2**-12 bandwidths (narrower ones have probability 3e-8), and points are displaced
+by at most 2**-9 bandwidths.
+
+**Ball carving**: the bucket is the first of a sequence of random balls that holds the point. Hashes the kernel `Erfc`.
 
 Source: the LSH family that A. Andoni and P. Indyk gave for the Erfc kernel (Wagner et al. 2023, C.4) takes
 balls in high dimension, whose limit is the kernel. Here balls in the data's own dimension give it exactly. Let balls
@@ -16,6 +29,11 @@ M, M their measure: (2 pi)^(-d/2) sum_k e_{d-k}(l) 2^(3k/2) Gamma(k/2 + 1), wher
 polynomials of the box's widths l. M grows like (width in bandwidths)^d: a few bandwidths in three columns, and no
 hope in ten. 30 M balls are drawn for each hash function; a point that none of them holds (probability exp(-30)) has a
 last bucket.
+
+**Min-hash**: the bucket is the element of a set that comes first in a random order of all elements.
+
+For two sets the first element of their union is in both with probability |x and y| / |x or y|: the kernel `Jaccard`.
+Orders are random permutations, so this is exact. The empty set has a bucket of its own.
 """
 
 from __future__ import annotations
@@ -28,15 +46,101 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sfumato.kernels import Erfc
+from sfumato.kernels import Erfc, Hat, Jaccard, Laplacian
 from sfumato.public import portable
 from sfumato.public.streams import PublicStream
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box, Lattice
 from sfumato.quantizers.hashes.base import HashFamily, register_family
+from sfumato.quantizers.hashes.projections import Projections, uniform_table
+
+NARROWEST = 2.0**-12
+
+
+@register_family
+@dataclass(frozen=True, eq=False)
+class Binning(HashFamily):
+    """One grid a hash function; a bucket has one integer for each column."""
+
+    _lattice: Lattice
+    bits: int
+    slopes: Floats
+    offsets: Floats
+
+    name = "binning"
+    kernels = (Laplacian, Hat)
+
+    @classmethod
+    def refuse(cls, kernel: Laplacian | Hat, dimension: int, bounds: Any) -> str | None:
+        """Grids have axes."""
+        if len(kernel.scale.shape) == 2:
+            return f"hashing {kernel.name} needs one bandwidth, or one for each column, not a matrix"
+        return None
+
+    @classmethod
+    def draw(
+        cls,
+        kernel: Laplacian | Hat,
+        rows: int,
+        dimension: int,
+        stream: PublicStream,
+        bounds: Any = None,
+        outside: str = "clip",
+    ) -> Binning:
+        """Draw for each hash function an offset and, if it is random, a width for every column."""
+        parts = 3 if isinstance(kernel, Laplacian) else 1
+        uniforms = uniform_table(stream, rows, parts * dimension).reshape(rows, parts, dimension)
+        widths = np.ones((rows, dimension))
+        if parts == 3:
+            widths = -(portable.log(uniforms[:, 1]) + portable.log(uniforms[:, 2]))
+        scales = kernel.scale.column_lengths(dimension)
+        slopes = 1.0 / (np.maximum(widths, NARROWEST) * scales)
+        # As projections on the axes, all columns share one exact grid.
+        steepest = Projections.fit(np.diag(slopes.max(axis=0)), scales, np.ones(dimension), bounds, outside)
+        lattice, bits = steepest.lattice, steepest.bits
+        offsets = np.floor(np.ldexp(uniforms[:, 0], bits))
+        return cls(lattice, bits, np.rint(np.ldexp(slopes * lattice.steps, bits)), offsets)
+
+    @property
+    def lattice(self) -> Lattice:
+        """The grid on which points become integers."""
+        return self._lattice
+
+    @property
+    def rows(self) -> int:
+        """One grid each."""
+        return len(self.slopes)
+
+    @property
+    def length(self) -> int:
+        """One integer for each column."""
+        return int(self.slopes.shape[1])
+
+    def cells(self, coordinates: Floats) -> Integers:
+        """Cells of the grids; every product stays below 2**51."""
+        cells = np.empty((len(coordinates), *self.slopes.shape), dtype=np.int64)
+        _bin(coordinates, self.slopes, self.offsets, math.ldexp(1.0, -self.bits), cells)
+        return cells
+
+    def part(self, start: int, stop: int) -> Binning:
+        """Return some of the functions."""
+        return replace(self, slopes=self.slopes[start:stop], offsets=self.offsets[start:stop])
+
+    def parameters(self) -> tuple[NDArray[Any], ...]:
+        """Cells per lattice step and offsets, in units of 2**-bits cells."""
+        return self.slopes.astype(np.int64), self.offsets.astype(np.int64)
+
+
+@njit(nogil=True, cache=True)
+def _bin(coordinates, slopes, offsets, unit, cells):  # type: ignore[no-untyped-def]
+    for i in range(coordinates.shape[0]):
+        for r in range(slopes.shape[0]):
+            for j in range(slopes.shape[1]):
+                cells[i, r, j] = np.int64(np.floor((coordinates[i, j] * slopes[r, j] + offsets[r, j]) * unit))
+
 
 LARGEST_MEASURE = 256.0
-MOST_COLUMNS = 16  # with more, a box of any size takes thousands of times that
+MOST_CARVED = 16  # with more, a box of any size takes thousands of times that
 BALLS_PER_MEASURE = 30
 POINT_BITS, DISTANCE_BITS = 10, 38
 FARTHEST = 2**21  # lattice steps; no ball reaches that far
@@ -80,6 +184,11 @@ class BallCarving(HashFamily):
     def work(cls, kernel: Erfc, dimension: int, bounds: Any) -> float:
         """Count M balls, the mean number of the first that holds a point."""
         return dimension * (cls._measure(kernel, dimension, bounds) + 1)
+
+    @classmethod
+    def drawn(cls, kernel: Erfc, dimension: int, bounds: Any) -> float:
+        """Count centres, radii and terms of all balls."""
+        return (dimension + 3) * cls.buckets(kernel, dimension, bounds)
 
     @staticmethod
     def _measure(kernel: Erfc, dimension: int, bounds: Any) -> float:
@@ -143,7 +252,7 @@ def _widths(kernel: Erfc, box: Box) -> Floats:
 def _measures(widths: Floats) -> list[float]:
     """Terms k = 0, ..., d of the measure M."""
     dimension = len(widths)
-    if dimension > MOST_COLUMNS:
+    if dimension > MOST_CARVED:
         return [math.inf]
     symmetric = np.abs(np.poly(widths))  # e_0, ..., e_d
     return [
@@ -171,3 +280,69 @@ def _carve(points, weights, centres, squares, farthest, cells):  # type: ignore[
                     found = ball
                     break
             cells[i, r, 0] = found
+
+
+@register_family
+@dataclass(frozen=True, eq=False)
+class MinHash(HashFamily):
+    """One order of the columns a hash function; the bucket is the place of the set's first element in it."""
+
+    box: Box
+    places: NDArray[np.int32]
+
+    name = "min-hash"
+    kernels = (Jaccard,)
+
+    @classmethod
+    def draw(
+        cls, kernel: Jaccard, rows: int, dimension: int, stream: PublicStream, bounds: Any = None, outside: str = "clip"
+    ) -> MinHash:
+        """Draw orders one hash function after another, each by sorting random words.
+
+        Ties between 64-bit words, which would favour the earlier column, have probability below columns^2 * 2**-65.
+        """
+        box = Box.from_bounds((0.0, 1.0) if bounds is None else bounds, dimension, outside)
+        order = np.argsort(stream.words(rows * dimension).reshape(rows, dimension), axis=1, kind="stable")
+        return cls(box, np.argsort(order, axis=1, kind="stable").astype(np.int32))
+
+    @classmethod
+    def buckets(cls, kernel: Jaccard, dimension: int, bounds: Any) -> int:
+        """Every element, and nothing."""
+        return dimension + 1
+
+    @property
+    def lattice(self) -> Lattice:
+        """Whole numbers."""
+        return Lattice(self.box, (0,) * self.box.dimension)
+
+    @property
+    def rows(self) -> int:
+        """One order each."""
+        return len(self.places)
+
+    def cells(self, coordinates: Floats) -> Integers:
+        """Place of the first element; the number of columns for the empty set."""
+        members = coordinates + self.lattice.centre >= 1
+        cells = np.empty((len(members), self.rows, 1), dtype=np.int64)
+        _first(members, self.places, cells)
+        return cells
+
+    def part(self, start: int, stop: int) -> MinHash:
+        """Return some of the functions."""
+        return replace(self, places=self.places[start:stop])
+
+    def parameters(self) -> tuple[NDArray[Any], ...]:
+        """Place of every column in every order."""
+        return (self.places,)
+
+
+@njit(nogil=True, cache=True)
+def _first(members, places, cells):  # type: ignore[no-untyped-def]
+    columns = members.shape[1]
+    for i in range(members.shape[0]):
+        present = np.nonzero(members[i])[0]
+        for r in range(places.shape[0]):
+            first = columns
+            for j in present:
+                first = min(first, places[r, j])
+            cells[i, r, 0] = first

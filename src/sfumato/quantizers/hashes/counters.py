@@ -1,4 +1,6 @@
-"""A universal rehash of buckets into a few: distinct buckets collide with a probability that is known exactly.
+"""From buckets to counters.
+
+A universal rehash of buckets into a few: distinct buckets collide with a probability that is known exactly.
 
 Source: polynomials modulo a power of two (M. Dietzfelbinger, "Universal hashing and k-wise independent random
 variables via integer arithmetic without primes", STACS 1996). For a bucket z of `length` integers and keys a_l, c_l,
@@ -23,6 +25,8 @@ The bucket is floor(v B / 2**24). It takes the value j for c_j of the 2**24 valu
 rounded down or up, so that distinct buckets collide with probability q = sum_j (c_j / 2**24)^2 exactly: 1/B when B is
 a power of two, and above 1/B by less than B / 2**48 otherwise. Taking z mod B instead would not do: neighbouring
 buckets, which similar points fall into, would never collide.
+
+Hash functions come in parts: while the points of a block pass, the counters of one part stay in the cache.
 """
 
 from __future__ import annotations
@@ -37,6 +41,8 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError
 from sfumato.public.streams import PublicStream
+from sfumato.quantizers.base import Integers
+from sfumato.quantizers.hashes.base import HashFamily
 
 HASH_BITS = 24
 MOST_BUCKETS = 2**20
@@ -109,3 +115,55 @@ def _rehash(cells, keys, buckets, out):  # type: ignore[no-untyped-def]
                     cell = np.uint64(cells[i, r, part])
                     code += cell * (keys[r, 2 * part] + cell * keys[r, 2 * part + 1])
             out[i, r] = ((code >> lower) * np.uint64(buckets)) >> scale
+
+
+Places = NDArray[np.uint32]
+
+# An odd number of cache lines of places, so that one column of them does not contend for the same lines of the cache.
+PART_ROWS = 112
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some rows of counters, with their hash functions.
+
+    Attributes
+    ----------
+    rows : slice
+        Which rows of the table.
+    family, rehash : HashFamily, Rehash or None
+        Their hash functions.
+    width : int
+        Counters a row.
+    """
+
+    rows: slice
+    family: HashFamily
+    rehash: Rehash | None
+    width: int
+
+    def places(self, cells: Integers) -> Places:
+        """Counters of buckets, shape (points, rows); always in the table, whatever a family gives."""
+        if self.rehash is not None:
+            return self.rehash(cells)
+        return np.clip(cells[:, :, 0], 0, self.width - 1).astype(np.uint32)
+
+
+def cut(family: HashFamily, rehash: Rehash | None, width: int) -> list[Part]:
+    """Cut hash functions of `width` counters each into parts; a family that cannot be cut is one part."""
+    parts = []
+    for start in range(0, family.rows, PART_ROWS):
+        stop = min(start + PART_ROWS, family.rows)
+        some = family.part(start, stop)
+        if some is None:
+            return [Part(slice(0, family.rows), family, rehash, width)]
+        parts.append(Part(slice(start, stop), some, rehash and rehash.part(start, stop), width))
+    return parts
+
+
+@njit(nogil=True, cache=True)
+def count(places, value, table):  # type: ignore[no-untyped-def]
+    """Add `value` to the counter of every place."""
+    for r in range(places.shape[1]):
+        for i in range(places.shape[0]):
+            table[r, places[i, r]] += value

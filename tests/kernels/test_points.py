@@ -9,8 +9,8 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from sfumato.errors import InputError
-from sfumato.kernels import pairwise
-from sfumato.kernels.pairwise import as_points, squared_distances
+from sfumato.kernels import exact as pairwise
+from sfumato.kernels.exact import as_points, squared_distances
 
 RNG = np.random.default_rng(11)
 
