@@ -206,7 +206,7 @@ def _build(name: str, hats: Hats) -> Mechanism:
 
 def build_laplace(request: Request) -> Mechanism:
     """Build `hat`, which is pure whatever delta allows."""
-    return _build(LAPLACE, LaplaceHats(request.pure()))
+    return _build(LAPLACE, LaplaceHats(request))
 
 
 def build_gaussian(request: Request) -> Mechanism:
@@ -230,6 +230,7 @@ LAPLACE_METHOD = Method(
     "nodes and hats in every column, Laplace noise",
     OPTIONS,
     refuse=lambda request: None,
+    pure=True,
     build=build_laplace,
     predict=lambda request, _: _forecast(request, build_laplace(request)),
     metrics=METRICS,

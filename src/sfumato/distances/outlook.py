@@ -47,7 +47,7 @@ class DistancePlan(Ranking):
         planned: dict[str, Any] = {
             "p": metric.p,
             "epsilon": request.epsilon,
-            "delta": request.delta,
+            "delta": 0.0 if self.chosen.unspent_delta else request.delta,
             "bounds": request.bounds,
             "method": self.method,
             "neighbours": request.neighbours,

@@ -145,7 +145,7 @@ def build_laplace(request: Request) -> Mechanism:
         quantizer=quantizer,
         noise=noise,
         count_law=request.count_law,
-        guarantee=request.pure().guarantee(quantizer.box.condition()),
+        guarantee=request.guarantee(quantizer.box.condition()),
         parameters={"blocks": len(sizes) + 1, "n_hint": request.n},
         count_reader=count_reader(quantizer, noise) if request.reads_count else None,
     )
@@ -188,6 +188,7 @@ LAPLACE_METHOD = Method(
     "centred moments, noise shaped like cubes",
     (),
     refuse=lambda request: None,
+    pure=True,
     build=build_laplace,
     predict=lambda request, _: _forecast(request, build_laplace(request)),
     metrics=("sqeuclidean",),

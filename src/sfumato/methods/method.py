@@ -2,7 +2,8 @@
 
 Pure methods and delta. A method marked `pure` needs no delta. Asked with delta > 0 it is refused, predicted and built
 exactly as for delta = 0, so its release is (epsilon, 0)-differentially private, which is more than was asked for: the
-guarantee states delta 0, the ledger is charged none, and the release's parameters hold the delta that was left.
+guarantee states delta 0, the ledger is charged none, and the release's parameters hold the delta that was left. Plans
+and "auto" weigh every other method both ways too; one that is named takes the delta that it is given.
 """
 
 from __future__ import annotations
@@ -88,10 +89,6 @@ class Method:
     def asked(self, request: Request) -> Request:
         """Return the request as this method takes it: without delta where none is needed."""
         return request.pure() if self.pure else request
-
-    def leaves_delta(self, request: Request) -> bool:
-        """Whether the request allows a delta that this method does not spend."""
-        return self.pure and request.delta > 0
 
     def reason(self, request: Request) -> str | None:
         """Say why the method does not apply, or return None."""

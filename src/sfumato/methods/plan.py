@@ -34,7 +34,7 @@ class Plan(Ranking):
         request = self.request
         planned: dict[str, Any] = {
             "epsilon": request.epsilon,
-            "delta": request.delta,
+            "delta": 0.0 if self.chosen.unspent_delta else request.delta,
             "method": self.method,
             "bounds": request.bounds,
             "landmarks": request.landmarks,

@@ -18,7 +18,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rich.console import Console, Group
@@ -251,17 +251,16 @@ def compare(methods: Iterable[Method], request: Request) -> tuple[Row, ...]:
     names = shared.union(*(method.options for method in known))
     if unknown := sorted(set(request.options) - names):
         raise InputError(f"unknown option {unknown[0]!r}; known are {', '.join(sorted(names))}")
-    rows = [_row(method, request) for method in known]
+    rows = [_better(method, request) for method in known]
     applicable = sorted((row for row in rows if row.applies), key=lambda row: (row.baseline, row.predicted.rmse))
     if not applicable:
         raise InputError(f"no method applies ({_reasons(known, rows, request)})")
     return (*applicable, *(row for row in rows if not row.applies))
 
 
-def choose(methods: Iterable[Method], request: Request) -> str:
-    """Name the method with the least predicted error among those that apply (a data-free choice); no baselines."""
-    known = [method for method in methods if not method.baseline]
-    return compare(known, request)[0].method
+def choose(methods: Iterable[Method], request: Request) -> Row:
+    """Return the row of least predicted error among methods that apply (a data-free choice); no baselines."""
+    return compare([method for method in methods if not method.baseline], request)[0]
 
 
 def _reasons(methods: list[Method], rows: list[Row], request: Request) -> str:
@@ -269,6 +268,17 @@ def _reasons(methods: list[Method], rows: list[Row], request: Request) -> str:
     own = request.own_options - set(projecting.OPTIONS)
     meant = [row for method, row in zip(methods, rows, strict=True) if own <= set(method.options)]
     return "; ".join(f"{row.method}: {row.reason}" for row in meant or rows)
+
+
+def _better(method: Method, request: Request) -> Row:
+    """Predict with the delta that the request allows and without: more is never worse, as it need not be spent."""
+    row = _row(method, request)
+    if method.pure or not request.delta:
+        return row
+    pure = _row(method, request.pure())
+    if pure.applies and (not row.applies or pure.predicted.rmse < row.predicted.rmse):
+        return replace(pure, unspent_delta=True)
+    return row
 
 
 def _row(method: Method, request: Request) -> Row:
@@ -306,7 +316,7 @@ def _predicted(method: Method, request: Request) -> Row:
         interval=interval,
         work=prediction.work_per_record * request.n,
         options={**request.options, **spelled},
-        unspent_delta=method.leaves_delta(request),
+        unspent_delta=method.pure and request.delta > 0,
     )
 
 

@@ -65,12 +65,14 @@ class Registry(Mapping[str, Method], Generic[Built]):
 
     def choose(self, request: Request) -> str:
         """Name the method with the least predicted error among those that apply (a data-free choice); no baselines."""
-        return choose(self.values(), request)
+        return choose(self.values(), request).method
 
     def build(self, name: str, request: Request) -> Built:
         """Build the named method; "auto" takes the one with the least predicted error."""
+        allowed = request.delta
         if name == "auto":
-            name = self.choose(request)
+            row = choose(self.values(), request)
+            name, request = row.method, request.pure() if row.unspent_delta else request
         if name not in self:
             raise InputError(f"unknown method {name!r}; known are auto, {', '.join(sorted(self))}")
         chosen, reduced = self[name], None
@@ -81,8 +83,8 @@ class Registry(Mapping[str, Method], Generic[Built]):
         if reason is not None:
             raise InputError(f"{name} does not apply: {reason}")
         made: Any = chosen.built(request)
-        if isinstance(made, Mechanism) and chosen.leaves_delta(request):
-            made = replace(made, parameters={**made.parameters, "unspent_delta": request.delta})
+        if allowed and isinstance(made, Mechanism) and not made.guarantee.delta:
+            made = replace(made, parameters={**made.parameters, "unspent_delta": allowed})
         if reduced is not None:
             made = reduced.wrap(made)
         return cast(Built, made)

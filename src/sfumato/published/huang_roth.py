@@ -226,7 +226,7 @@ def build(request: Request) -> Mechanism:
         quantizer=quantizer,
         noise=learner.laws(CELLS)[-1],
         count_law=request.count_law,
-        guarantee=request.pure().guarantee(quantizer.box.condition()),
+        guarantee=request.guarantee(quantizer.box.condition()),
         parameters={"anchors": learner.anchors, "n_hint": request.n},
         algorithm=algorithm,
     )
@@ -260,4 +260,5 @@ METHOD = Method(
     predict=lambda request, _: forecast(request),
     baseline=True,
     metrics=("l1",),
+    pure=True,
 )

@@ -166,7 +166,7 @@ def build(request: Request) -> Mechanism:
         quantizer=quantizer,
         noise=sums_law,
         count_law=request.count_law,
-        guarantee=request.pure().guarantee(quantizer.box.condition()),
+        guarantee=request.guarantee(quantizer.box.condition()),
         parameters={"n_hint": request.n},
         algorithm=Halves(sums_law, square_law),
     )
@@ -217,4 +217,5 @@ METHOD = Method(
     predict=lambda request, _: forecast(request),
     baseline=True,
     metrics=("sqeuclidean",),
+    pure=True,
 )
