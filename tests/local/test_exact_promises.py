@@ -11,8 +11,8 @@ from sfumato.errors import InputError
 from sfumato.kernels import L1LSH, L2LSH, Angular, Gaussian, InnerProduct, Kernel
 from sfumato.local import Protocol
 from sfumato.local.client import Client
+from sfumato.local.device import device_for, mechanisms
 from sfumato.local.promises import near, planar_condition
-from sfumato.local.registry import device_for, mechanisms
 from sfumato.privacy.response import same_weight
 from sfumato.public.document import check_document, exact, sealed, seed_of
 from sfumato.published.local.calibration import different_rows

@@ -11,12 +11,11 @@ import pytest
 from sfumato.errors import SfumatoError
 from sfumato.kernels import L1LSH, L2LSH, Cauchy, Gaussian, Hat, Laplacian
 from sfumato.local import Protocol
-from sfumato.local.phases import LABEL as PHASES_LABEL
-from sfumato.local.phases import Phases
+from sfumato.local.device import device_for
 from sfumato.local.phases_server import PhasesServer
 from sfumato.local.pool import numbers, row_table
-from sfumato.local.registry import device_for
-from sfumato.local.rows import Rows
+from sfumato.local.pooled import LABEL as PHASES_LABEL
+from sfumato.local.pooled import Phases, Rows
 from sfumato.local.rows_server import RowsServer
 from sfumato.public.document import canonical, fingerprint
 from sfumato.public.rows import LAWS, NORMAL, Law, row_bytes

@@ -192,7 +192,7 @@ def messages(
 
     Send a person's messages over a connection that hides who they are from everybody but the shuffler.
     """
-    from sfumato.local.own_point import read_point
+    from sfumato.local.client import read_point
     from sfumato.shuffled import Client, Protocol
     from sfumato.shuffled.limits import check_before_class
     from sfumato.shuffled.making import account_of

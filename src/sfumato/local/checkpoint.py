@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import InputError, StorageError
-from sfumato.local.seen import SeenReports
-from sfumato.local.sources import Place
+from sfumato.local.arrivals import Place, SeenReports
 from sfumato.storage import AtomicFile, private_folder, private_opener, storage_errors
 
 try:

@@ -18,14 +18,21 @@ from functools import cached_property
 import numpy as np
 
 from sfumato.kernels import Kernel
-from sfumato.local.mechanism import Device
-from sfumato.local.metric_phases import NORM_ERROR, SIGNIFICANT_BITS, MetricPhases
-from sfumato.local.phases import LABEL, LAWS, MOST_ROWS_EACH, POSITION_BITS, POSITIONS
+from sfumato.local.device import Device
 from sfumato.local.phases_server import COSINE_BITS, PhasePool, PhasesServer, ReportedPhases, resultant
 from sfumato.local.pool import numbers, row_table
 from sfumato.local.pool_server import integer_choices
-from sfumato.local.server import Design
-from sfumato.local.tally import Tally
+from sfumato.local.pooled import (
+    LABEL,
+    LAWS,
+    MOST_ROWS_EACH,
+    NORM_ERROR,
+    POSITION_BITS,
+    POSITIONS,
+    SIGNIFICANT_BITS,
+    MetricPhases,
+)
+from sfumato.local.server import Design, Tally
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace

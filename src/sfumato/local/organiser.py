@@ -1,23 +1,36 @@
-"""What an organiser does before a collection: the request out of what was typed, the plan, the document."""
+"""What an organiser does: request, plan and document before a collection, the release after it, or a simulation."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel, get_kernel, kernel_from_document
-from sfumato.local.registry import device_for
-from sfumato.local.server import Design
+from sfumato.local.device import Device, device_for
+from sfumato.local.pool import directions
+from sfumato.local.server import Design, Server, Tally
 from sfumato.methods.ranking import Ranking, Row, compare
 from sfumato.methods.registry import LOCAL
 from sfumato.methods.request import Request
-from sfumato.privacy.guarantee import fraction_from_text
+from sfumato.privacy.guarantee import Guarantee, fraction_from_text
 from sfumato.privacy.rational import exact_epsilon
+from sfumato.privacy.reported import ReportNoise
+from sfumato.privacy.seeding import noise_bits
 from sfumato.public.document import LARGEST_DIMENSION, Domain, exact, make_document, plain, sealed
+from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
+from sfumato.release import Count, Release
+from sfumato.sources import Source, open_source
+
+if TYPE_CHECKING:
+    from sfumato.local.protocol import Protocol
+    from sfumato.release import Release
 
 LARGEST_PARTICIPANTS = 10**10
 SIZES = ("rows", "rows_each", "groups", "buckets", "blocks", "vectors")  # parameters that a plan shows
@@ -139,3 +152,79 @@ def _positive(name: str, value: object, limit: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < limit:
         raise InputError(f"{name} must be a finite number above 0{f' and below {limit:g}' if limit < 2 else ''}")
     return float(value)
+
+
+def make_release(
+    protocol: Protocol,
+    server: Server,
+    tally: Tally,
+    reports: int,
+    *,
+    private: bool = True,
+    conditions: tuple[str, ...] = (),
+    parameters: Mapping[str, Any] | None = None,
+) -> Release:
+    """Wrap what was counted.
+
+    Parameters
+    ----------
+    protocol, server, tally
+        What was collected, and how.
+    reports : int
+        Accepted reports, which is the public n.
+    private : bool
+        False where the coins came from a seed.
+    conditions : tuple of str
+        What else the guarantee is subject to.
+    parameters : mapping, optional
+        More public parameters.
+    """
+    if reports < 1:
+        raise InputError("no report was accepted, so there is nothing to release")
+    promised = Guarantee.from_document(plain(protocol.document["guarantee"]))
+    guarantee = replace(promised, private=private and promised.private, conditions=(*promised.conditions, *conditions))
+    return Release(
+        method=protocol.mechanism,
+        guarantee=guarantee,
+        kernel=server.kernel,
+        kernel_document=server.kernel.to_document(),
+        quantizer=server.quantizer(tally),
+        values=server.published(tally),
+        noise=ReportNoise(server.noise_variance(reports)),
+        count=Count(reports, 0.0, public=True),
+        parameters={
+            "protocol": protocol.fingerprint,
+            "influence_of_one_report": server.influence() / reports,
+            **(parameters or {}),
+        },
+    )
+
+
+BLOCK_PEOPLE = 1 << 16
+CONDITION = "simulated: one party held all points and is trusted with them"
+
+
+def simulate(protocol: Protocol, X: Any, random_state: int | None = None) -> Release:
+    """See `Protocol.simulate`."""
+    source = X if isinstance(X, Source) else open_source(X)
+    if source.dimension != protocol.document["dimension"]:
+        raise InputError(f"the protocol has {protocol.document['dimension']} columns, the points {source.dimension}")
+    server = protocol.server()
+    bits = noise_bits(random_state)
+    tally, people = server.tally(), 0
+    for number, block in enumerate(source.batches(BLOCK_PEOPLE)):
+        server.simulate(prepared(server.device, block.astype(np.float64)), bits.child(number), tally)
+        people += len(block)
+    return make_release(protocol, server, tally, people, private=bits.private, conditions=(CONDITION,))
+
+
+def prepared(device: Device, points: Floats) -> Floats:
+    """Do to many points what `Device.prepared` does to one, bit for bit."""
+    return clip(device.domain, directions(points) if device.angular else points)
+
+
+def clip(domain: Domain, points: Floats) -> Floats:
+    """Do to many points what `Domain.clip` does to one, bit for bit."""
+    lower, upper = np.array(domain.lower), np.array(domain.upper)
+    clipped = np.where(np.isfinite(points), np.clip(points, lower, upper), np.array(domain.middle))
+    return np.asarray(clipped, dtype=np.float64)

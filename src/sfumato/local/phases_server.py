@@ -24,15 +24,30 @@ from numba import njit
 
 from sfumato.errors import InputError
 from sfumato.kernels import Cauchy, Gaussian, Kernel, Laplacian
-from sfumato.local.lattices import fit_grid, refuse_columns
-from sfumato.local.mechanism import Device
-from sfumato.local.phases import LABEL, LAWS, MOST_ROWS_EACH, POSITION_BITS, POSITIONS, Phases
+from sfumato.local.device import Device
 from sfumato.local.pool import numbers, row_table, shifted
-from sfumato.local.pool_device import CODE_BYTES, GROUP_BYTES, LARGEST_COORDINATE, LARGEST_POOL
-from sfumato.local.pool_server import PoolServer, integer_choices, pool_groups, respond
-from sfumato.local.reading import PoolReader
-from sfumato.local.server import Design
-from sfumato.local.tally import Sums, Tally
+from sfumato.local.pool_server import (
+    PoolReader,
+    PoolServer,
+    fit_grid,
+    integer_choices,
+    pool_groups,
+    refuse_columns,
+    respond,
+)
+from sfumato.local.pooled import (
+    CODE_BYTES,
+    GROUP_BYTES,
+    LABEL,
+    LARGEST_COORDINATE,
+    LARGEST_POOL,
+    LAWS,
+    MOST_ROWS_EACH,
+    POSITION_BITS,
+    POSITIONS,
+    Phases,
+)
+from sfumato.local.server import Design, Sums, Tally
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.response import OTHER, Response, same_weight

@@ -197,7 +197,7 @@ class Protocol:
         random_state : int, optional
             Seed of the coins; the release is then NOT PRIVATE.
         """
-        from sfumato.local.simulation import simulate
+        from sfumato.local.organiser import simulate
 
         return simulate(self, X, random_state)
 

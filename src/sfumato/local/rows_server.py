@@ -30,16 +30,23 @@ import numpy as np
 
 from sfumato.errors import InputError
 from sfumato.kernels import L1LSH, L2LSH, Angular, Hat, Jaccard, Kernel, Laplacian
+from sfumato.local.device import Device
 from sfumato.local.hashing import MOST_BUCKETS, row_hash
-from sfumato.local.lattices import PointGrid, fit_grid, member_grid, refuse_columns, unit_grid
-from sfumato.local.mechanism import Device
 from sfumato.local.pool import SUM_BITS, HashPool
-from sfumato.local.pool_device import CODE_BYTES, GROUP_BYTES, LARGEST_POOL
-from sfumato.local.pool_server import PoolServer, integer_choices, pool_groups, respond
-from sfumato.local.reading import PoolReader
-from sfumato.local.rows import Rows
-from sfumato.local.server import Design, others, spread
-from sfumato.local.tally import Sums, Tally
+from sfumato.local.pool_server import (
+    PointGrid,
+    PoolReader,
+    PoolServer,
+    fit_grid,
+    integer_choices,
+    member_grid,
+    pool_groups,
+    refuse_columns,
+    respond,
+    unit_grid,
+)
+from sfumato.local.pooled import CODE_BYTES, GROUP_BYTES, LARGEST_POOL, Rows
+from sfumato.local.server import Design, Sums, Tally, others, spread
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.response import OTHER, Response, same_weight

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from scipy.linalg import hadamard
 
 from sfumato.errors import ReleaseFileError
-from sfumato.local.registry import device_for
-from sfumato.local.vector import SIGN_LABEL, Vector
-from sfumato.local.vector_features import UNIT, LandmarkFeatures
+from sfumato.local.device import device_for
+from sfumato.local.vector import SIGN_LABEL, UNIT, LandmarkFeatures, Vector
 from sfumato.public.document import check_document, plain
 from sfumato.public.rows import NORMAL, row_bytes
 from sfumato.quantizers.base import Floats, LinearReader, Reading

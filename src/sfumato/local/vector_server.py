@@ -33,10 +33,17 @@ from scipy.stats import binom, halfnorm
 from sfumato.errors import InputError
 from sfumato.kernels import Cauchy, Exponential, Gaussian, InnerProduct, Laplacian
 from sfumato.local.pool import numbers, row_table
-from sfumato.local.server import Design, Payloads, Server
-from sfumato.local.tally import Sums, Tally
-from sfumato.local.vector import INDEX_BYTES, LABEL, MOST_BLOCKS, MOST_VECTORS, OUTPUT_BYTES, Vector
-from sfumato.local.vector_features import UNIT, LandmarkFeatures
+from sfumato.local.server import Design, Payloads, Server, Sums, Tally
+from sfumato.local.vector import (
+    INDEX_BYTES,
+    LABEL,
+    MOST_BLOCKS,
+    MOST_VECTORS,
+    OUTPUT_BYTES,
+    UNIT,
+    LandmarkFeatures,
+    Vector,
+)
 from sfumato.local.vector_reader import VectorReader, turning
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits

@@ -12,8 +12,8 @@ from typing import Any
 from sfumato.audit import Case, register_audit
 from sfumato.audit.cases.enumeration import enumerated_case
 from sfumato.kernels import L1LSH, L2LSH, Angular, Gaussian, Kernel, Laplacian
+from sfumato.local.device import device_for
 from sfumato.local.protocol import Protocol
-from sfumato.local.registry import device_for
 from sfumato.privacy.response import same_weight
 
 SEED = f"{11:064x}"

@@ -11,7 +11,7 @@ from itertools import product
 
 import numpy as np
 
-from sfumato.local.sphere import SphereNoise
+from sfumato.local.coins import SphereNoise
 from sfumato.privacy.response import Window
 from sfumato.published.local.point import STEPS, SW_STEPS, Signs
 from sfumato.quantizers.base import Floats, Integers

@@ -32,10 +32,9 @@ from fractions import Fraction
 from typing import Any
 
 from sfumato.errors import InputError
-from sfumato.local.coins import Coins
-from sfumato.local.mechanism import Device
+from sfumato.local.coins import Coins, SphereNoise
+from sfumato.local.device import Device
 from sfumato.local.promises import check_radius, checked_radius, near, planar_condition, widest
-from sfumato.local.sphere import SphereNoise
 from sfumato.privacy.response import Odds, Window
 
 STEPS = 1 << 16

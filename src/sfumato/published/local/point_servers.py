@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.kernels import InnerProduct
-from sfumato.local.mechanism import Device
-from sfumato.local.server import Design, Payloads, Server
-from sfumato.local.tally import Records, Tally
-from sfumato.local.vectorised import draw_spheres, draw_windows, rounded_at_random
+from sfumato.local.device import Device
+from sfumato.local.pool import draw_spheres, draw_windows, rounded_at_random
+from sfumato.local.server import Design, Payloads, Records, Server, Tally
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.document import exact

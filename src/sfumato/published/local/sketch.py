@@ -33,9 +33,9 @@ from typing import Any
 
 from sfumato.errors import InputError
 from sfumato.local.coins import Coins
+from sfumato.local.device import Device
 from sfumato.local.hashing import row_hash
-from sfumato.local.mechanism import Device
-from sfumato.local.pool_device import LARGEST_COORDINATE, positive_integer
+from sfumato.local.pooled import LARGEST_COORDINATE, positive_integer
 from sfumato.local.promises import (
     LEAST_GRINDING,
     angle_conditions,

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import ReleaseFileError
-from sfumato.local.pool import Buckets, HashPool
-from sfumato.local.registry import device_for
+from sfumato.local.device import device_for
+from sfumato.local.pool import Buckets, HashPool, directions
 from sfumato.local.rows_server import RowAnswer
 from sfumato.local.server import server_class
-from sfumato.local.vectorised import directions
 from sfumato.public.document import check_document
 from sfumato.published.local.sketch import SketchDevice
 from sfumato.quantizers.answer import answer_from_terms

@@ -23,12 +23,10 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError
 from sfumato.kernels import Angular
-from sfumato.local.pool import HashPool
+from sfumato.local.pool import HashPool, draw_spheres, draw_windows
 from sfumato.local.promises import check_eta
 from sfumato.local.rows_server import RowAnswer, RowsServer
-from sfumato.local.server import Design, Payloads, Server
-from sfumato.local.tally import Sums, Tally
-from sfumato.local.vectorised import draw_spheres, draw_windows
+from sfumato.local.server import Design, Payloads, Server, Sums, Tally
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.response import OTHER, Response, Window, same_weight

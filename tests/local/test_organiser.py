@@ -13,8 +13,8 @@ from sfumato.kernels import L1LSH, L2LSH, Angular, Cauchy, Gaussian, Hat, Jaccar
 from sfumato.local import Protocol
 from sfumato.local.client import Client
 from sfumato.local.coins import Coins
+from sfumato.local.organiser import clip
 from sfumato.local.rows_server import RowsServer
-from sfumato.local.simulation import clip
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.document import Domain
 
