@@ -115,7 +115,7 @@ def test_collisions_follow_the_kernel(kernel: Any) -> None:
     points = np.array([[0.1, 0.2, 0.3], [0.3, 0.2, 0.4], [0.9, 0.8, 0.3]])
     X = np.array([server.device.lattice(point) for point in points.tolist()])
     table = server.pool.table(X)
-    q = server.response.collision
+    q = server.answer.collision
     for i, j in ((0, 1), (0, 2), (1, 2)):
         k = kernel.value(points[[i]], points[[j]])[0, 0]
         expected = k + (1 - k) * q

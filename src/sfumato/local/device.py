@@ -28,12 +28,15 @@ from sfumato.errors import InputError, SfumatoError
 from sfumato.local.coins import Coins
 from sfumato.privacy.guarantee import Guarantee, amount_text, fraction_from_text
 from sfumato.privacy.rational import exact_epsilon
+from sfumato.public.canonical_json import plain
+from sfumato.public.codec import Field, Schema, Whole
 from sfumato.public.document import PREFIX_BYTES
 from sfumato.public.domain import Domain
 
 ID_BYTES = 6
 HEADER_BYTES = PREFIX_BYTES + ID_BYTES
 MOST_BITS = 62  # of integers among the parameters
+WEIGHT = Whole(1, (1 << MOST_BITS) - 1)  # of an outcome
 
 
 class Device(ABC):
@@ -70,6 +73,10 @@ class Device(ABC):
         self.domain = Domain.from_document(document["domain"])
         self.epsilon: Fraction = fraction_from_text("epsilon", document["epsilon"])
         self.seed = bytes.fromhex(document["seed"])
+
+    def read(self, **fields: Field[Any]) -> dict[str, Any]:
+        """Return the parameters as fields of stated kinds and ranges; what is unknown or missing is refused by name."""
+        return Schema({"name": self.name}, **fields).read(plain(self.parameters), "mechanism")
 
     @property
     @abstractmethod

@@ -57,16 +57,17 @@ from typing import Any
 
 from sfumato.errors import InputError
 from sfumato.local.coins import Coins, laplace
-from sfumato.local.device import Device
-from sfumato.local.hashing import little_endian, row_hash
-from sfumato.local.promises import check_radius_in, checked_radius, near, phases_condition
+from sfumato.local.device import MOST_BITS, WEIGHT, Device
+from sfumato.local.hashing import FAMILIES, MOST_POINT_BITS, family_of, little_endian, row_hash
+from sfumato.local.promises import LENGTH, check_radius_in, near, phases_condition
 from sfumato.privacy.response import Response, check_weights
-from sfumato.public.document import plain
+from sfumato.public.codec import Field, Many, Real, Text, Whole
 from sfumato.public.rows import CAUCHY, LAPLACE, NORMAL, WORD_BYTES, row_bytes
 
 GROUP_BYTES, CODE_BYTES = 2, 4
 LARGEST_POOL = 1 << 16
 LARGEST_COORDINATE = 1 << 52
+LARGEST_SCALE = 2.0**400
 
 
 class PoolDevice(Device):
@@ -82,18 +83,28 @@ class PoolDevice(Device):
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         super().__init__(document)
-        self.rows_each = positive_integer(self.parameters, "rows_each")
-        self.groups = positive_integer(self.parameters, "groups")
+        given = self.read(**self.fields())
+        domain = self.domain
+        self.rows_each: int = given["rows_each"]
+        self.groups: int = given["groups"]
         if self.groups * self.rows_each > LARGEST_POOL:
             raise InputError(f"the protocol's pool must have at most {LARGEST_POOL} rows")
-        share = self.epsilon / self.rows_each
-        self.same, self.other = check_weights(self.parameters.get("same"), self.parameters.get("other"), share)
-        domain = self.domain
-        self.scales = _scales(self.parameters.get("scales"), domain.dimension)
-        self.origin = domain.middle if self.parameters.get("origin") == "middle" else (0.0,) * domain.dimension
+        self.same, self.other = check_weights(given["same"], given["other"], self.epsilon / self.rows_each)
+        self.scales: tuple[float, ...] = given["scales"]
+        self.origin = domain.middle if given["origin"] == "middle" else (0.0,) * domain.dimension
         self.reach = max(map(abs, self.lattice(domain.lower) + self.lattice(domain.upper)))
         if self.reach > LARGEST_COORDINATE:
             raise InputError("the protocol's bounds are too wide for its scales")
+        self.given = given
+
+    def fields(self) -> dict[str, Field[Any]]:
+        """Return the parameters' kinds and ranges."""
+        columns = self.domain.dimension
+        return {
+            **{"rows_each": Whole(1, LARGEST_POOL), "groups": Whole(1, LARGEST_POOL), "same": WEIGHT, "other": WEIGHT},
+            "scales": Many(Real(math.ulp(0.0), LARGEST_SCALE), columns, columns),
+            "origin": Text("middle", "zero"),
+        }
 
     @property
     def payload_bytes(self) -> int:
@@ -123,27 +134,14 @@ class PoolDevice(Device):
         return group.to_bytes(GROUP_BYTES, "little") + code.to_bytes(CODE_BYTES, "little")
 
 
-def positive_integer(parameters: Mapping[str, Any], name: str) -> int:
-    """Read a positive integer of a protocol."""
-    value = parameters.get(name)
-    if type(value) is not int or value < 1:
-        raise InputError(f"the protocol's {name} must be a positive integer, got {value!r}")
-    return value
-
-
-def _scales(values: Any, dimension: int) -> tuple[float, ...]:
-    numbers = plain(values)
-    if not isinstance(numbers, list) or len(numbers) != dimension:
-        raise InputError("the protocol needs one scale for each column")
-    if not all(isinstance(number, float) and 0 < number < 2.0**400 for number in numbers):
-        raise InputError("the protocol's scales must be positive decimals")
-    return tuple(numbers)
-
-
 class Rows(PoolDevice):
     """Generalised randomised response on buckets of hash functions; see the module's text."""
 
     name = "rows"
+
+    def fields(self) -> dict[str, Field[Any]]:
+        """Add the hash functions'."""
+        return {**super().fields(), "family": Text(*FAMILIES), **family_of(self.parameters).fields}
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         super().__init__(document)
@@ -175,16 +173,23 @@ class Phases(PoolDevice):
 
     name = "phases"
 
+    def fields(self) -> dict[str, Field[Any]]:
+        """Add the arcs' and the frequencies'."""
+        arcs: dict[str, Field[Any]] = {
+            "inside": Whole(1, POSITIONS - 1),
+            "point_bits": Whole(1, MOST_POINT_BITS),
+            "law": Text(*LAWS),
+        }
+        return {**super().fields(), **arcs}
+
     def __init__(self, document: Mapping[str, Any]) -> None:
         super().__init__(document)
-        self.inside = positive_integer(self.parameters, "inside")
-        self.point_bits = positive_integer(self.parameters, "point_bits")
-        if self.parameters.get("law") not in LAWS:
-            raise InputError("the protocol's law of frequencies is not known; update sfumato")
-        if self.inside % 2 == 0 or self.inside >= POSITIONS or self.rows_each > MOST_ROWS_EACH or self.point_bits > 30:
+        self.inside: int = self.given["inside"]
+        self.point_bits: int = self.given["point_bits"]
+        self.law = LAWS[self.given["law"]]
+        if self.inside % 2 == 0 or self.rows_each > MOST_ROWS_EACH:
             raise InputError("the protocol's arcs are out of range")
-        self.law = LAWS[self.parameters["law"]]
-        self.shift = self.point_bits + self.law.fraction_bits
+        self.shift: int = self.point_bits + self.law.fraction_bits
         self.response = Response(self.same, self.other, POSITIONS, self.inside)
         self.total = self.response.total
 
@@ -228,14 +233,15 @@ class MetricPhases(Phases):
 
     name = "metric-phases"
 
+    def fields(self) -> dict[str, Field[Any]]:
+        """Add the radius and the largest scale of noise."""
+        return {**super().fields(), "radius": LENGTH, "largest": Whole(0, (1 << MOST_BITS) - 1)}
+
     def __init__(self, document: Mapping[str, Any]) -> None:
         super().__init__(document)
-        self.radius = checked_radius(self.parameters)
+        self.radius: float = self.given["radius"]
         self.share = float(self.epsilon) / self.rows_each
-        largest = self.parameters.get("largest")
-        if type(largest) is not int or largest < 0:
-            raise InputError("the protocol's largest scale must be a whole number")
-        self.largest: int = largest
+        self.largest: int = self.given["largest"]
         # Version 1 left the rounding of binary64 out; its releases are read by their own scales.
         self.steps_apart = 1.0 if document["version"] == 1 else 1 + 2.0**-50 * (1 + self.reach)
 

@@ -37,11 +37,11 @@ from typing import Any
 
 from sfumato.errors import InputError
 from sfumato.local.coins import Coins
-from sfumato.local.device import Device
+from sfumato.local.device import MOST_BITS, WEIGHT, Device
 from sfumato.local.hashing import little_endian
-from sfumato.local.pooled import positive_integer
 from sfumato.local.promises import check_magnitude
 from sfumato.privacy.response import check_weights
+from sfumato.public.codec import Field, Many, Real, Text, Whole
 from sfumato.public.document import plain
 from sfumato.public.domain import LARGEST
 from sfumato.public.rows import NORMAL, WORD_BYTES, row_bytes
@@ -102,17 +102,17 @@ class InnerProductFeatures(Features):
 class LandmarkFeatures(Features):
     """Kernel values at landmarks, projected."""
 
-    def __init__(self, kernel: Mapping[str, Any], parameters: Mapping[str, Any], dimension: int) -> None:
+    def __init__(self, kernel: Mapping[str, Any], given: Mapping[str, Any], dimension: int) -> None:
         self.name = kernel["kernel"]
         widths = kernel["bandwidth"]
         self.widths = [widths] * dimension if isinstance(widths, float) else list(widths)
         for width in self.widths:
             check_magnitude("bandwidth", width)
-        self.landmarks = _table(parameters.get("landmarks"), dimension)
-        self.projection = _table(parameters.get("projection"), None)
+        self.landmarks: tuple[tuple[float, ...], ...] = given["landmarks"]
+        self.projection: tuple[tuple[float, ...], ...] = given["projection"]
         if self.name not in KERNELS or kernel.get("p", 2.0) != 2.0 or len(self.widths) != dimension:
             raise InputError(f"landmarks on devices take the kernels {', '.join(KERNELS)}, without a matrix bandwidth")
-        if len(self.projection) != len(self.landmarks):
+        if len(self.projection) != len(self.landmarks) or len(set(map(len, self.projection))) > 1:
             raise InputError("the protocol's projection does not fit its landmarks")
 
     @property
@@ -137,28 +137,30 @@ class LandmarkFeatures(Features):
         return [math.fsum(k * m for k, m in zip(similarities, column, strict=True)) for column in columns]
 
 
-def _table(value: Any, width: int | None) -> list[list[float]]:
-    table = plain(value)
-    if not isinstance(table, list) or not 1 <= len(table) <= MOST_FEATURES:
-        raise InputError("the protocol's landmarks are damaged; ask the organiser for the file again")
-    for row in table:
-        good = isinstance(row, list) and len(row) == (len(table[0]) if width is None else width) and row
-        if not good or not all(isinstance(number, float) and abs(number) <= LARGEST for number in row):
-            raise InputError("the protocol's landmarks are damaged; ask the organiser for the file again")
-    return table
-
-
-def features_of(document: Mapping[str, Any], dimension: int) -> Features:
-    """Build the features that a protocol names."""
-    kernel, parameters = plain(document["kernel"]), document["mechanism"]
-    if kernel.get("kernel") == "inner-product":
-        return InnerProductFeatures(kernel, dimension)
-    return LandmarkFeatures(kernel, parameters, dimension)
-
-
 LABEL, SIGN_LABEL = "local/vector", "local/vector/signs"
 INDEX_BYTES, OUTPUT_BYTES = 2, 1
 MOST_BLOCKS, MOST_VECTORS = 1 << 16, 128
+COMMON: dict[str, Field[Any]] = {"randomiser": Text(), "same": WEIGHT, "other": WEIGHT}
+FIELDS: dict[str, dict[str, Field[Any]]] = {
+    "codebook": {
+        "blocks": Whole(1, MOST_BLOCKS),
+        "vectors": Whole(1, MOST_VECTORS),
+        "likely": Whole(1, MOST_VECTORS),
+        "gain": Real(0.0),
+    },
+    "coordinate": {"range": Whole(1, (1 << MOST_BITS) - 1)},
+}
+
+
+def landmark_fields(dimension: int) -> dict[str, Field[Any]]:
+    """Return the fields of landmarks: the points, their projection, what completes an answer, and its bias."""
+    number = Real(-LARGEST, LARGEST)
+    return {
+        "landmarks": Many(Many(number, dimension, dimension), MOST_FEATURES, 1),
+        "projection": Many(Many(number, MOST_FEATURES, 1), MOST_FEATURES, 1),
+        "completion": Many(number, MOST_FEATURES, 1),
+        "bias": Real(0.0),
+    }
 
 
 class Vector(Device):
@@ -168,21 +170,27 @@ class Vector(Device):
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         super().__init__(document)
-        self.features = features_of(document, self.domain.dimension)
-        self.randomiser = self.parameters.get("randomiser")
-        self.same, self.other = check_weights(self.parameters.get("same"), self.parameters.get("other"), self.epsilon)
+        kernel = plain(document["kernel"])
+        inner = kernel.get("kernel") == "inner-product"
+        self.randomiser = Text(*FIELDS).read(self.parameters.get("randomiser"), "mechanism.randomiser")
+        landmarks = {} if inner else landmark_fields(self.domain.dimension)
+        given = self.read(**COMMON, **FIELDS[self.randomiser], **landmarks)
+        self.same, self.other = check_weights(given["same"], given["other"], self.epsilon)
+        self.features: Features
+        if inner:
+            self.features = InnerProductFeatures(kernel, self.domain.dimension)
+        else:
+            self.features = LandmarkFeatures(kernel, given, self.domain.dimension)
         if self.randomiser == "codebook":
-            self.blocks = positive_integer(self.parameters, "blocks")
-            self.vectors = positive_integer(self.parameters, "vectors")
-            self.likely = positive_integer(self.parameters, "likely")
-            if self.blocks > MOST_BLOCKS or self.vectors > MOST_VECTORS or self.likely > self.vectors:
+            self.blocks: int = given["blocks"]
+            self.vectors: int = given["vectors"]
+            self.likely: int = given["likely"]
+            if self.likely > self.vectors:
                 raise InputError("the protocol's codebook is out of range")
-        elif self.randomiser == "coordinate":
-            self.range = positive_integer(self.parameters, "range")
+        else:
+            self.range: int = given["range"]
             if self.turned > MOST_BLOCKS:
                 raise InputError(f"the randomiser coordinate takes at most {MOST_BLOCKS} features; use the codebook")
-        else:
-            raise InputError("the protocol's randomiser is not known; update sfumato")
 
     @property
     def payload_bytes(self) -> int:

@@ -35,7 +35,7 @@ from sfumato.errors import InputError
 from sfumato.local.coins import Coins
 from sfumato.local.device import Device
 from sfumato.local.hashing import row_hash
-from sfumato.local.pooled import LARGEST_COORDINATE, positive_integer
+from sfumato.local.pooled import LARGEST_COORDINATE
 from sfumato.local.promises import (
     LEAST_GRINDING,
     angle_conditions,
@@ -48,6 +48,7 @@ from sfumato.local.promises import (
     claimed_condition,
     direction,
     near,
+    positive_integer,
     seed_condition,
 )
 from sfumato.privacy.guarantee import fraction_from_text
