@@ -43,21 +43,12 @@ from sfumato.public.document import PREFIX_BYTES
 from sfumato.storage import storage_errors
 
 TAIL_BYTES = 1 << 16
+NAME = re.compile(r"[0-9a-f]{16}\.reports")
 
 
 @dataclass(frozen=True)
 class Place:
-    """How far a file was read.
-
-    Attributes
-    ----------
-    name : str
-        Its absolute path.
-    offset : int
-        Bytes that were read.
-    tail : str
-        SHA-256 of the last of them, by which the same file is recognised.
-    """
+    """How far a file was read: its path, the bytes read, and the SHA-256 of the last of them, which knows it again."""
 
     name: str
     offset: int
@@ -68,17 +59,7 @@ Block = tuple[Payloads, Place | None, int]
 
 
 def blocks_of(source: Any, size: int, reports: int, places: Mapping[str, Place]) -> Iterator[Block]:
-    """Cut a source into blocks of at most `reports` reports of `size` bytes.
-
-    Yields
-    ------
-    block : ndarray of uint8, shape (reports, size)
-        Reports of the right length.
-    place : Place or None
-        How far the file has now been read; None for other sources.
-    odd : int
-        How many reports of a wrong length came with it.
-    """
+    """Cut a source into blocks of up to `reports` reports of `size` bytes, each with its place and the odd ones' number."""
     if isinstance(source, str | Path):
         return _file_blocks(Path(source), size, reports, places)
     if isinstance(source, bytes | bytearray | memoryview):
@@ -151,9 +132,6 @@ def _item_blocks(items: Iterable[bytes], size: int, reports: int) -> Iterator[Bl
         yield _table(b"".join(right), size), None, len(batch) - len(right)
 
 
-NAME = re.compile(r"[0-9a-f]{16}\.reports")
-
-
 def entries_of(reports: Payloads) -> Entries:
     """Return the entries of reports, shape (reports, report_bytes), whose prefix is left out."""
     entries = np.empty(len(reports), dtype=entry_type(reports.shape[1] - HEADER_BYTES))
@@ -166,32 +144,14 @@ def entries_of(reports: Payloads) -> Entries:
 
 @dataclass(frozen=True)
 class Change:
-    """What a union changed.
-
-    Attributes
-    ----------
-    identities : int
-        That were not known before.
-    conflicts : int
-        Identities that have different reports now and had not before.
-    """
+    """What a union changed: identities that were not known, and identities whose reports differ now and did not."""
 
     identities: int
     conflicts: int
 
 
 class SeenReports:
-    """A set of reports in a folder. A union is a new one: this one stays as it is, and so do its files.
-
-    Parameters
-    ----------
-    folder : Path
-        Where the runs are.
-    payload_bytes : int
-        Of a report.
-    runs : sequence of Run
-        The longest first.
-    """
+    """A set of reports in a folder, the longest run first. A union is a new set: this one stays, and so do its files."""
 
     def __init__(self, folder: Path, payload_bytes: int, runs: Sequence[Run] = ()) -> None:
         self.folder = folder

@@ -34,6 +34,9 @@ from sfumato.storage import storage_errors
 
 # What a device agrees to unless its owner says otherwise; never taken from a document.
 MAX_EPSILON, MAX_DELTA = Fraction(4), 1e-6
+MOST_CHARACTERS = 1 << 24
+_FORM = "pass one number for each column, with spaces between, on standard input or in a file"
+_BETWEEN = re.compile(r"[\s,;]+")
 
 
 class Client:
@@ -178,11 +181,6 @@ def check_limits(epsilon: Fraction, failure: float, max_epsilon: float | str | F
             f"the promise may fail with probability {failure!r}, and this device allows {largest!r}: pass max_delta= "
             "to allow more"
         )
-
-
-MOST_CHARACTERS = 1 << 24
-_FORM = "pass one number for each column, with spaces between, on standard input or in a file"
-_BETWEEN = re.compile(r"[\s,;]+")
 
 
 def read_point(path: str | Path = "-") -> list[float]:

@@ -38,6 +38,7 @@ from fractions import Fraction
 from sfumato.errors import InputError
 
 BLOCK_BYTES = 512
+LARGEST_SHELL = 2**26  # the mean one; ten times as large is as good as never
 
 
 class Coins:
@@ -89,9 +90,6 @@ class _SeededCoins(Coins):
             self._block += 1
         taken, self._unread = self._unread[:count], self._unread[count:]
         return taken
-
-
-LARGEST_SHELL = 2**26  # the mean one; ten times as large is as good as never
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,22 @@ ID_BYTES = 6
 HEADER_BYTES = PREFIX_BYTES + ID_BYTES
 MOST_BITS = 62  # of integers among the parameters
 WEIGHT = Whole(1, (1 << MOST_BITS) - 1)  # of an outcome
+_PUBLISHED = "sfumato.published.local"
+# name: module of the device half, its class
+_DEVICES: dict[str, tuple[str, str]] = {
+    "rows": ("sfumato.local.pooled", "Rows"),
+    "phases": ("sfumato.local.pooled", "Phases"),
+    "metric-phases": ("sfumato.local.pooled", "MetricPhases"),
+    "vector": ("sfumato.local.vector", "Vector"),
+    "mldp-kde": (f"{_PUBLISHED}.sketch", "MetricSketchDevice"),
+    "fkm-lr": (f"{_PUBLISHED}.sketch", "SignsDevice"),
+    "fkm-ll": (f"{_PUBLISHED}.sketch", "NoisySignsDevice"),
+    "race": (f"{_PUBLISHED}.sketch", "SketchDevice"),
+    "dm": (f"{_PUBLISHED}.point", "DuchiDevice"),
+    "pm": (f"{_PUBLISHED}.point", "PiecewiseDevice"),
+    "sw": (f"{_PUBLISHED}.point", "SquareDevice"),
+    "gi": (f"{_PUBLISHED}.point", "PlanarDevice"),
+}
 
 
 class Device(ABC):
@@ -134,24 +150,6 @@ class Device(ABC):
     @abstractmethod
     def encode(self, point: Sequence[float], coins: Coins) -> bytes:
         """Randomise one clipped point into a payload."""
-
-
-_PUBLISHED = "sfumato.published.local"
-# name: module of the device half, its class
-_DEVICES: dict[str, tuple[str, str]] = {
-    "rows": ("sfumato.local.pooled", "Rows"),
-    "phases": ("sfumato.local.pooled", "Phases"),
-    "metric-phases": ("sfumato.local.pooled", "MetricPhases"),
-    "vector": ("sfumato.local.vector", "Vector"),
-    "mldp-kde": (f"{_PUBLISHED}.sketch", "MetricSketchDevice"),
-    "fkm-lr": (f"{_PUBLISHED}.sketch", "SignsDevice"),
-    "fkm-ll": (f"{_PUBLISHED}.sketch", "NoisySignsDevice"),
-    "race": (f"{_PUBLISHED}.sketch", "SketchDevice"),
-    "dm": (f"{_PUBLISHED}.point", "DuchiDevice"),
-    "pm": (f"{_PUBLISHED}.point", "PiecewiseDevice"),
-    "sw": (f"{_PUBLISHED}.point", "SquareDevice"),
-    "gi": (f"{_PUBLISHED}.point", "PlanarDevice"),
-}
 
 
 def mechanisms() -> tuple[str, ...]:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 LARGEST_PARTICIPANTS = 10**10
 SIZES = ("rows", "rows_each", "groups", "buckets", "blocks", "vectors")  # parameters that a plan shows
+BLOCK_PEOPLE = 1 << 16
+CONDITION = "simulated: one party held all points and is trusted with them"
 
 
 class LocalPlan(Ranking):
@@ -164,21 +166,7 @@ def make_release(
     conditions: tuple[str, ...] = (),
     parameters: Mapping[str, Any] | None = None,
 ) -> Release:
-    """Wrap what was counted.
-
-    Parameters
-    ----------
-    protocol, server, tally
-        What was collected, and how.
-    reports : int
-        Accepted reports, which is the public n.
-    private : bool
-        False where the coins came from a seed.
-    conditions : tuple of str
-        What else the guarantee is subject to.
-    parameters : mapping, optional
-        More public parameters.
-    """
+    """Wrap what was counted; the accepted `reports` are the public n."""
     if reports < 1:
         raise InputError("no report was accepted, so there is nothing to release")
     promised = Guarantee.from_document(plain(protocol.document["guarantee"]))
@@ -198,10 +186,6 @@ def make_release(
             **(parameters or {}),
         },
     )
-
-
-BLOCK_PEOPLE = 1 << 16
-CONDITION = "simulated: one party held all points and is trusted with them"
 
 
 def simulate(protocol: Protocol, X: Any, random_state: int | None = None) -> Release:

@@ -28,6 +28,7 @@ Words = NDArray[np.uint32]
 Buckets = NDArray[np.uint8]
 SUM_BITS = 61  # of projections, offsets apart
 BLOCK_CELLS = 1 << 20
+LARGEST_HALF = 2**31
 
 
 def row_table(seed: bytes, label: str, rows: int, keys: int, words: int) -> tuple[NDArray[np.uint64], Words]:
@@ -55,15 +56,7 @@ def numbers(law: Law, words: Words) -> Integers:
 
 
 class HashPool:
-    """All rows of a pool of hash functions.
-
-    Parameters
-    ----------
-    row_hash : RowHash
-        The functions, one at a time.
-    rows : int
-        How many.
-    """
+    """All rows of a pool of hash functions."""
 
     def __init__(self, row_hash: RowHash, rows: int) -> None:
         self.hash = row_hash
@@ -178,9 +171,6 @@ def _rehash(cells, rows, keys, buckets, out):  # type: ignore[no-untyped-def]
 
 
 _CELLS = {PStable: _floors, Grid: _grid_cells, Signs: _signs, MinHash: _first_members}
-
-
-LARGEST_HALF = 2**31
 
 
 def directions(points: Floats) -> Floats:

@@ -33,23 +33,12 @@ WIDEST_DEFAULT_REACH, NARROWEST_DEFAULT_REACH = 17, 8
 # The table of Cauchy numbers is cut at its 2^-18 quantile. Sums over more columns are too often without the large ones
 # that they should have: beyond, kernel values would be off by more than 0.015.
 MOST_CAUCHY_COLUMNS = 1 << 10
+MOST_NUMBERS = 1 << 26  # public random numbers of a pool, half a gigabyte: what a server holds
 
 
 @dataclass(frozen=True)
 class PointGrid:
-    """Units of the points' integers.
-
-    Attributes
-    ----------
-    domain : Domain
-        The bounds.
-    point_bits : int
-        A characteristic length has ``2**point_bits`` units.
-    scales : tuple of float
-        Units per data unit, one for each column.
-    origin : {"middle", "zero"}
-        Where integers are measured from.
-    """
+    """Units of the points' integers: bounds, bits of a characteristic length, units per data unit, and the origin."""
 
     domain: Domain
     point_bits: int
@@ -64,18 +53,8 @@ class PointGrid:
 def fit_grid(request: Request, lengths: Floats, largest: int, *, sum_bits: int, together: bool = True) -> PointGrid:
     """Choose the finest grid on which projections of the domain stay exact, measured from its middle.
 
-    Parameters
-    ----------
-    request : Request
-        With the bounds, if there are any; else the widest default on which points keep 10 bits per length is taken.
-    lengths : ndarray
-        Characteristic length of each column.
-    largest : int
-        Largest magnitude of a number that a coordinate is multiplied with.
-    sum_bits : int
-        Sums stay below ``2**sum_bits``.
-    together : bool
-        Whether a sum runs over all columns, or each column stands alone.
+    Without bounds the widest default is taken on which points keep 10 bits per length. Coordinates are multiplied with
+    numbers up to `largest`; sums, over all columns where these count `together`, stay below ``2**sum_bits``.
     """
 
     def bits(reach: Floats) -> int:
@@ -125,9 +104,6 @@ def _declared(request: Request) -> Domain | None:
     if request.bounds is None:
         return None
     return Domain(request.bounds.lower, request.bounds.upper)
-
-
-MOST_NUMBERS = 1 << 26  # public random numbers of a pool, half a gigabyte: what a server holds
 
 
 class PoolServer(Server):

@@ -68,6 +68,14 @@ GROUP_BYTES, CODE_BYTES = 2, 4
 LARGEST_POOL = 1 << 16
 LARGEST_COORDINATE = 1 << 52
 LARGEST_SCALE = 2.0**400
+LABEL = "local/phases"
+POSITION_BITS = 8
+POSITIONS = 1 << POSITION_BITS
+MOST_ROWS_EACH = 4
+LAWS = {"normal": NORMAL, "cauchy": CAUCHY, "laplace": LAPLACE}
+SIGNIFICANT_BITS = 6
+# The norm is computed in floating point, to more digits than this.
+NORM_ERROR = 1e-9
 
 
 class PoolDevice(Device):
@@ -161,13 +169,6 @@ class Rows(PoolDevice):
         return self.response.draw(self.hash.bucket(row, X), coins)
 
 
-LABEL = "local/phases"
-POSITION_BITS = 8
-POSITIONS = 1 << POSITION_BITS
-MOST_ROWS_EACH = 4
-LAWS = {"normal": NORMAL, "cauchy": CAUCHY, "laplace": LAPLACE}
-
-
 class Phases(PoolDevice):
     """The arc randomiser on phases; see the module's text."""
 
@@ -208,11 +209,6 @@ class Phases(PoolDevice):
     def digit(self, row: int, X: Sequence[int], coins: Coins) -> int:
         """Report a position near the phase's, or any other one."""
         return self.response.draw(self.position(row, X) - self.inside // 2, coins)
-
-
-SIGNIFICANT_BITS = 6
-# The norm is computed in floating point, to more digits than this.
-NORM_ERROR = 1e-9
 
 
 def coarse(scale: float) -> int:

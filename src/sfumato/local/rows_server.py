@@ -59,15 +59,7 @@ MOST_ROWS_EACH = 6
 
 @dataclass(frozen=True)
 class RowAnswer:
-    """What one answer for a row says about the kernel, out of a response on its buckets.
-
-    Attributes
-    ----------
-    response : Response
-        Randomised response on the buckets.
-    collision : float
-        q of the rehash.
-    """
+    """What one answer for a row says about the kernel: a response on its buckets, and q of the rehash."""
 
     response: Response
     collision: float

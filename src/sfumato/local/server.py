@@ -30,6 +30,7 @@ from sfumato.quantizers.base import Floats, Reader
 from sfumato.quantizers.box import Box
 
 Integers = NDArray[np.int64]
+Payloads = NDArray[np.uint8]
 
 
 class Tally(ABC):
@@ -94,9 +95,6 @@ class Records(Tally):
     def integers(self) -> Integers:
         """Return the rows one after another."""
         return self.rows().ravel()
-
-
-Payloads = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)

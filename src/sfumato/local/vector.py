@@ -50,6 +50,19 @@ UNIT = 1 << 15
 MOST_FEATURES = 1 << 12
 FARTHEST = 1e100  # bandwidths; kernels are 0 long before, and squares of it are finite
 KERNELS = ("gaussian", "laplacian", "exponential", "cauchy")
+LABEL, SIGN_LABEL = "local/vector", "local/vector/signs"
+INDEX_BYTES, OUTPUT_BYTES = 2, 1
+MOST_BLOCKS, MOST_VECTORS = 1 << 16, 128
+COMMON: dict[str, Field[Any]] = {"randomiser": Text(), "same": WEIGHT, "other": WEIGHT}
+FIELDS: dict[str, dict[str, Field[Any]]] = {
+    "codebook": {
+        "blocks": Whole(1, MOST_BLOCKS),
+        "vectors": Whole(1, MOST_VECTORS),
+        "likely": Whole(1, MOST_VECTORS),
+        "gain": Real(0.0),
+    },
+    "coordinate": {"range": Whole(1, (1 << MOST_BITS) - 1)},
+}
 
 
 class Features(ABC):
@@ -135,21 +148,6 @@ class LandmarkFeatures(Features):
         similarities = [self.similarity(point, z) for z in self.landmarks]
         columns = zip(*self.projection, strict=True)
         return [math.fsum(k * m for k, m in zip(similarities, column, strict=True)) for column in columns]
-
-
-LABEL, SIGN_LABEL = "local/vector", "local/vector/signs"
-INDEX_BYTES, OUTPUT_BYTES = 2, 1
-MOST_BLOCKS, MOST_VECTORS = 1 << 16, 128
-COMMON: dict[str, Field[Any]] = {"randomiser": Text(), "same": WEIGHT, "other": WEIGHT}
-FIELDS: dict[str, dict[str, Field[Any]]] = {
-    "codebook": {
-        "blocks": Whole(1, MOST_BLOCKS),
-        "vectors": Whole(1, MOST_VECTORS),
-        "likely": Whole(1, MOST_VECTORS),
-        "gain": Real(0.0),
-    },
-    "coordinate": {"range": Whole(1, (1 << MOST_BITS) - 1)},
-}
 
 
 def landmark_fields(dimension: int) -> dict[str, Field[Any]]:

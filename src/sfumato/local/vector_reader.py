@@ -19,15 +19,7 @@ from sfumato.quantizers.box import Box
 
 
 class VectorReader(LinearReader):
-    """Reads sums of reported vectors, or of the signs of turned coordinates.
-
-    Parameters
-    ----------
-    device : Vector
-        Knows the public functions.
-    kernel : Kernel
-        For queries.
-    """
+    """Reads sums of reported vectors, or of the signs of turned coordinates."""
 
     name: ClassVar[str] = "local-vector"
 

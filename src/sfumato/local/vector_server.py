@@ -81,17 +81,7 @@ def mean_of_largest(vectors: int, likely: int) -> float:
 
 @dataclass(frozen=True)
 class Randomiser:
-    """One way to randomise, with its variance along a unit direction, n reports and D blocks apart.
-
-    Attributes
-    ----------
-    parameters : dict
-        For the protocol.
-    variance : float
-        Of one report.
-    shared : float
-        Of one block or coordinate, shared by many people.
-    """
+    """One way to randomise: its parameters, the variance of a report, and that of a block which many people share."""
 
     parameters: dict[str, Any]
     variance: float
