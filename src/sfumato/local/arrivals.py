@@ -59,7 +59,7 @@ Block = tuple[Payloads, Place | None, int]
 
 
 def blocks_of(source: Any, size: int, reports: int, places: Mapping[str, Place]) -> Iterator[Block]:
-    """Cut a source into blocks of up to `reports` reports of `size` bytes, each with its place and the odd ones' number."""
+    """Cut a source into blocks of `reports` reports of `size` bytes, each with its place and how many were odd."""
     if isinstance(source, str | Path):
         return _file_blocks(Path(source), size, reports, places)
     if isinstance(source, bytes | bytearray | memoryview):
@@ -151,7 +151,7 @@ class Change:
 
 
 class SeenReports:
-    """A set of reports in a folder, the longest run first. A union is a new set: this one stays, and so do its files."""
+    """A set of reports in a folder, the longest run first. A union is a new set: this one and its files stay."""
 
     def __init__(self, folder: Path, payload_bytes: int, runs: Sequence[Run] = ()) -> None:
         self.folder = folder

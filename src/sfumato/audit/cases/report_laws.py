@@ -59,7 +59,7 @@ def square_law(law: Window, steps: Sequence[int]) -> Floats:
 
 
 def shell_logs(law: SphereNoise, shells: int) -> Floats:
-    """Logarithms of Pr[z] for z in shell j0, j0 + 1, ..., up to a common constant; see `local.sphere`."""
+    """Logarithms of Pr[z] for z in shell j0, j0 + 1, ..., up to a common constant; see `local.coins`."""
     d, first, mu = law.dimension, law.first_shell, float(law.mu)
     last = first + shells + math.ceil((d + NEGLIGIBLE) / mu)
     j = np.arange(first, last + 1)
