@@ -35,7 +35,7 @@ from sfumato.published.local.point import planar_law, planar_step
 from sfumato.published.local.sketch import FARTHEST, MOST_ROWS, MetricSketchDevice, NoisySignsDevice, SketchDevice
 from sfumato.published.local.sketch_design import Sketch
 from sfumato.published.local.sketch_reader import SketchReader
-from sfumato.published.local.sketch_size import TYPICAL_SPREAD, sketch_variance
+from sfumato.published.local.sketch_size import PUBLISHED_SPREAD, sketch_variance
 from sfumato.quantizers.base import Floats, Integers
 
 DEFAULT_ETA = 1e-6
@@ -258,7 +258,7 @@ class NoisySignsServer(SketchServer):
         flips = round(float(np.mean(np.arccos(np.clip(along, -1, 1)))) / np.pi, 6)
         bias = flips * (1 - 2 * request.density)
         parameters = {"radius": float(request.radius or 0.0), "flips": flips}
-        return sketch.design(rows, 2, parameters, bias**2 + TYPICAL_SPREAD / rows)
+        return sketch.design(rows, 2, parameters, bias**2 + PUBLISHED_SPREAD / rows)
 
     @property
     def flips(self) -> float:
