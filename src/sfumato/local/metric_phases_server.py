@@ -166,6 +166,7 @@ class MetricReportedPhases(ReportedPhases):
     """Cosines of the query's phase against the reported ones, each row over its own resultant."""
 
     name = "local-metric-phases"
+    kind = MetricPhases
     device: MetricPhases
 
     def __init__(self, device: MetricPhases, pool: PhasePool | None = None, own: Resultants | None = None) -> None:

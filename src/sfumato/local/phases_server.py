@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numba import njit
@@ -189,6 +190,7 @@ class ReportedPhases(PoolReader):
     """Cosines of the query's phase against the reported ones, row by row."""
 
     name = "local-phases"
+    kind: ClassVar[type[Device]] = Phases
     device: Phases
 
     def __init__(self, device: Phases, pool: PhasePool | None = None) -> None:

@@ -11,18 +11,19 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
-from sfumato.local.device import device_for
+from sfumato.local.device import Device, device_for
 from sfumato.local.pooled import GROUP_BYTES, PoolDevice
 from sfumato.local.server import Payloads, Server, Tally
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.response import Response
+from sfumato.public.codec import Nested, Schema, refuse
 from sfumato.public.document import check_document
 from sfumato.public.domain import Domain
 from sfumato.quantizers.base import Floats, Integers, TermReader
@@ -179,23 +180,54 @@ def respond(response: Response, starts: Integers, bits: SecureBits) -> Integers:
     return np.asarray((starts + steps) % response.outcomes)
 
 
-class PoolReader(TermReader):
-    """Counts of reports, one term for each row of the pool.
+class ProtocolReader:
+    """What readers share that follow, all of them, from the protocol that a release carries."""
 
-    Attributes
-    ----------
-    device : PoolDevice
-        The mechanism's device half, which knows the public functions.
-    """
-
-    def __init__(self, device: PoolDevice) -> None:
-        self.device = device
+    name: ClassVar[str]
+    kind: ClassVar[type[Device]]  # of the device, which knows the public functions
+    device: Device
 
     @property
     def box(self) -> Box:
         """The protocol's domain."""
         domain = self.device.domain
         return Box(domain.lower, domain.upper, "clip", domain.declared)
+
+    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the protocol; everything is drawn again from its seed."""
+        return {"quantizer": self.name, "protocol": dict(self.device.document)}, {}
+
+    @classmethod
+    def from_document(
+        cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], kernel: Any, size: int
+    ) -> Self:
+        """Rebuild from a release."""
+        device = Schema({"quantizer": cls.name}, protocol=Nested(_released)).read(document, "quantizer")["protocol"]
+        reader = cls.of(device, kernel) if isinstance(device, cls.kind) else None
+        if reader is None or reader.size != size:  # type: ignore[attr-defined]
+            raise ReleaseFileError("the release's protocol does not describe its values")
+        return reader
+
+    @classmethod
+    def of(cls, device: Any, kernel: Any) -> Self:
+        """Make the reader of a device of its kind."""
+        return cls(device)  # type: ignore[call-arg]
+
+
+def _released(document: Any, path: str) -> Device:
+    if not isinstance(document, Mapping):
+        raise refuse(path, "an object", document)
+    check_document(document, "local", released=True)
+    return device_for(document, released=True)
+
+
+class PoolReader(ProtocolReader, TermReader):
+    """Counts of reports, one term for each row of the pool."""
+
+    device: PoolDevice
+
+    def __init__(self, device: PoolDevice) -> None:
+        self.device = device
 
     @property
     def terms(self) -> int:
@@ -217,19 +249,3 @@ class PoolReader(TermReader):
         people = answered.sum() / self.device.rows_each
         share = terms.mean(axis=1, keepdims=True) / max(people, 1.0)
         return np.asarray(terms - share * (answered * self.device.groups - people))
-
-    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the protocol; everything is drawn again from its seed."""
-        return {"quantizer": self.name, "protocol": dict(self.device.document)}, {}
-
-    @classmethod
-    def from_document(
-        cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], kernel: Any, size: int
-    ) -> Self:
-        """Rebuild from a release."""
-        check_document(document["protocol"], "local", released=True)
-        device = device_for(document["protocol"], released=True)
-        quantizer = cls(device)  # type: ignore[arg-type]
-        if not isinstance(device, PoolDevice) or quantizer.size != size:
-            raise ReleaseFileError("the release's protocol does not describe its values")
-        return quantizer

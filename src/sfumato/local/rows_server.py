@@ -157,6 +157,7 @@ class ReportedRows(PoolReader):
     """Debiased counts of the query's bucket in every row."""
 
     name = "local-rows"
+    kind = Rows
     device: Rows
 
     def __init__(self, device: Rows, pool: HashPool | None = None) -> None:
