@@ -57,7 +57,7 @@ class LocalPlan(Ranking):
 
     def notes(self) -> list[str]:
         """Say what the figures assume, in sentences."""
-        advice = f"auto takes {self.method}" if self.useful else "nothing is predicted to beat a constant"
+        advice = f"auto takes {self.method}{'' if self.useful else '; nothing is predicted to beat a constant'}"
         return [*super().notes(), f"assumed mean density: {self.request.density:g}; {advice}"]
 
 
