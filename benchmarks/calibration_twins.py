@@ -21,7 +21,7 @@ from sfumato.audit.cases import releases
 from sfumato.audit.cases import shuffled_calibrations as shuffled
 from sfumato.audit.cases.variants import SUBJECTS, Built, Variant
 from sfumato.central import race
-from sfumato.local.registry import mechanisms
+from sfumato.local.device import mechanisms
 from sfumato.methods.request import LIMIT, Request
 from sfumato.published import gaussian_queries, hrw, pmw, trees
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks import synthetic
 from benchmarks.kinds import Skipped
-from sfumato.local import synthetic
 
 SPLIT_SEED = 0
 # Ages are brackets of ten years from 0 to 100, here in decades; stays last from 1 to 14 days.

@@ -15,7 +15,7 @@ from sfumato.audit.cases.enumeration import enumerated_case
 from sfumato.audit.cases.report_laws import signs_law
 from sfumato.kernels import L2LSH, Angular
 from sfumato.local.coins import Coins
-from sfumato.local.metric_phases import MetricPhases, coarse
+from sfumato.local.pooled import MetricPhases, coarse
 from sfumato.local.vector import Vector
 from sfumato.published.local.calibration import Calibration, calibrate
 from sfumato.published.local.point import SW_STEPS, Signs, square_window

@@ -9,8 +9,7 @@ from sfumato.audit.cases.enumeration import enumerated_case
 from sfumato.audit.cases.local import POINTS, small_protocol
 from sfumato.kernels import L2LSH, Gaussian
 from sfumato.local.coins import Coins
-from sfumato.local.phases import POSITIONS, Phases
-from sfumato.local.rows import Rows
+from sfumato.local.pooled import POSITIONS, Phases, Rows
 
 
 class RowsForBuckets(Rows):

@@ -8,7 +8,7 @@ from benchmarks.calibration_twins import GENEROUS, LOW_NOISE, MADE, made_twins
 from sfumato.audit import ATTACKS, AUDITS, CALIBRATIONS, audit, load_library
 from sfumato.audit.cases.shuffled_calibrations import AGGREGATED, COLLECTIONS
 from sfumato.audit.cases.variants import SUBJECTS
-from sfumato.local.registry import mechanisms
+from sfumato.local.device import mechanisms
 from sfumato.shuffled import quantizing
 from sfumato.shuffled.bitsum import NAMES
 from sfumato.shuffled.secure_aggregation import NOISES

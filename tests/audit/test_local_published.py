@@ -12,7 +12,7 @@ import pytest
 from benchmarks.local_published_twins import TWINS
 from sfumato.audit import AUDITS, Case, audit, load_library
 from sfumato.audit.cases import local_published as audits
-from sfumato.local.registry import mechanisms
+from sfumato.local.device import mechanisms
 from sfumato.privacy.bits import SecureBits
 
 EXACT = [

@@ -10,7 +10,7 @@ import pytest
 
 from sfumato import Ledger, RaceSketch
 from sfumato.cli.inspect import verify
-from sfumato.local.registry import mechanisms
+from sfumato.local.device import mechanisms
 from sfumato.methods.registry import DISTANCES, METHODS
 from sfumato.shuffled.bitsum.calibration import NAMES
 from tests.corpus import cases

@@ -278,12 +278,12 @@ def test_influence_is_attained_and_never_exceeded() -> None:
         one.add([*REPORTS[: PEOPLE - 20], *lies])
         assert one.reports == PEOPLE
         largest = one.influence(20)
-        assert largest == pytest.approx(20 * server.response.range / PEOPLE)
+        assert largest == pytest.approx(20 * server.answer.range / PEOPLE)
         return float(one.release().query(query)[0])
 
     assert device.rows_each == 1
     shift = answer(bucket) - answer((bucket + 1) % device.outcomes)
-    assert shift == pytest.approx(20 * server.response.range / PEOPLE)
+    assert shift == pytest.approx(20 * server.answer.range / PEOPLE)
 
 
 def test_nothing_to_release_yet() -> None:

@@ -91,15 +91,17 @@ def test_expiry() -> None:
     ("change", "message"),
     [
         ({"rehash": False}, "need a rehash"),
-        ({"buckets": 1}, "out of range"),
-        ({"buckets": 65}, "out of range"),
-        ({"family": "own"}, "newer version"),
-        ({"rows_each": 0}, "positive integer"),
+        ({"buckets": 1}, "mechanism.buckets must be a whole number from 2 to 64"),
+        ({"buckets": 65}, "mechanism.buckets must be"),
+        ({"family": "own"}, "mechanism.family must be one of"),
+        ({"rows_each": 0}, "mechanism.rows_each must be a whole number"),
         ({"rows_each": 50}, "do not keep the epsilon"),
-        ({"groups": 10**6}, "at most"),
-        ({"scales": []}, "one scale"),
-        ({"scales": [{"decimal": "1e+300"}] * 2}, "scales must be|too wide"),
-        ({"point_bits": 99}, "out of range"),
+        ({"groups": 10**6}, "mechanism.groups must be"),
+        ({"scales": []}, "mechanism.scales must be a list of 2 to 2 values"),
+        ({"scales": [{"decimal": "1e+300"}] * 2}, r"mechanism.scales\[0\] must be"),
+        ({"point_bits": 99}, "mechanism.point_bits must be"),
+        ({"note": 1}, "mechanism has a field 'note' that is not known"),
+        ({"power": 2}, "mechanism has a field 'power' that is not known"),
     ],
 )
 def test_hostile_parameters_are_refused_by_the_device(change: dict[str, Any], message: str) -> None:
@@ -119,7 +121,7 @@ def test_one_changed_parameter_is_not_accepted_by_the_device() -> None:
     """A device checks the organiser's arithmetic: weights that break the promise are refused."""
     document = made()
     parameters = document["mechanism"]
-    for change in ({"same": parameters["same"] + 1}, {"other": parameters["other"] - 1}, {"same": "1"}):
+    for change in ({"same": parameters["same"] + 1}, {"other": parameters["other"] - 1}):
         broken = document | {"mechanism": parameters | change}
         with pytest.raises(InputError, match="do not keep the epsilon"):
             Protocol.from_document(broken).client()

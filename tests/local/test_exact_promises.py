@@ -11,9 +11,9 @@ from sfumato.errors import InputError
 from sfumato.kernels import L1LSH, L2LSH, Angular, Gaussian, InnerProduct, Kernel
 from sfumato.local import Protocol
 from sfumato.local.client import Client
+from sfumato.local.device import device_for, mechanisms
 from sfumato.local.promises import near, planar_condition
-from sfumato.local.registry import device_for, mechanisms
-from sfumato.local.weights import same_weight
+from sfumato.privacy.response import same_weight
 from sfumato.public.document import check_document, exact, sealed, seed_of
 from sfumato.published.local.calibration import different_rows
 
@@ -139,7 +139,22 @@ def test_bounds_at_the_ends_of_the_numbers_are_refused(name: str, kernel: Kernel
 def test_integers_of_any_size_are_refused() -> None:
     other = 10**30
     document = made("rows", L2LSH(0.5), {"rows_each": 1})
-    refused(changed(document, "mechanism", same=same_weight(Fraction(1), other), other=other), "more than 62 bits")
+    refused(
+        changed(document, "mechanism", same=same_weight(Fraction(1), other), other=other),
+        "mechanism.same must be a whole number",
+    )
+
+
+@pytest.mark.parametrize(("name", "kernel", "options"), MECHANISMS[:5])
+def test_parameters_are_refused_by_their_path(name: str, kernel: Kernel, options: dict[str, Any]) -> None:
+    """Every parameter is needed, none may be of another kind, and none is ignored."""
+    document = made(name, kernel, options)
+    parameters = document["mechanism"]
+    refused(changed(document, "mechanism", note=1), "mechanism has a field 'note' that is not known here")
+    for field in set(parameters) - {"name"}:
+        kept = {key: value for key, value in parameters.items() if key != field}
+        refused(sealed({**document, "mechanism": kept}), rf"mechanism(\.| lacks the field '){field}")
+        refused(sealed({**document, "mechanism": {**parameters, field: {}}}), rf"mechanism\.{field}")
 
 
 # Seeds.

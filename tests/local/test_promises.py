@@ -14,11 +14,11 @@ from sfumato.kernels import L1LSH, L2LSH, Angular, Cauchy, Gaussian, Hat, InnerP
 from sfumato.local import Protocol
 from sfumato.local.client import Client
 from sfumato.local.coins import Coins
+from sfumato.local.device import device_for, mechanisms
+from sfumato.local.organiser import prepared
+from sfumato.local.pool import directions
 from sfumato.local.promises import direction
-from sfumato.local.registry import device_for, mechanisms
-from sfumato.local.simulation import prepared
-from sfumato.local.vectorised import directions
-from sfumato.local.weights import same_weight
+from sfumato.privacy.response import same_weight
 from sfumato.public.canonical_json import canonical
 from sfumato.public.document import exact, sealed
 
@@ -51,9 +51,9 @@ def race(kernel: Kernel | None = None) -> dict[str, Any]:
 
 
 def test_only_race_is_not_private() -> None:
-    from sfumato.local.registry import _class
+    from sfumato.local.device import device_class
 
-    assert [name for name in mechanisms() if not _class(name, 0).private] == ["race"]
+    assert [name for name in mechanisms() if not device_class(name).private] == ["race"]
 
 
 def test_what_is_not_private_is_reported_on_demand_only() -> None:

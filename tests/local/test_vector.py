@@ -14,15 +14,12 @@ from sfumato.kernels import L2LSH, Cauchy, Exponential, Gaussian, InnerProduct, 
 from sfumato.local import Protocol, vector_server
 from sfumato.local.client import Client
 from sfumato.local.coins import Coins
-from sfumato.local.mechanism import HEADER_BYTES
-from sfumato.local.planning import choose
-from sfumato.local.registry import device_for
-from sfumato.local.requests import make_request
-from sfumato.local.vector import Vector
-from sfumato.local.vector_features import LandmarkFeatures, into_ball
+from sfumato.local.device import HEADER_BYTES, device_for
+from sfumato.local.organiser import choose, make_request
+from sfumato.local.vector import LandmarkFeatures, Vector, into_ball
 from sfumato.local.vector_server import codebook, coordinate, mean_of_largest
-from sfumato.local.weights import OTHER, same_weight
 from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.response import OTHER, same_weight
 from sfumato.public.rows import NORMAL
 from tests.published.local.chances import same_law
 

@@ -11,12 +11,11 @@ import pytest
 from sfumato.errors import SfumatoError
 from sfumato.kernels import L1LSH, L2LSH, Cauchy, Gaussian, Hat, Laplacian
 from sfumato.local import Protocol
-from sfumato.local.phases import LABEL as PHASES_LABEL
-from sfumato.local.phases import Phases
+from sfumato.local.device import device_for
 from sfumato.local.phases_server import PhasesServer
 from sfumato.local.pool import numbers, row_table
-from sfumato.local.registry import device_for
-from sfumato.local.rows import Rows
+from sfumato.local.pooled import LABEL as PHASES_LABEL
+from sfumato.local.pooled import Phases, Rows
 from sfumato.local.rows_server import RowsServer
 from sfumato.public.document import canonical, fingerprint
 from sfumato.public.rows import LAWS, NORMAL, Law, row_bytes
@@ -116,7 +115,7 @@ def test_collisions_follow_the_kernel(kernel: Any) -> None:
     points = np.array([[0.1, 0.2, 0.3], [0.3, 0.2, 0.4], [0.9, 0.8, 0.3]])
     X = np.array([server.device.lattice(point) for point in points.tolist()])
     table = server.pool.table(X)
-    q = server.response.collision
+    q = server.answer.collision
     for i, j in ((0, 1), (0, 2), (1, 2)):
         k = kernel.value(points[[i]], points[[j]])[0, 0]
         expected = k + (1 - k) * q

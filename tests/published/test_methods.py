@@ -131,7 +131,6 @@ MATRIX = {"kernel": Gaussian([[1.0, 0.2], [0.0, 1.0]])}
     [
         *((name, NO_BOUNDS, "needs bounds=") for name in ALL if name not in LISTS),
         *((name, MATRIX, "one for each column") for name in ALL if name not in LISTS),
-        *((name, {"delta": 1e-6}, "pure") for name in ("lsq-fgt", "bernstein", "even-trig", "smalldb", "noisy-sample")),
         ("lsq-fgt", {"kernel": Laplacian(1.0)}, "gaussian kernel"),
         ("lsq-fgt", {"options": {"rho": 33}}, "at most 32"),
         ("lsq-fgt", {"options": {"rho": 0}}, "positive whole number"),
@@ -151,7 +150,6 @@ MATRIX = {"kernel": Gaussian([[1.0, 0.2], [0.0, 1.0]])}
         ("laplace-queries", {"options": {"queries": "all"}}, "must be numbers"),
         ("laplace-queries", {"options": {"queries": [[np.inf, 1.0]]}}, "finite"),
         ("laplace-queries", {"options": {"queries": np.zeros((70_000, 2))}}, "too many"),
-        ("laplace-queries", {"options": {"queries": QUERIES}, "delta": 1e-6}, "pure"),
         ("gaussian-queries", {"options": {"queries": QUERIES}}, "delta > 0"),
         ("hrw", {"options": {"queries": QUERIES}}, "delta > 0"),
         ("hrw", {"options": {"queries": np.zeros((5000, 2))}, "delta": 1e-6}, "5000 queries take"),

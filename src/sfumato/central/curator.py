@@ -58,9 +58,8 @@ class Curator:
         box = mechanism.encoder.box if mechanism is not None and request.outside == "drop" else None
         if self.account is not None:
             loss = None if mechanism is None else mechanism.cost(count_is_bought=False)[1]
-            self.account.check(
-                request.epsilon, request.delta, neighbours=request.neighbours, unit=request.unit, loss=loss
-            )
+            delta = request.delta if mechanism is None else mechanism.guarantee.delta
+            self.account.check(request.epsilon, delta, neighbours=request.neighbours, unit=request.unit, loss=loss)
         kept = self.engine.count(self.source, box)
         if self.account is not None:
             self.account.charge("count", law.epsilon, neighbours=request.neighbours, unit=request.unit)

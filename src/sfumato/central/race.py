@@ -55,7 +55,7 @@ NAME = "race"
 SIZE_OPTIONS = ("rows", "width", "groups")
 OPTIONS = (*SIZE_OPTIONS, "own_count")
 # Mean kernel values of hashed kernels, which have heavy tails, are larger than the papers' typical ones.
-TYPICAL_DENSITY = 0.1
+HASHED_DENSITY = 0.1
 WIDTHS = tuple(2**power for power in range(1, 9))
 MOST_ROWS, FEWEST_GAUSSIAN_ROWS = 4096, 256
 MOST_WORK = 2**18  # multiplications for one record
@@ -183,7 +183,7 @@ def sizes_of(
     groups = request.positive_option("groups", 1)
     # A median of means needs independent functions.
     terms = Terms(request, buckets is None or buckets > max(widths), own_count, spread and groups == 1)
-    density = request.density if "density" in request.options else TYPICAL_DENSITY
+    density = request.density if "density" in request.options else HASHED_DENSITY
     swiftest = max(1, int(MOST_WORK / family.work(request.kernel, request.dimension, request.bounds)))
 
     def rows_of(width: int) -> int:
@@ -211,7 +211,7 @@ def choose_sizes(request: Request) -> Sizes:
         own = False
     sources = (False, True) if own is None else (own,)
     both = [sizes_of(request, count, spread=True, predictor=Terms.mean_square_error) for count in sources]
-    density = request.density if "density" in request.options else TYPICAL_DENSITY
+    density = request.density if "density" in request.options else HASHED_DENSITY
     return min(both, key=lambda sizes: sizes.terms.mean_square_error(density, sizes.rows, sizes.width))
 
 

@@ -112,7 +112,7 @@ def report(
     by every user of the machine. A device without this command line runs: python -m sfumato.local PROTOCOL
     """
     from sfumato.local import Protocol
-    from sfumato.local.own_point import read_point
+    from sfumato.local.client import read_point
 
     if point is not None and data is not None:
         raise InputError("pass either --point, a file with one point, or --data")

@@ -61,6 +61,8 @@ def _aside(task: Callable[[], Any]) -> Any:
     """Run on a thread that ends: threadpoolctl lets only the thread that set a limit lift it, as long as it lives."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(task).result()
+
+
 # The largest error that the quick way below may leave in a squared distance.
 DISTANCE_TOLERANCE = 1e-10
 # Up to this many columns the direct way is as quick.

@@ -130,8 +130,7 @@ def _local(
     random_state: int | None,
 ) -> list[Release]:
     from sfumato.local import Protocol
-    from sfumato.local.releasing import make_release
-    from sfumato.local.simulation import clip
+    from sfumato.local.organiser import clip, make_release
 
     settings = dict(options)
     label_epsilon = settings.pop("label_epsilon", None)

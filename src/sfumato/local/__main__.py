@@ -9,8 +9,7 @@ import argparse
 import sys
 
 from sfumato.errors import SfumatoError
-from sfumato.local.client import MAX_DELTA, MAX_EPSILON
-from sfumato.local.own_point import read_point
+from sfumato.local.client import MAX_DELTA, MAX_EPSILON, read_point
 from sfumato.local.protocol import Protocol
 
 

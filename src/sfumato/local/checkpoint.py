@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import InputError, StorageError
-from sfumato.local.seen import SeenReports
-from sfumato.local.sources import Place
+from sfumato.local.arrivals import Place, SeenReports
 from sfumato.public.canonical_json import parse
 from sfumato.storage import AtomicFile, private_folder, private_opener, storage_errors
 
@@ -36,20 +35,9 @@ STATE, MARKER = "state.json", "sfumato-collector.lock"
 
 @dataclass(frozen=True)
 class Progress:
-    """What a checkpoint holds.
+    """What a checkpoint holds: all reports, how many count and were refused, and how far files were read.
 
-    Attributes
-    ----------
-    seen : SeenReports
-        All reports, those in conflict among them.
-    accepted : int
-        Reports that count.
-    rejected : mapping
-        Refused reports by reason.
-    places : mapping
-        How far files of reports were read.
-    halves : mapping
-        Where files ended in a part of a report that is already among the refused.
+    `halves` says where files ended in a part of a report that is already among the refused.
     """
 
     seen: SeenReports

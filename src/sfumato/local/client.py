@@ -9,25 +9,34 @@ same point is to be reported again under the same protocol. It protects an uncha
 collections at the price of one report: there is nothing to average. It does not hide that the point changed (another
 report comes), it costs epsilon for every further point, and it lets whoever sees both reports know that they are from
 one device. A collector counts repeats once.
+
+A person's own point comes as text from standard input or a file, never from the command line: what stands there is
+shown to every user of the machine, and kept in the shell's history.
 """
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from sfumato.errors import InputError
 from sfumato.local.account import DeviceAccount
 from sfumato.local.coins import Coins
-from sfumato.local.mechanism import ID_BYTES, Device
-from sfumato.local.registry import device_for
+from sfumato.local.device import ID_BYTES, Device, device_for
 from sfumato.privacy.guarantee import amount_text, checked_delta, promised_epsilon
 from sfumato.public.canonical_json import canonical
 from sfumato.public.document import check_document, exact, expired, fingerprint, plain, prefix, seed_of
+from sfumato.storage import storage_errors
 
 # What a device agrees to unless its owner says otherwise; never taken from a document.
 MAX_EPSILON, MAX_DELTA = Fraction(4), 1e-6
+MOST_CHARACTERS = 1 << 24
+_FORM = "pass one number for each column, with spaces between, on standard input or in a file"
+_BETWEEN = re.compile(r"[\s,;]+")
 
 
 class Client:
@@ -172,3 +181,39 @@ def check_limits(epsilon: Fraction, failure: float, max_epsilon: float | str | F
             f"the promise may fail with probability {failure!r}, and this device allows {largest!r}: pass max_delta= "
             "to allow more"
         )
+
+
+def read_point(path: str | Path = "-") -> list[float]:
+    """Return the numbers in a file, between spaces, commas or line ends; "-" is standard input.
+
+    From a terminal one line is read, else everything.
+
+    Raises
+    ------
+    InputError
+        If there is no number, or something that is none. The text itself is not repeated.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "point.txt")
+    ...     _ = path.write_text("0.25, -1e3 nan")
+    ...     read_point(path)
+    [0.25, -1000.0, nan]
+    """
+    try:
+        if str(path) != "-":
+            with storage_errors("read", path), open(path, encoding="utf-8") as file:
+                text = file.read(MOST_CHARACTERS + 1)
+        elif sys.stdin.isatty():
+            print("Your point, one number for each column, in one line:", file=sys.stderr)
+            text = sys.stdin.readline(MOST_CHARACTERS + 1)
+        else:
+            text = sys.stdin.read(MOST_CHARACTERS + 1)
+        numbers = [float(part) for part in _BETWEEN.split(text) if part]
+    except ValueError:
+        raise InputError(f"the point holds something that is no number: {_FORM}") from None
+    if not numbers or len(text) > MOST_CHARACTERS:
+        raise InputError(f"there is no point, or one that is far too long: {_FORM}")
+    return numbers

@@ -38,13 +38,11 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from sfumato.errors import InputError, StorageError
+from sfumato.local.arrivals import Place, SeenReports, blocks_of, entries_of
 from sfumato.local.checkpoint import Progress, load_progress, lock_folder, save_progress, unlock_folder
-from sfumato.local.mechanism import HEADER_BYTES
-from sfumato.local.releasing import make_release
-from sfumato.local.seen import SeenReports, entries_of
-from sfumato.local.server import Payloads
-from sfumato.local.sources import Place, blocks_of
-from sfumato.local.tally import Tally
+from sfumato.local.device import HEADER_BYTES
+from sfumato.local.organiser import make_release
+from sfumato.local.server import Payloads, Tally
 from sfumato.public.document import PREFIX_BYTES, prefix
 
 if TYPE_CHECKING:

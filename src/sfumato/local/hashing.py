@@ -27,12 +27,14 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from sfumato.errors import InputError
+from sfumato.public.codec import Field, Flag, Schema, Text, Whole
 from sfumato.public.rows import CAUCHY, CELLS, KEY_BYTES, NORMAL, WORD_BYTES, Law, row_bytes
 
 LABEL = "local/rows"
 HASH_BITS = 24
 MASK = 2**64 - 1
 MOST_BUCKETS = 64
+MOST_POINT_BITS = 30
 
 
 class RowHash(ABC):
@@ -40,8 +42,8 @@ class RowHash(ABC):
 
     Parameters
     ----------
-    parameters : mapping
-        ``"family"``, ``"buckets"``, ``"rehash"``, ``"point_bits"`` and what the family needs.
+    given : mapping
+        The family's `fields`, checked.
     seed : bytes
         Public seed.
     dimension : int
@@ -49,16 +51,19 @@ class RowHash(ABC):
     """
 
     name: ClassVar[str]
+    fields: ClassVar[dict[str, Field[Any]]] = {
+        "buckets": Whole(2, MOST_BUCKETS),
+        "rehash": Flag(),
+        "point_bits": Whole(0, MOST_POINT_BITS),
+    }
     few_cells: ClassVar[bool] = False  # whether cells may be few enough to be buckets as they are
 
-    def __init__(self, parameters: Mapping[str, Any], seed: bytes, dimension: int) -> None:
+    def __init__(self, given: Mapping[str, Any], seed: bytes, dimension: int) -> None:
         self.seed = seed
         self.dimension = dimension
-        self.buckets = int(parameters["buckets"])
-        self.rehashes = bool(parameters["rehash"])
-        self.point_bits = int(parameters["point_bits"])
-        if not 2 <= self.buckets <= MOST_BUCKETS or not 0 <= self.point_bits <= 30:
-            raise InputError("the protocol's hash functions are out of range")
+        self.buckets: int = given["buckets"]
+        self.rehashes: bool = given["rehash"]
+        self.point_bits: int = given["point_bits"]
         if not self.rehashes and not self.few_cells:  # a cell in the place of a bucket would give the point away
             raise InputError("the protocol's hash functions need a rehash")
 
@@ -126,10 +131,11 @@ class PStable(RowHash):
 
     name = "p-stable"
     laws: ClassVar[dict[str, Law]] = {"normal": NORMAL, "cauchy": CAUCHY}
+    fields: ClassVar[dict[str, Field[Any]]] = {**RowHash.fields, "law": Text(*laws)}
 
-    def __init__(self, parameters: Mapping[str, Any], seed: bytes, dimension: int) -> None:
-        super().__init__(parameters, seed, dimension)
-        self.law = self.laws[parameters["law"]]
+    def __init__(self, given: Mapping[str, Any], seed: bytes, dimension: int) -> None:
+        super().__init__(given, seed, dimension)
+        self.law = self.laws[given["law"]]
         self.shift = self.point_bits + self.law.fraction_bits
 
     @property
@@ -147,10 +153,11 @@ class Grid(RowHash):
     """A grid with random offsets and, for the Laplacian kernel, random widths; one cell integer for each column."""
 
     name = "grid"
+    fields: ClassVar[dict[str, Field[Any]]] = {**RowHash.fields, "random_widths": Flag()}
 
-    def __init__(self, parameters: Mapping[str, Any], seed: bytes, dimension: int) -> None:
-        super().__init__(parameters, seed, dimension)
-        self.random_widths = bool(parameters["random_widths"])
+    def __init__(self, given: Mapping[str, Any], seed: bytes, dimension: int) -> None:
+        super().__init__(given, seed, dimension)
+        self.random_widths: bool = given["random_widths"]
         self.shift = self.point_bits + CELLS.fraction_bits
 
     @property
@@ -174,12 +181,13 @@ class Signs(RowHash):
     """Sides of `power` hyperplanes through the origin, as the bits of one integer."""
 
     name = "signs"
+    fields: ClassVar[dict[str, Field[Any]]] = {**RowHash.fields, "power": Whole(1, 32)}
     few_cells = True
 
-    def __init__(self, parameters: Mapping[str, Any], seed: bytes, dimension: int) -> None:
-        super().__init__(parameters, seed, dimension)
-        self.power = int(parameters["power"])
-        if not 1 <= self.power <= 32 or (not self.rehashes and self.buckets != 1 << self.power):
+    def __init__(self, given: Mapping[str, Any], seed: bytes, dimension: int) -> None:
+        super().__init__(given, seed, dimension)
+        self.power: int = given["power"]
+        if not self.rehashes and self.buckets != 1 << self.power:
             raise InputError("the protocol's hyperplanes do not fit its buckets")
 
     @property
@@ -218,11 +226,13 @@ class MinHash(RowHash):
 FAMILIES: dict[str, type[RowHash]] = {family.name: family for family in (PStable, Grid, Signs, MinHash)}
 
 
+def family_of(parameters: Mapping[str, Any]) -> type[RowHash]:
+    """Return the family that a protocol names."""
+    return FAMILIES[Text(*FAMILIES).read(parameters.get("family"), "mechanism.family")]
+
+
 def row_hash(parameters: Mapping[str, Any], seed: bytes, dimension: int) -> RowHash:
-    """Build the hash functions that a protocol names."""
-    try:
-        return FAMILIES[parameters["family"]](parameters, seed, dimension)
-    except InputError:
-        raise
-    except (KeyError, TypeError, ValueError):
-        raise InputError("the protocol's hash functions are damaged or of a newer version; update sfumato") from None
+    """Build the hash functions that a protocol names, out of those of its parameters that are theirs."""
+    family = family_of(parameters)
+    own = {name: value for name, value in parameters.items() if name in family.fields}
+    return family(Schema(**family.fields).read(own, "mechanism"), seed, dimension)

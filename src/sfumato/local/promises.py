@@ -17,12 +17,15 @@ from typing import Any
 
 from sfumato.errors import InputError
 from sfumato.public.canonical_json import plain
+from sfumato.public.codec import Real, Whole
 from sfumato.public.domain import LARGEST, SMALLEST, Domain
 
 LEAST_RADIUS = 1e-6  # of the domain's width: closer points are told apart by rounding and by anybody
 DEFAULT_SPAN = 2.0**18  # lengths of a kernel in a default domain, at most
 LARGEST_ETA = 0.5
 LEAST_GRINDING, MOST_GRINDING = 64, 256
+# Fields of protocols: lengths, the probability that a radius fails, and tries of the seed.
+LENGTH, ETA, GRINDING = Real(SMALLEST, LARGEST), Real(math.ulp(0.0), LARGEST_ETA), Whole(0, MOST_GRINDING)
 DIRECTIONS = (
     "points count by their direction: they are scaled to length 1 before they are clipped and rounded, and what has no "
     "direction counts as that of the first column"
@@ -87,14 +90,20 @@ def check_magnitude(what: str, value: object) -> float:
     >>> check_magnitude("radius", 0.5)
     0.5
     """
-    if not isinstance(value, float) or not SMALLEST <= value <= LARGEST:
-        raise InputError(f"the protocol's {what} must be a decimal from {SMALLEST:g} to {LARGEST:g}, got {value!r}")
-    return value
+    return LENGTH.read(value, f"the protocol's {what}")
 
 
 def checked_radius(parameters: Mapping[str, Any]) -> float:
     """Read the radius of a protocol."""
-    return check_magnitude("radius", plain(parameters.get("radius")))
+    return LENGTH.read(plain(parameters.get("radius")), "mechanism.radius")
+
+
+def positive_integer(parameters: Mapping[str, Any], name: str) -> int:
+    """Read a positive integer of a protocol."""
+    value = parameters.get(name)
+    if type(value) is not int or value < 1:
+        raise InputError(f"the protocol's {name} must be a positive integer, got {value!r}")
+    return value
 
 
 def check_radius(radius: float, width: float) -> float:
@@ -133,29 +142,13 @@ def widest(domain: Domain) -> float:
 
 
 def check_eta(eta: object) -> float:
-    """Read the probability with which a radius may fail, at most one half.
-
-    Examples
-    --------
-    >>> check_eta(0.01)
-    0.01
-    """
-    if not isinstance(eta, float) or not 0 < eta <= LARGEST_ETA:
-        raise InputError(f"the protocol's eta must be a decimal above 0 and at most {LARGEST_ETA}, got {eta!r}")
-    return eta
+    """Read the probability with which a radius may fail, at most one half."""
+    return ETA.read(eta, "the protocol's eta")
 
 
 def check_grinding(grinding: object) -> int:
-    """Read how many tries of the seed eta pays for, as a power of two.
-
-    Examples
-    --------
-    >>> check_grinding(64)
-    64
-    """
-    if type(grinding) is not int or not 0 <= grinding <= MOST_GRINDING:
-        raise InputError(f"the protocol's grinding must be an integer from 0 to {MOST_GRINDING}, got {grinding!r:.40}")
-    return grinding
+    """Read how many tries of the seed eta pays for, as a power of two."""
+    return GRINDING.read(grinding, "mechanism.grinding")
 
 
 def near(radius: float, eta: float | None = None) -> str:

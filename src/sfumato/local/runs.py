@@ -64,22 +64,9 @@ def _ordered(entries: Entries) -> Entries:
 
 @dataclass(frozen=True)
 class Run:
-    """Distinct entries in order of identity.
+    """Distinct entries in order of identity, at least one, in a file, or in memory without a name.
 
-    Attributes
-    ----------
-    name : str
-        Of the file; empty for entries in memory.
-    count : int
-        Entries, at least one.
-    sha256 : str
-        Of the file's content.
-    fences : ndarray of uint64
-        Identity of the first entry of every page.
-    dtype : dtype
-        Of the entries.
-    read : callable
-        Returns the entries from one position to another.
+    `fences` are the identities of the first entry of every page; `read` returns entries from one position to another.
     """
 
     name: str

@@ -1,4 +1,13 @@
-"""`vector`, device half: one random number about a feature vector of length at most 1, for inner products or landmarks.
+"""Bounded feature vectors on a device: the point itself for inner products, Nystroem features for a public sample.
+
+A vector of length at most 1 becomes integers in units of 2**-15; a longer one is scaled down to length 1. Floats decide
+the integers of one's own point only; the randomness afterwards is exact, so no guarantee rests on them.
+
+- ``inner-product``: x / radius.
+- ``landmarks``: f(x) = sum_z k(x, z) M_z for public landmarks z and rows M_z of the protocol's projection
+  (`quantizers.nystrom`), for Gaussian, Laplacian, exponential and Cauchy kernels.
+
+`vector`, device half: one random number about a feature vector of length at most 1, for inner products or landmarks.
 
 Two randomisers; the design takes the one of less predicted variance.
 
@@ -22,21 +31,134 @@ standard library only; `vector_server` has the estimates.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sfumato.errors import InputError
 from sfumato.local.coins import Coins
+from sfumato.local.device import MOST_BITS, WEIGHT, Device
 from sfumato.local.hashing import little_endian
-from sfumato.local.mechanism import Device
-from sfumato.local.pool_device import positive_integer
-from sfumato.local.vector_features import UNIT, features_of
-from sfumato.local.weights import check_weights
+from sfumato.local.promises import check_magnitude
+from sfumato.privacy.response import check_weights
+from sfumato.public.codec import Field, Many, Real, Text, Whole
+from sfumato.public.document import plain
+from sfumato.public.domain import LARGEST
 from sfumato.public.rows import NORMAL, WORD_BYTES, row_bytes
 
+UNIT = 1 << 15
+MOST_FEATURES = 1 << 12
+FARTHEST = 1e100  # bandwidths; kernels are 0 long before, and squares of it are finite
+KERNELS = ("gaussian", "laplacian", "exponential", "cauchy")
 LABEL, SIGN_LABEL = "local/vector", "local/vector/signs"
 INDEX_BYTES, OUTPUT_BYTES = 2, 1
 MOST_BLOCKS, MOST_VECTORS = 1 << 16, 128
+COMMON: dict[str, Field[Any]] = {"randomiser": Text(), "same": WEIGHT, "other": WEIGHT}
+FIELDS: dict[str, dict[str, Field[Any]]] = {
+    "codebook": {
+        "blocks": Whole(1, MOST_BLOCKS),
+        "vectors": Whole(1, MOST_VECTORS),
+        "likely": Whole(1, MOST_VECTORS),
+        "gain": Real(0.0),
+    },
+    "coordinate": {"range": Whole(1, (1 << MOST_BITS) - 1)},
+}
+
+
+class Features(ABC):
+    """Feature vectors of one protocol."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many features."""
+
+    @abstractmethod
+    def values(self, point: Sequence[float]) -> list[float]:
+        """Features of a point, of any length."""
+
+    def integers(self, point: Sequence[float]) -> list[int]:
+        """Features in units of 2**-15, scaled into the ball of length 1."""
+        return into_ball(self.values(point))
+
+
+def into_ball(values: Sequence[float]) -> list[int]:
+    """Round features to units, scaled down to length 1 if they are longer; what is not finite counts as 0.
+
+    Examples
+    --------
+    >>> into_ball([3.0, 4.0]), into_ball([0.5]), into_ball([1.0, math.inf])
+    ([19661, 26214], [16384], [32768, 0])
+    """
+    finite = [value if abs(value) <= LARGEST else 0.0 for value in values]
+    shrink = UNIT / max(1.0, math.sqrt(math.fsum(value * value for value in finite)))
+    return [round(value * shrink) for value in finite]
+
+
+class InnerProductFeatures(Features):
+    """The point over the kernel's radius."""
+
+    def __init__(self, kernel: Mapping[str, Any], dimension: int) -> None:
+        self.radius = check_magnitude("radius", kernel["radius"])
+        self.dimension = dimension
+
+    @property
+    def size(self) -> int:
+        """One for each column."""
+        return self.dimension
+
+    def values(self, point: Sequence[float]) -> list[float]:
+        """Coordinates."""
+        return [x / self.radius for x in point]
+
+
+class LandmarkFeatures(Features):
+    """Kernel values at landmarks, projected."""
+
+    def __init__(self, kernel: Mapping[str, Any], given: Mapping[str, Any], dimension: int) -> None:
+        self.name = kernel["kernel"]
+        widths = kernel["bandwidth"]
+        self.widths = [widths] * dimension if isinstance(widths, float) else list(widths)
+        for width in self.widths:
+            check_magnitude("bandwidth", width)
+        self.landmarks: tuple[tuple[float, ...], ...] = given["landmarks"]
+        self.projection: tuple[tuple[float, ...], ...] = given["projection"]
+        if self.name not in KERNELS or kernel.get("p", 2.0) != 2.0 or len(self.widths) != dimension:
+            raise InputError(f"landmarks on devices take the kernels {', '.join(KERNELS)}, without a matrix bandwidth")
+        if len(self.projection) != len(self.landmarks) or len(set(map(len, self.projection))) > 1:
+            raise InputError("the protocol's projection does not fit its landmarks")
+
+    @property
+    def size(self) -> int:
+        """Columns of the projection."""
+        return len(self.projection[0])
+
+    def similarity(self, x: Sequence[float], z: Sequence[float]) -> float:
+        """Kernel value."""
+        u = [min(max((a - b) / width, -FARTHEST), FARTHEST) for a, b, width in zip(x, z, self.widths, strict=True)]
+        if self.name == "laplacian":
+            return math.exp(-math.fsum(map(abs, u)))
+        if self.name == "cauchy":
+            return 1 / math.prod(1 + value * value for value in u)
+        square = math.fsum(value * value for value in u)
+        return math.exp(-square if self.name == "gaussian" else -math.sqrt(square))
+
+    def values(self, point: Sequence[float]) -> list[float]:
+        """Project the similarities."""
+        similarities = [self.similarity(point, z) for z in self.landmarks]
+        columns = zip(*self.projection, strict=True)
+        return [math.fsum(k * m for k, m in zip(similarities, column, strict=True)) for column in columns]
+
+
+def landmark_fields(dimension: int) -> dict[str, Field[Any]]:
+    """Return the fields of landmarks: the points, their projection, what completes an answer, and its bias."""
+    number = Real(-LARGEST, LARGEST)
+    return {
+        "landmarks": Many(Many(number, dimension, dimension), MOST_FEATURES, 1),
+        "projection": Many(Many(number, MOST_FEATURES, 1), MOST_FEATURES, 1),
+        "completion": Many(number, MOST_FEATURES, 1),
+        "bias": Real(0.0),
+    }
 
 
 class Vector(Device):
@@ -46,21 +168,27 @@ class Vector(Device):
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         super().__init__(document)
-        self.features = features_of(document, self.domain.dimension)
-        self.randomiser = self.parameters.get("randomiser")
-        self.same, self.other = check_weights(self.parameters.get("same"), self.parameters.get("other"), self.epsilon)
+        kernel = plain(document["kernel"])
+        inner = kernel.get("kernel") == "inner-product"
+        self.randomiser = Text(*FIELDS).read(self.parameters.get("randomiser"), "mechanism.randomiser")
+        landmarks = {} if inner else landmark_fields(self.domain.dimension)
+        given = self.read(**COMMON, **FIELDS[self.randomiser], **landmarks)
+        self.same, self.other = check_weights(given["same"], given["other"], self.epsilon)
+        self.features: Features
+        if inner:
+            self.features = InnerProductFeatures(kernel, self.domain.dimension)
+        else:
+            self.features = LandmarkFeatures(kernel, given, self.domain.dimension)
         if self.randomiser == "codebook":
-            self.blocks = positive_integer(self.parameters, "blocks")
-            self.vectors = positive_integer(self.parameters, "vectors")
-            self.likely = positive_integer(self.parameters, "likely")
-            if self.blocks > MOST_BLOCKS or self.vectors > MOST_VECTORS or self.likely > self.vectors:
+            self.blocks: int = given["blocks"]
+            self.vectors: int = given["vectors"]
+            self.likely: int = given["likely"]
+            if self.likely > self.vectors:
                 raise InputError("the protocol's codebook is out of range")
-        elif self.randomiser == "coordinate":
-            self.range = positive_integer(self.parameters, "range")
+        else:
+            self.range: int = given["range"]
             if self.turned > MOST_BLOCKS:
                 raise InputError(f"the randomiser coordinate takes at most {MOST_BLOCKS} features; use the codebook")
-        else:
-            raise InputError("the protocol's randomiser is not known; update sfumato")
 
     @property
     def payload_bytes(self) -> int:

@@ -2,46 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import hadamard
 
-from sfumato.errors import ReleaseFileError
-from sfumato.local.registry import device_for
-from sfumato.local.vector import SIGN_LABEL, Vector
-from sfumato.local.vector_features import UNIT, LandmarkFeatures
-from sfumato.public.document import check_document, plain
+from sfumato.local.pool_server import ProtocolReader
+from sfumato.local.vector import SIGN_LABEL, UNIT, LandmarkFeatures, Vector
+from sfumato.public.document import plain
 from sfumato.public.rows import NORMAL, row_bytes
 from sfumato.quantizers.base import Floats, LinearReader, Reading
-from sfumato.quantizers.box import Box
 
 
-class VectorReader(LinearReader):
-    """Reads sums of reported vectors, or of the signs of turned coordinates.
-
-    Parameters
-    ----------
-    device : Vector
-        Knows the public functions.
-    kernel : Kernel
-        For queries.
-    """
+class VectorReader(ProtocolReader, LinearReader):
+    """Reads sums of reported vectors, or of the signs of turned coordinates."""
 
     name: ClassVar[str] = "local-vector"
+    kind = Vector
+    device: Vector
 
     def __init__(self, device: Vector, kernel: Any) -> None:
         self.device = device
         self.kernel = kernel
         self.parameters = plain(device.parameters)
-
-    @property
-    def box(self) -> Box:
-        """The protocol's domain."""
-        domain = self.device.domain
-        return Box.of(domain)
 
     @property
     def width(self) -> int:
@@ -79,23 +62,10 @@ class VectorReader(LinearReader):
             return Reading(reading.total + known.count * missed, reading.weight_squares, reading.bias)
         return reading
 
-    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the protocol; everything follows from it."""
-        return {"quantizer": self.name, "protocol": dict(self.device.document)}, {}
-
     @classmethod
-    def from_document(
-        cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], kernel: Any, size: int
-    ) -> VectorReader:
-        """Rebuild from a release."""
-        check_document(document["protocol"], "local", released=True)
-        device = device_for(document["protocol"], released=True)
-        if not isinstance(device, Vector):
-            raise ReleaseFileError("the release's protocol does not describe its values")
-        reader = cls(device, kernel)
-        if reader.size != size:
-            raise ReleaseFileError("the release's protocol does not describe its values")
-        return reader
+    def of(cls, device: Any, kernel: Any) -> VectorReader:
+        """Make the reader of a device; queries take the kernel."""
+        return cls(device, kernel)
 
 
 def turning(device: Vector) -> Floats:

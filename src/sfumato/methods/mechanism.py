@@ -17,6 +17,7 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import CountNoise
+from sfumato.public.ranges import check_size
 from sfumato.quantizers.base import Encoder, Integers, Quantizer, Reader
 from sfumato.release import Count, Release
 
@@ -66,6 +67,9 @@ class Mechanism:
     feature_loss: Loss | None = None
     algorithm: Callable[[Integers, Count, SecureBits], Integers] | None = None
     count_reader: Callable[[Integers], Count] | None = None
+
+    def __post_init__(self) -> None:
+        check_size(self.encoder.size)
 
     @classmethod
     def of(

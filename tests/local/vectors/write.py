@@ -8,9 +8,8 @@ from typing import Any
 
 from sfumato.kernels import L1LSH, L2LSH, Angular, Cauchy, Gaussian, Hat, Jaccard, Kernel, Laplacian
 from sfumato.local import Protocol
-from sfumato.local.phases import Phases
-from sfumato.local.registry import device_for
-from sfumato.local.rows import Rows
+from sfumato.local.device import device_for
+from sfumato.local.pooled import Phases, Rows
 from sfumato.public.document import canonical, fingerprint
 from sfumato.public.rows import LAWS, row_bytes
 

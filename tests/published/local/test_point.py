@@ -14,7 +14,7 @@ from sfumato.kernels import Gaussian, InnerProduct
 from sfumato.local import Protocol
 from sfumato.local.client import Client
 from sfumato.local.coins import Coins
-from sfumato.local.mechanism import HEADER_BYTES
+from sfumato.local.device import HEADER_BYTES
 from sfumato.privacy.bits import SecureBits
 from tests.published.local.chances import same_law
 

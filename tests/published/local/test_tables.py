@@ -12,8 +12,8 @@ from scipy.stats import cauchy, norm
 from sfumato.errors import InputError
 from sfumato.kernels import L1LSH, Laplacian
 from sfumato.local import Protocol
-from sfumato.local.lattices import MOST_CAUCHY_COLUMNS
 from sfumato.local.pool import numbers
+from sfumato.local.pool_server import MOST_CAUCHY_COLUMNS
 from sfumato.public.rows import CAUCHY, CELLS, NORMAL, Law
 from sfumato.published.local import tables
 from sfumato.published.local.closeness import closeness_of

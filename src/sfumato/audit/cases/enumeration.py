@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.audit import EpsilonClaim, ExactCase
 from sfumato.local.coins import Coins
-from sfumato.local.mechanism import Device
+from sfumato.local.device import Device
 from sfumato.quantizers.base import Floats
 
 Law = dict[bytes, Fraction]

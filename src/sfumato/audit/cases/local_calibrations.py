@@ -31,11 +31,10 @@ from sfumato.kernels import (
     Laplacian,
     Rational,
 )
+from sfumato.local.device import device_for, mechanisms
 from sfumato.local.hashing import little_endian
-from sfumato.local.metric_phases import MetricPhases
-from sfumato.local.phases import LABEL
+from sfumato.local.pooled import LABEL, MetricPhases
 from sfumato.local.protocol import Protocol
-from sfumato.local.registry import device_for, mechanisms
 from sfumato.public.rows import WORD_BYTES, row_bytes
 from sfumato.published.local.point import DuchiDevice, PiecewiseDevice, PlanarDevice, SquareDevice
 from sfumato.published.local.sketch import MetricSketchDevice, NoisySignsDevice

@@ -22,13 +22,12 @@ from sfumato.audit.cases.enumeration import enumerated_case
 from sfumato.audit.cases.report_laws import signs_law, sphere_logs, square_law, window_law, wrapped_law
 from sfumato.audit.claims import Samples
 from sfumato.kernels import L1LSH, L2LSH, Angular, Gaussian, InnerProduct, Kernel
-from sfumato.local.metric_phases import MetricPhases
-from sfumato.local.phases import LABEL, POSITIONS
+from sfumato.local.device import device_for
 from sfumato.local.pool import HashPool, numbers, row_table, shifted
+from sfumato.local.pooled import LABEL, POSITIONS, MetricPhases
 from sfumato.local.protocol import Protocol
-from sfumato.local.registry import device_for
-from sfumato.local.weights import same_weight
 from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.response import same_weight
 from sfumato.published.local.point import PM_POSITIONS, STEPS, SW_STEPS, PlanarDevice, piecewise_window, square_window
 from sfumato.published.local.point import Signs as SignsLaw
 from sfumato.published.local.sketch import MetricSketchDevice

@@ -11,8 +11,8 @@ from itertools import product
 
 import numpy as np
 
-from sfumato.local.odds import Window
-from sfumato.local.sphere import SphereNoise
+from sfumato.local.coins import SphereNoise
+from sfumato.privacy.response import Window
 from sfumato.published.local.point import STEPS, SW_STEPS, Signs
 from sfumato.quantizers.base import Floats, Integers
 
@@ -59,7 +59,7 @@ def square_law(law: Window, steps: Sequence[int]) -> Floats:
 
 
 def shell_logs(law: SphereNoise, shells: int) -> Floats:
-    """Logarithms of Pr[z] for z in shell j0, j0 + 1, ..., up to a common constant; see `local.sphere`."""
+    """Logarithms of Pr[z] for z in shell j0, j0 + 1, ..., up to a common constant; see `local.coins`."""
     d, first, mu = law.dimension, law.first_shell, float(law.mu)
     last = first + shells + math.ceil((d + NEGLIGIBLE) / mu)
     j = np.arange(first, last + 1)

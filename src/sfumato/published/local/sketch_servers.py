@@ -23,21 +23,19 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError
 from sfumato.kernels import Angular
-from sfumato.local.odds import Window
-from sfumato.local.pool import HashPool
+from sfumato.local.pool import HashPool, draw_spheres, draw_windows
 from sfumato.local.promises import check_eta
-from sfumato.local.rows_server import Response, RowsServer
-from sfumato.local.server import Design, Payloads, Request, Server
-from sfumato.local.tally import Sums, Tally
-from sfumato.local.vectorised import draw_spheres, draw_windows
-from sfumato.local.weights import OTHER, same_weight
+from sfumato.local.rows_server import RowAnswer, RowsServer
+from sfumato.local.server import Design, Payloads, Server, Sums, Tally
+from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.response import OTHER, Response, Window, same_weight
 from sfumato.published.local.calibration import RULES
 from sfumato.published.local.point import planar_law, planar_step
 from sfumato.published.local.sketch import FARTHEST, MOST_ROWS, MetricSketchDevice, NoisySignsDevice, SketchDevice
 from sfumato.published.local.sketch_design import Sketch
 from sfumato.published.local.sketch_reader import SketchReader
-from sfumato.published.local.sketch_size import TYPICAL_SPREAD, sketch_variance
+from sfumato.published.local.sketch_size import PUBLISHED_SPREAD, sketch_variance
 from sfumato.quantizers.base import Floats, Integers
 
 DEFAULT_ETA = 1e-6
@@ -69,13 +67,13 @@ class SketchServer(Server):
         buckets = sketch.chosen("buckets", sketch.widths[-1], 2, sketch.widths[-1])
         rows = sketch.chosen("rows", EXACT_ROWS, 1, MOST_ROWS)
         law = Window.of(Fraction(1000), buckets)
-        variance = sketch_variance(law, rows, request.participants, sketch.collision(buckets), sketch.groups)
+        variance = sketch_variance(law, rows, request.n, sketch.collision(buckets), sketch.groups)
         return replace(sketch.design(rows, buckets, {}, variance), private=False)
 
     @property
-    def response(self) -> Response:
+    def answer(self) -> RowAnswer:
         """The probabilities that an estimate takes off."""
-        return Response(1, 0, self.device.hash.buckets, float(self.device.hash.collision))
+        return RowAnswer(Response(1, 0, self.device.hash.buckets), float(self.device.hash.collision))
 
     @property
     def flips(self) -> float:
@@ -123,17 +121,17 @@ class SketchServer(Server):
 
     def quantizer(self, tally: Tally) -> SketchReader:
         """Read the counters."""
-        return SketchReader(self.device, self.response if self.corrected else None, self.flips)
+        return SketchReader(self.device, self.answer if self.corrected else None, self.flips)
 
     def noise_variance(self, reports: int) -> float:
         """Variance of the most uncertain counter."""
-        response = self.response
+        response = self.answer.response
         chances = (response.same / response.total, response.other / response.total)
         return reports * max(max(chance * (1 - chance) for chance in chances), 1e-9)
 
     def influence(self) -> float:
         """Return how far apart the two values of a row's term lie, the same for the mean of all rows."""
-        return self.response.range if self.corrected else 1.0
+        return self.answer.range if self.corrected else 1.0
 
 
 class MetricSketchServer(SketchServer):
@@ -182,10 +180,11 @@ class MetricSketchServer(SketchServer):
         return sketch.design(size.rows, size.buckets, parameters, size.variance)
 
     @property
-    def response(self) -> Response:
+    def answer(self) -> RowAnswer:
         """Randomised response of parameter gamma."""
         odds = self.device.law.odds
-        return Response(odds.heads, odds.unit, self.device.hash.buckets, float(self.device.hash.collision))
+        response = Response(odds.heads, odds.unit, self.device.hash.buckets)
+        return RowAnswer(response, float(self.device.hash.collision))
 
     def respond(self, buckets: Integers, bits: SecureBits) -> Integers:
         """Randomised response."""
@@ -214,7 +213,7 @@ class SignsServer(MetricSketchServer):
         def error(rows: int) -> tuple[float, int]:
             law = Window.of(sketch.calibration(rows, 2, eta, cls.rules[0]).gamma, 2)
             bias = law.other * (1 - 2 * request.density)
-            return bias**2 + (1 - 2 * law.other) ** 2 * sketch_variance(law, rows, request.participants, 0.0), rows
+            return bias**2 + (1 - 2 * law.other) ** 2 * sketch_variance(law, rows, request.n, 0.0), rows
 
         asked = request.options.get("rows")
         variance, rows = (
@@ -259,7 +258,7 @@ class NoisySignsServer(SketchServer):
         flips = round(float(np.mean(np.arccos(np.clip(along, -1, 1)))) / np.pi, 6)
         bias = flips * (1 - 2 * request.density)
         parameters = {"radius": float(request.radius or 0.0), "flips": flips}
-        return sketch.design(rows, 2, parameters, bias**2 + TYPICAL_SPREAD / rows)
+        return sketch.design(rows, 2, parameters, bias**2 + PUBLISHED_SPREAD / rows)
 
     @property
     def flips(self) -> float:
@@ -275,3 +274,9 @@ class NoisySignsServer(SketchServer):
 def _only_angles(name: str, request: Request) -> str | None:
     kernel = request.kernel
     return None if isinstance(kernel, Angular) and kernel.power == 1 else f"{name} is for the angular kernel of power 1"
+
+
+MLDP_KDE = MetricSketchServer.method("a whole sketch, each row by randomised response")
+FKM_LR = SignsServer.method("signs of projections, by randomised response")
+FKM_LL = NoisySignsServer.method("signs of projections of a noisy point")
+RACE = SketchServer.method("a whole sketch without any noise (not private)")

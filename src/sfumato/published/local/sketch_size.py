@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato.local.odds import Window
+from sfumato.privacy.response import Window
 from sfumato.published.local.calibration import Calibration, calibrate, tail
 
 # The assumptions of the published choice: K, A and B.
-TYPICAL_DENSITY, TYPICAL_SPREAD, TYPICAL_OTHERS = 0.1, 0.09, 0.1
+PUBLISHED_DENSITY, PUBLISHED_SPREAD, PUBLISHED_OTHERS = 0.1, 0.09, 0.1
 WIDTHS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)
 MOST_ROWS = 2048
 LADDER = 120
@@ -41,9 +41,9 @@ class Typical:
         A and B.
     """
 
-    density: float = TYPICAL_DENSITY
-    spread: float = TYPICAL_SPREAD
-    others: float = TYPICAL_OTHERS
+    density: float = PUBLISHED_DENSITY
+    spread: float = PUBLISHED_SPREAD
+    others: float = PUBLISHED_OTHERS
 
 
 def sketch_variance(

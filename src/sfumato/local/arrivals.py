@@ -1,4 +1,4 @@
-"""The reports of a collection as a set on disk, for any number of them in bounded memory.
+"""Reports as they arrive, in blocks, and all of a collection as a set on disk, any number of them in bounded memory.
 
 Of every identity its report is kept, and of an identity under which different reports came two of them, which is enough
 to know that none of them counts. Adding and merging are unions of sets, so that neither the order of arrival nor that
@@ -11,17 +11,21 @@ it, with their SHA-256, and what it does not name is left over from a failure.
 
 from __future__ import annotations
 
+import hashlib
+import itertools
+import os
 import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from sfumato.local.mechanism import HEADER_BYTES, ID_BYTES
+from sfumato.errors import InputError
+from sfumato.local.device import HEADER_BYTES, ID_BYTES
 from sfumato.local.runs import (
     Entries,
     Identities,
@@ -36,8 +40,96 @@ from sfumato.local.runs import (
 )
 from sfumato.local.server import Payloads
 from sfumato.public.document import PREFIX_BYTES
+from sfumato.storage import storage_errors
 
+TAIL_BYTES = 1 << 16
 NAME = re.compile(r"[0-9a-f]{16}\.reports")
+
+
+@dataclass(frozen=True)
+class Place:
+    """How far a file was read: its path, the bytes read, and the SHA-256 of the last of them, which knows it again."""
+
+    name: str
+    offset: int
+    tail: str
+
+
+Block = tuple[Payloads, Place | None, int]
+
+
+def blocks_of(source: Any, size: int, reports: int, places: Mapping[str, Place]) -> Iterator[Block]:
+    """Cut a source into blocks of `reports` reports of `size` bytes, each with its place and how many were odd."""
+    if isinstance(source, str | Path):
+        return _file_blocks(Path(source), size, reports, places)
+    if isinstance(source, bytes | bytearray | memoryview):
+        return _single(bytes(source), size)
+    if hasattr(source, "read"):
+        return _stream_blocks(source, size, reports)
+    if isinstance(source, Iterable):
+        return _item_blocks(source, size, reports)
+    raise InputError(f"reports come from a path, bytes, a binary stream or an iterable of bytes, not {type(source)!r}")
+
+
+def _table(content: bytes, size: int) -> Payloads:
+    return np.frombuffer(content, dtype=np.uint8).reshape(-1, size)
+
+
+def _single(content: bytes, size: int) -> Iterator[Block]:
+    whole = len(content) // size * size
+    yield _table(content[:whole], size), None, int(whole < len(content))
+
+
+def _stream_blocks(stream: BinaryIO, size: int, reports: int) -> Iterator[Block]:
+    rest = b""
+    while content := stream.read(size * reports - len(rest)):
+        if not isinstance(content, bytes):
+            raise InputError("reports are bytes: open the stream in binary mode")
+        content = rest + content
+        whole = len(content) // size * size
+        rest = content[whole:]
+        if whole:
+            yield _table(content[:whole], size), None, 0
+    if rest:
+        yield _table(b"", size), None, 1
+
+
+def _file_blocks(path: Path, size: int, reports: int, places: Mapping[str, Place]) -> Iterator[Block]:
+    if not path.exists():
+        raise InputError(f"cannot read {str(path)!r}: there is no such file")
+    name = os.path.realpath(path)
+    with storage_errors("read", path), open(path, "rb") as file:
+        offset = _resumed(file, places.get(name))
+        file.seek(offset)
+        for block, _, odd in _stream_blocks(file, size, reports):
+            offset += block.size
+            # A report that is cut off at the end may be one that is still being written: it is read again next time.
+            yield block, Place(name, offset, _tail(file, offset)), odd
+
+
+def _resumed(file: BinaryIO, place: Place | None) -> int:
+    """Where to go on: after what was read of the same file, else at its beginning."""
+    if place is None or _tail(file, place.offset) != place.tail:
+        return 0
+    return place.offset
+
+
+def _tail(file: BinaryIO, offset: int) -> str:
+    position = file.tell()
+    start = max(0, offset - TAIL_BYTES)
+    file.seek(start)
+    content = file.read(offset - start)
+    file.seek(position)
+    return hashlib.sha256(content).hexdigest()
+
+
+def _item_blocks(items: Iterable[bytes], size: int, reports: int) -> Iterator[Block]:
+    iterator = iter(items)
+    while batch := list(itertools.islice(iterator, reports)):
+        if not all(isinstance(item, bytes | bytearray | memoryview) for item in batch):
+            raise InputError("reports are bytes, one item each")
+        right = [item for item in batch if len(item) == size]
+        yield _table(b"".join(right), size), None, len(batch) - len(right)
 
 
 def entries_of(reports: Payloads) -> Entries:
@@ -52,32 +144,14 @@ def entries_of(reports: Payloads) -> Entries:
 
 @dataclass(frozen=True)
 class Change:
-    """What a union changed.
-
-    Attributes
-    ----------
-    identities : int
-        That were not known before.
-    conflicts : int
-        Identities that have different reports now and had not before.
-    """
+    """What a union changed: identities that were not known, and identities whose reports differ now and did not."""
 
     identities: int
     conflicts: int
 
 
 class SeenReports:
-    """A set of reports in a folder. A union is a new one: this one stays as it is, and so do its files.
-
-    Parameters
-    ----------
-    folder : Path
-        Where the runs are.
-    payload_bytes : int
-        Of a report.
-    runs : sequence of Run
-        The longest first.
-    """
+    """A set of reports in a folder, the longest run first. A union is a new set: this one and its files stay."""
 
     def __init__(self, folder: Path, payload_bytes: int, runs: Sequence[Run] = ()) -> None:
         self.folder = folder

@@ -1,8 +1,8 @@
 """The contract of a local mechanism, device half: a point becomes a short random payload.
 
-A mechanism has two halves, found by its name in `registry`:
+A mechanism has two halves, found by its name: devices in this file, servers in `methods.registry.LOCAL`.
 
-- the **device** (this file) turns one clipped point into `payload_bytes` bytes, with the standard library only and
+- the **device** turns one clipped point into `payload_bytes` bytes, with the standard library only and
   with exact integer probabilities, so that the guarantee holds to the last bit;
 - the **server** (`server.Server`) designs the mechanism's parameters from what is public, counts payloads, simulates
   many devices at once, and gives the quantizer that reads the counts.
@@ -21,18 +21,38 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from importlib import import_module
 from typing import Any, ClassVar
 
-from sfumato.errors import InputError
+from sfumato.errors import InputError, SfumatoError
 from sfumato.local.coins import Coins
 from sfumato.privacy.guarantee import Guarantee, amount_text, fraction_from_text
 from sfumato.privacy.rational import exact_epsilon
+from sfumato.public.canonical_json import plain
+from sfumato.public.codec import Field, Schema, Whole
 from sfumato.public.document import PREFIX_BYTES
 from sfumato.public.domain import Domain
 
 ID_BYTES = 6
 HEADER_BYTES = PREFIX_BYTES + ID_BYTES
 MOST_BITS = 62  # of integers among the parameters
+WEIGHT = Whole(1, (1 << MOST_BITS) - 1)  # of an outcome
+_PUBLISHED = "sfumato.published.local"
+# name: module of the device half, its class
+_DEVICES: dict[str, tuple[str, str]] = {
+    "rows": ("sfumato.local.pooled", "Rows"),
+    "phases": ("sfumato.local.pooled", "Phases"),
+    "metric-phases": ("sfumato.local.pooled", "MetricPhases"),
+    "vector": ("sfumato.local.vector", "Vector"),
+    "mldp-kde": (f"{_PUBLISHED}.sketch", "MetricSketchDevice"),
+    "fkm-lr": (f"{_PUBLISHED}.sketch", "SignsDevice"),
+    "fkm-ll": (f"{_PUBLISHED}.sketch", "NoisySignsDevice"),
+    "race": (f"{_PUBLISHED}.sketch", "SketchDevice"),
+    "dm": (f"{_PUBLISHED}.point", "DuchiDevice"),
+    "pm": (f"{_PUBLISHED}.point", "PiecewiseDevice"),
+    "sw": (f"{_PUBLISHED}.point", "SquareDevice"),
+    "gi": (f"{_PUBLISHED}.point", "PlanarDevice"),
+}
 
 
 class Device(ABC):
@@ -69,6 +89,10 @@ class Device(ABC):
         self.domain = Domain.from_document(document["domain"])
         self.epsilon: Fraction = fraction_from_text("epsilon", document["epsilon"])
         self.seed = bytes.fromhex(document["seed"])
+
+    def read(self, **fields: Field[Any]) -> dict[str, Any]:
+        """Return the parameters as fields of stated kinds and ranges; what is unknown or missing is refused by name."""
+        return Schema({"name": self.name}, **fields).read(plain(self.parameters), "mechanism")
 
     @property
     @abstractmethod
@@ -126,3 +150,57 @@ class Device(ABC):
     @abstractmethod
     def encode(self, point: Sequence[float], coins: Coins) -> bytes:
         """Randomise one clipped point into a payload."""
+
+
+def mechanisms() -> tuple[str, ...]:
+    """Names of all mechanisms, in the order in which plans list them.
+
+    Examples
+    --------
+    >>> mechanisms()[0]
+    'rows'
+    """
+    return tuple(_DEVICES)
+
+
+def register_device(name: str, module: str, device: str) -> None:
+    """Make the device half of a mechanism of one's own known; its server half goes to `methods.registry.LOCAL`."""
+    _DEVICES[name] = (module, device)
+
+
+def device_for(document: Mapping[str, Any], released: bool = False) -> Device:
+    """Build the device half that a protocol names.
+
+    Parameters
+    ----------
+    document : mapping
+        A checked protocol.
+    released : bool
+        Whether it only explains a release. Nobody reports under it, so its promise is not certified again.
+
+    Raises
+    ------
+    InputError
+        For parameters out of which no device can be built, or under which it would not keep epsilon.
+    """
+    half = device_class(document["mechanism"]["name"])
+    try:
+        made = half(document)
+        if not released:
+            made.certify()
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as problem:
+        if isinstance(problem, SfumatoError):
+            raise
+        raise InputError(
+            f"the protocol's parameters are damaged ({type(problem).__name__}); ask the organiser for the file again"
+        ) from problem
+    return made
+
+
+def device_class(name: str) -> type[Device]:
+    """Return the device half of a mechanism."""
+    if name not in _DEVICES:
+        raise InputError(f"unknown local mechanism {name!r}; known: {', '.join(_DEVICES)}")
+    module, class_name = _DEVICES[name]
+    found: type[Device] = getattr(import_module(module), class_name)
+    return found

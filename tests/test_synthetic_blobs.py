@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.synthetic import BOUNDS, SHARES, bandwidth, blobs, radius
 from sfumato.errors import InputError
 from sfumato.kernels import L2LSH
-from sfumato.local.synthetic import BOUNDS, SHARES, bandwidth, blobs, radius
 
 
 def test_blobs_are_ten_tight_ones_of_known_shares() -> None:
