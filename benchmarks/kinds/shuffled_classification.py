@@ -38,7 +38,7 @@ from sfumato.shuffled import LabelResponse, Protocol, SecureAggregation
 from sfumato.shuffled.bitsum import calibrate, central_gaussian_rmse
 from sfumato.shuffled.bitsum.rr import RandomisedResponse
 from sfumato.shuffled.features import BitFeatures
-from sfumato.shuffled.quantizing import Wanted, build, choose
+from sfumato.shuffled.methods import Wanted, build, choose
 
 COLUMNS = {
     "epsilon": "epsilon",

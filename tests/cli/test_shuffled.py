@@ -12,7 +12,7 @@ import pytest
 import sfumato
 from sfumato.local.account import DeviceAccount
 from sfumato.shuffled import AnalyzerKey, Protocol, Shuffler, Submission
-from sfumato.shuffled.batch import read_header
+from sfumato.shuffled.messages import read_header
 from tests.cli.conftest import Run, plain
 
 DELTA = ("--max-delta", "1e-2")  # what these small collections need

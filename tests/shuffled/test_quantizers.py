@@ -14,9 +14,8 @@ from sfumato.errors import InputError
 from sfumato.kernels import L2LSH, Gaussian, InnerProduct, Kernel
 from sfumato.privacy.bits import SecureBits
 from sfumato.shuffled import Protocol
-from sfumato.shuffled.features import BitFeatures
-from sfumato.shuffled.quantizing import Wanted, accuracy, build, published_error
-from sfumato.shuffled.rotated import RotatedLandmarks
+from sfumato.shuffled.features import BitFeatures, RotatedLandmarks
+from sfumato.shuffled.methods import Wanted, accuracy, build, published_error
 from tests.shuffled.collections_for_tests import points
 
 Points = NDArray[np.float64]

@@ -194,8 +194,7 @@ def messages(
     """
     from sfumato.local.own_point import read_point
     from sfumato.shuffled import Client, Protocol
-    from sfumato.shuffled.limits import check_before_class
-    from sfumato.shuffled.making import account_of
+    from sfumato.shuffled.limits import account_of, check_before_class
 
     if point is not None and data is not None:
         raise InputError("pass either --point, a file with one point, or --data")
@@ -241,7 +240,7 @@ def shuffle(
     and so is one whose batch was lost or refused. What is no submission of this protocol is refused, the rest taken.
     """
     from sfumato.shuffled import Protocol, Shuffler
-    from sfumato.shuffled.batch import read_header
+    from sfumato.shuffled.messages import read_header
 
     files = list(message_files(submissions or []))
     if output is not None:

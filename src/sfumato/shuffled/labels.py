@@ -34,7 +34,7 @@ from sfumato.privacy.rational import exact_positive
 from sfumato.privacy.reported import ReportNoise
 from sfumato.quantizers.base import Encoder, Floats
 from sfumato.release import Count, Release
-from sfumato.shuffled.bitsum.protocol import rate_below
+from sfumato.shuffled.bitsum.bit_sum import rate_below
 from sfumato.shuffled.bitsum.shares import coins
 
 LARGEST_LABEL_EPSILON = 20

@@ -28,6 +28,7 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers
+from sfumato.public.codec import Field, Optional, Schema, Text, refuse
 from sfumato.public.document import expired, expiry_text
 from sfumato.storage import private_opener, storage_errors
 
@@ -37,7 +38,28 @@ COVER = (2**32 - 1, 0)  # instance and content of a message that says nothing
 _SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
 _LABEL = b"sfumato-shuffled-2\0"
 _LARGEST_KEY_FILE = 10_000
-_KEY = {"id", "public", "expires"}
+
+
+@dataclass(frozen=True)
+class Hexadecimal(Field[str]):
+    """So many lower-case hexadecimal digits.
+
+    Examples
+    --------
+    >>> Hexadecimal(4).read("00ff", "id")
+    '00ff'
+    """
+
+    digits: int
+
+    def read(self, value: Any, path: str) -> str:
+        """Return the digits."""
+        if not isinstance(value, str) or len(value) != self.digits or not set(value) <= set("0123456789abcdef"):
+            raise refuse(path, f"{self.digits} lower-case hexadecimal digits", value)
+        return value
+
+
+_KEY = Schema(id=Hexadecimal(16), public=Hexadecimal(64), expires=Optional(Text(longest=40)))
 
 
 @dataclass(frozen=True)
@@ -177,18 +199,18 @@ def key_document(key: AnalyzerKey | bytes | None, expires: str | date | None) ->
     return entry
 
 
-def check_key(entry: Any) -> None:
+def check_key(entry: Any, path: str = "key") -> None:
     """Refuse a description that is not one."""
     if entry is None:
         return
+    read = _KEY.read(entry, path)
+    public = bytes.fromhex(read["public"])
+    if read["id"] != key_id(public):
+        raise refuse(f"{path}.id", "the name of the analyzer's public key", read["id"])
     try:
-        public = bytes.fromhex(entry["public"])
-        expired(entry)
-        sound = set(entry) == _KEY and len(public) == 32 and entry["id"] == key_id(public)
-    except (KeyError, TypeError, ValueError):
-        sound = False
-    if not sound:
-        raise InputError("the analyzer's key in the protocol is damaged; ask the organiser for the file again")
+        expired(read)
+    except ValueError:
+        raise refuse(f"{path}.expires", "a UTC time such as '2027-01-31T00:00:00Z'", read["expires"]) from None
     try:
         X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:  # a point of low order: every exchange with it gives zero

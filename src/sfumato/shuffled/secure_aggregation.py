@@ -49,12 +49,10 @@ from sfumato.public.domain import Domain
 from sfumato.quantizers import InnerProductQuantizer, Quantizer
 from sfumato.quantizers.ball import Ball
 from sfumato.release import Count, Release
-from sfumato.shuffled.bitsum.protocol import checked_participants
+from sfumato.shuffled.bitsum.bit_sum import checked_participants
 from sfumato.shuffled.bitsum.shares import poisson
-from sfumato.shuffled.features import BitFeatures
-from sfumato.shuffled.making import checked_dimension
-from sfumato.shuffled.quantizing import SCALE, Wanted, build, choose
-from sfumato.shuffled.rotated import RotatedLandmarks
+from sfumato.shuffled.features import BitFeatures, RotatedLandmarks
+from sfumato.shuffled.methods import SCALE, Wanted, build, checked_dimension, choose
 from sfumato.sources import open_source
 
 METHOD = "secure-aggregation"

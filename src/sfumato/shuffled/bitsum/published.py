@@ -6,7 +6,7 @@ composition, half of delta for the composition and half for the instances, and u
 (Lemma 4.8, two regimes) and Ghazi et al. 2020 in each. The latter leave the constant of the
 flood's rate open; here it is halved from 1 until the exact curve of one instance keeps (epsilon0, delta0). `pure` has
 the parameters of Ghazi et al. 2023 for noise and dropped bits, with rho in (0, 1/2] and q below 1, which circulating
-code exceeds; copies and flood are the cheapest that meet the proven condition of `sfumato.shuffled.bitsum.pure`.
+code exceeds; copies and flood are the cheapest that meet the proven condition of `sfumato.shuffled.bitsum.signed`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from scipy.optimize import brentq
 from scipy.special import gammaln
 
 from sfumato.errors import InputError
-from sfumato.shuffled.bitsum.protocol import Floats, chance_above, rate_below
-from sfumato.shuffled.bitsum.pure import Pure
+from sfumato.shuffled.bitsum.bit_sum import Floats, chance_above, rate_below
 from sfumato.shuffled.bitsum.rr import RandomisedResponse
-from sfumato.shuffled.bitsum.three_nb import ThreeNegativeBinomials
+from sfumato.shuffled.bitsum.signed import Pure, ThreeNegativeBinomials
 
 LARGEST_RHO = Fraction(1, 2)
 _SHAPES = np.unique(np.geomspace(2, 3000, 24).astype(np.int64))

@@ -9,20 +9,78 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits
+from sfumato.public.codec import Field, Ratio, Schema, refuse
 from sfumato.shuffled.bitsum.curves import Accuracy, Curve
 
 Floats = NDArray[np.float64]
 
 LARGEST_PARTICIPANTS = 10**9
 CHANCE_DENOMINATOR = 2**40  # chances are multiples of 2**-40: exact coins, and exact as floats
+_LARGEST_TERM = 2**120  # of a parameter; as floats they are neither zero nor infinite
+
+
+@dataclass(frozen=True)
+class Between(Field[Fraction]):
+    """A positive fraction as text, from one number on and below another.
+
+    Examples
+    --------
+    >>> Between(Fraction(0), Fraction(1, 2)).read("1/2", "flip")
+    Traceback (most recent call last):
+    sfumato.errors.InputError: flip must be a positive fraction from 0 on and below 1/2, got '1/2'
+    """
+
+    least: Fraction
+    limit: Fraction
+
+    def read(self, value: Any, path: str) -> Fraction:
+        """Return the fraction."""
+        ratio = Ratio(_LARGEST_TERM, positive=True).read(value, path)
+        if not self.least <= ratio < self.limit:
+            raise refuse(path, f"a positive fraction from {self.least} on and below {self.limit}", value)
+        return ratio
+
+    def write(self, value: Fraction) -> str:
+        """Return the text in lowest terms."""
+        return str(value)
+
+
+@dataclass(frozen=True)
+class Digits(Field[int]):
+    """A positive whole number as text.
+
+    Examples
+    --------
+    >>> Digits(4096).read("64", "shape")
+    64
+    """
+
+    most: int
+
+    def read(self, value: Any, path: str) -> int:
+        """Return the number."""
+        if not isinstance(value, str) or not value.isascii() or not value.isdigit() or len(value) > 20:
+            raise refuse(path, "a whole number's text", value)
+        if value.startswith("0") or int(value) > self.most:
+            raise refuse(path, f"a whole number's text from 1 to {self.most}", value)
+        return int(value)
+
+    def write(self, value: int) -> str:
+        """Return its digits."""
+        return str(value)
+
+
+CHANCE = Between(Fraction(0), Fraction(1))
+FLIP = Between(Fraction(0), Fraction(1, 2))
 
 
 class Counts(NamedTuple):
@@ -40,9 +98,14 @@ class BitSum(ABC):
     """
 
     name: ClassVar[str]
+    schema: ClassVar[Schema]  # of the parameters, all besides `n`
     message_bits: ClassVar[int] = 1  # of content; messages that all say the same have none
     most_messages: ClassVar[int | None] = None  # of a user in one instance; None if there is no such number
     n: int
+
+    def __post_init__(self) -> None:
+        checked_participants(self.n)
+        self.schema.read(self.schema.write(self))
 
     def randomise(self, bits: Integers, secure: SecureBits) -> Counts:
         """Return what users send, one entry a user and instance, for their bits 0 or 1."""
@@ -89,9 +152,9 @@ class BitSum(ABC):
         return math.inf
 
     @property
-    @abstractmethod
     def parameters(self) -> dict[str, Fraction | int]:
         """What defines the protocol besides `n`, by the names of its fields."""
+        return {name: getattr(self, name) for name in self.schema.fields}
 
 
 class ComposableBitSum(BitSum):

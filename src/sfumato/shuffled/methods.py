@@ -23,15 +23,19 @@ is P^2 / 4 + (P - 5 P^2 / 4) / (W - 1) typically (`sfumato.central.race`).
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.central.landmarks import fit
 from sfumato.errors import InputError
-from sfumato.kernels import InnerProduct, Kernel, ShiftInvariantKernel
+from sfumato.kernels import InnerProduct, Kernel, ShiftInvariantKernel, kernel_from_document
 from sfumato.methods.request import TYPICAL_DENSITY
+from sfumato.public import document as documents
+from sfumato.public.domain import Domain
 from sfumato.quantizers import (
     Box,
     FourierQuantizer,
@@ -40,18 +44,25 @@ from sfumato.quantizers import (
     InnerProductSigns,
     LandmarkQuantizer,
     Quantizer,
+    quantizer_from_document,
 )
 from sfumato.quantizers.ball import Ball
 from sfumato.quantizers.hashes import family_for
 from sfumato.quantizers.inner_product import CLIP
 from sfumato.quantizers.nystrom import PublicSample
-from sfumato.shuffled.rotated import RotatedLandmarks
+from sfumato.shuffled.bitsum import central_gaussian_rmse
+from sfumato.shuffled.bitsum.published import published_response, published_three_nb
+from sfumato.shuffled.bitsum.signed import geometric_difference_variance
+from sfumato.shuffled.features import BitFeatures, RotatedLandmarks
+from sfumato.shuffled.groups import Budget
 
 NAMES = ("fourier", "inner-product", "inner-product-signs", "landmarks", "hashing")
 KINDS = (FourierQuantizer, InnerProductQuantizer, InnerProductSigns, RotatedLandmarks, HashingQuantizer)
 SCALE, SIGNS_SCALE = 2**18, 2**12
 COUNTERS = 16  # of a hash function
 MOST_RANK = 255
+CANDIDATES = (64, 128, 256, 512, 1024, 2048)  # numbers of instances
+NEARLY_BEST = 1.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,3 +236,76 @@ def _clipped(quantizer: Quantizer, density: float) -> tuple[float, int, float, f
         strength = float(np.square(inner.features(inner.fitted.points)[1]).sum(axis=1).mean())
         bias = math.sqrt(inner.resemblance.bias_share * max(inner.resemblance.residual, 0.0))
     return clip, quantizer.size, strength, math.hypot(bias, math.erfc(clip / math.sqrt(2)) * density)
+
+
+def checked_dimension(dimension: Any) -> int:
+    """Return the number of columns if it is one."""
+    if isinstance(dimension, bool) or not isinstance(dimension, int) or dimension < 1:
+        raise InputError(f"dimension must be a positive int, the number of columns; got {dimension!r}")
+    return dimension
+
+
+def quantizer_for(
+    wanted: Wanted, name: str, instances: int | str, bitsum: str, n: int, epsilon: Any, delta: float
+) -> Quantizer:
+    """Build the quantizer; "auto" takes the fewest instances whose predicted error is nearly the least."""
+    chosen = choose(name, wanted)
+    if instances != "auto":
+        if isinstance(instances, bool) or not isinstance(instances, int) or instances < 1:
+            raise InputError(f"instances must be a positive int or 'auto', got {instances!r}")
+        made = build(chosen, wanted, instances)
+        if made.size != instances:
+            raise InputError(f"{chosen} has {made.size} instances here, not {instances}; pass that number or 'auto'")
+        return made
+    if chosen == "inner-product":
+        return build(chosen, wanted, wanted.dimension)
+    found: list[tuple[float, Quantizer]] = []
+    for size in CANDIDATES:
+        quantizer = build(chosen, wanted, size)
+        if found and quantizer.size == found[-1][1].size:
+            break  # landmarks span no more
+        budget = Budget(epsilon, delta, BitFeatures(quantizer).changed)
+        variance = rough_variance(bitsum, n, budget)
+        found.append((accuracy(quantizer, variance, n).rmse, quantizer))
+    best = min(error for error, _ in found)
+    return next(quantizer for error, quantizer in found if error <= NEARLY_BEST * best)
+
+
+def rough_variance(name: str, n: int, budget: Budget) -> float:
+    """Estimate the variance of a bit sum in no time, to choose the number of instances.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> round(rough_variance("rr", 10_000, Budget(Fraction(1), 1e-5, 768)) ** 0.5)
+    103
+    """
+    epsilon, delta, instances = float(budget.epsilon), budget.delta, budget.changed
+    if name == "pure":
+        share = epsilon / instances
+        drop = 1 / (40 * n * math.sinh(share / 2) ** 2)
+        return geometric_difference_variance(share) / (1 - drop) ** 2 if drop < 1 else math.inf
+    if name == "rr-published":
+        return published_response(n, instances, epsilon, delta).variance
+    if name == "3nb-published":
+        return published_three_nb(n, instances, epsilon, delta).variance
+    return central_gaussian_rmse(instances, epsilon, delta) ** 2 * (2 if name == "3nb" else 1)
+
+
+def features_from(
+    document: Mapping[str, Any], description: Any, arrays: dict[str, NDArray[Any]], size: int
+) -> tuple[Kernel, BitFeatures]:
+    """Rebuild the kernel and the features of a document; whatever does not fit together is refused."""
+    try:
+        kernel = kernel_from_document(documents.plain(document["kernel"]))
+        quantizer = quantizer_from_document(description, arrays, kernel, size)
+        box = quantizer.box
+        if not isinstance(quantizer, KINDS) or quantizer.size != size:
+            raise InputError(f"{size!r} instances were expected of a quantizer that shuffling knows")
+        domain = Domain(box.lower, box.upper, box.declared)
+        domain.check_limits()
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as problem:
+        raise InputError(f"the protocol does not describe its features: {problem!s:.300}") from problem
+    if domain.to_document() != document["domain"]:
+        raise InputError("the bounds of the features are not those of the protocol")
+    return kernel, BitFeatures(quantizer)
