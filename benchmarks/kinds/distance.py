@@ -108,7 +108,7 @@ def _measure_method(
         bounds=(0, 1),
         neighbours=settings["neighbours"],
     )
-    forecast = next(row.forecast for row in made.rows if row.method == method["name"])
+    forecast = next(row.prediction for row in made.rows if row.method == method["name"])
     assert forecast is not None
     values |= {"predicted": forecast.rmse, "ratio": values["rmse"] / forecast.rmse}
     values["worst_ratio"] = values.pop("worst") / forecast.worst

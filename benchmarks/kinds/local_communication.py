@@ -17,8 +17,7 @@ from benchmarks.kinds import Measurement, Settings, Unit
 from benchmarks.kinds.local_published import published_options
 from sfumato.kernels import get_kernel
 from sfumato.local import Protocol
-from sfumato.local.planning import choose
-from sfumato.local.requests import make_request
+from sfumato.local.organiser import choose, make_request
 
 SEED = 1
 COLUMNS = {

@@ -26,8 +26,7 @@ from benchmarks.datasets import Split, load_split
 from benchmarks.kinds import Measurement, Settings, Unit
 from sfumato.kernels import Kernel, get_kernel
 from sfumato.local import Protocol
-from sfumato.local.planning import choose
-from sfumato.local.requests import make_request
+from sfumato.local.organiser import choose, make_request
 from sfumato.local.server import Design
 
 COLUMNS = {

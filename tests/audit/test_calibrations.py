@@ -41,7 +41,7 @@ def test_every_variant_that_is_offered_has_a_case(method: str) -> None:
 
 def test_general_options_are_used() -> None:
     used = {name for method in METHODS for subject in SUBJECTS[method] for name in subject.options}
-    assert {*GENERAL_OPTIONS, *projecting.OPTIONS} - {LIMIT} <= used
+    assert {*GENERAL_OPTIONS["central"], *projecting.OPTIONS} - {LIMIT} <= used
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -118,7 +118,6 @@ def test_auto_takes_the_noisy_mean_and_never_the_baseline() -> None:
     [
         ("inner-product", {"kernel": Gaussian(1.0)}, "for the inner product, not gaussian"),
         ("inner-product-signs", {"kernel": Gaussian(1.0)}, "for the inner product, not gaussian"),
-        ("inner-product-signs", {"delta": 1e-6}, "pure mechanism"),
         ("inner-product", {"options": {"clip": -1}}, "clip must be a positive number"),
         ("inner-product", {"options": {"n_features": 3}}, "unknown option 'n_features'"),
         ("inner-product", {"limits": Limits(file_size=100)}, "budgets do not allow"),

@@ -260,7 +260,6 @@ class TestSizes:
         ("race", {"options": {"own_count": True}, "neighbours": "replace"}, "leave count_share and 'replace' out"),
         ("race", {"limits": Limits(file_size=100)}, "no room for a single row"),
         ("race", {"options": {"rows": 500}, "limits": Limits(work_per_record=30)}, "allow 10"),
-        ("race-published", {"delta": 1e-6}, "pure mechanism"),
         ("race-published", {"options": {"count_share": "1/5"}}, "leave count_share out"),
         ("race-published", {"options": {"own_count": True}}, "unknown option 'own_count'"),
         ("race-published", {"kernel": Gaussian(1.0)}, "collision probability"),

@@ -8,20 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.distances.request import DistanceRequest
 from sfumato.kernels import Distance
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.registry import DISTANCES
+from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.release import Count
 
 
-def request(
-    metric: str = "l1", dimension: int = 1, n: int = 1000, p: float | None = None, **facts: Any
-) -> DistanceRequest:
+def request(metric: str = "l1", dimension: int = 1, n: int = 1000, p: float | None = None, **facts: Any) -> Request:
     """Public facts over the unit box."""
     known = {"epsilon": Fraction(1), "bounds": (0, 1), "feature_seed": 3, "n": n, "dimension": dimension}
-    return DistanceRequest(kernel=Distance(metric, p), **{**known, **facts})
+    return Request(kernel=Distance(metric, p), **{**known, **facts})
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,8 @@ from sfumato.local import Protocol
 from sfumato.local.coins import Coins
 from sfumato.local.metric_phases import MetricPhases, coarse
 from sfumato.local.metric_phases_server import MetricPhasesServer, largest_scale, noise_resultant
-from sfumato.local.planning import choose
+from sfumato.local.organiser import choose, make_request
 from sfumato.local.registry import device_for
-from sfumato.local.requests import make_request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.public.document import exact

@@ -51,9 +51,9 @@ def race(kernel: Kernel | None = None) -> dict[str, Any]:
 
 
 def test_only_race_is_not_private() -> None:
-    from sfumato.local.registry import _class
+    from sfumato.local.registry import device_class
 
-    assert [name for name in mechanisms() if not _class(name, 0).private] == ["race"]
+    assert [name for name in mechanisms() if not device_class(name).private] == ["race"]
 
 
 def test_what_is_not_private_is_reported_on_demand_only() -> None:

@@ -13,7 +13,6 @@ from sfumato.kernels import L1LSH, L2LSH, Angular, Cauchy, Gaussian, Hat, Jaccar
 from sfumato.local import Protocol
 from sfumato.local.client import Client
 from sfumato.local.coins import Coins
-from sfumato.local.planning import CONSTANT
 from sfumato.local.rows_server import RowsServer
 from sfumato.local.simulation import clip
 from sfumato.privacy.bits import SecureBits
@@ -147,15 +146,13 @@ def test_more_people_share_a_pool_without_harm() -> None:
 
 
 def test_auto_takes_the_least_error_and_the_constant_is_a_row() -> None:
-    protocol = Protocol("laplacian", bandwidth=0.3, dimension=2, epsilon=1, participants=10_000, bounds=(0, 1))
+    protocol = Protocol("laplacian", bandwidth=0.3, dimension=2, epsilon=1, participants=200_000, bounds=(0, 1))
     plan = protocol.plan()
-    errors = {row.mechanism: row.error for row in plan.rows if row.error is not None}
-    automatic = [row.mechanism for row in plan.rows if row.automatic and row.error is not None]
-    assert protocol.mechanism == plan.chosen.mechanism == automatic[0]
-    assert CONSTANT in errors
+    errors = {row.method: row.predicted.rmse for row in plan.rows if row.applies and not row.baseline}
+    assert protocol.mechanism == plan.method == min(errors, key=errors.__getitem__)
     assert plan.useful
-    assert str(plan).startswith("mechanism")
-    assert Protocol.from_document(protocol.document).plan().chosen.mechanism == protocol.mechanism
+    assert "constant" in str(plan) and f"auto takes {plan.method}" in str(plan)
+    assert Protocol.from_document(protocol.document).plan().method == protocol.mechanism
     few = Protocol("gaussian", bandwidth=0.3, dimension=2, epsilon=0.1, participants=100, bounds=(0, 1))
     assert not few.plan().useful
     assert "beat a constant" in str(few.plan())
@@ -180,13 +177,13 @@ def test_many_points_are_clipped_as_one_is() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"kernel": "exponential"}, "no local mechanism fits|does not fit"),
-        ({"mechanism": "none"}, "unknown local mechanism"),
+        ({"kernel": "exponential"}, "no method applies|does not apply"),
+        ({"mechanism": "none"}, "unknown method"),
         ({"epsilon": 0}, "epsilon must be"),
         ({"epsilon": 1e-7}, "too small"),
         ({"participants": 0}, "participants must be"),
         ({"dimension": "two"}, "dimension must be"),
-        ({"options": {"typo": 1}}, "unknown options typo"),
+        ({"options": {"typo": 1}}, "unknown option 'typo'"),
         ({"options": {"buckets": 1}}, "buckets must be"),
         ({"options": {"density": 2}}, "density must be"),
         ({"bandwidth": [[1.0, 0.0], [0.0, 1.0]]}, "not a matrix"),

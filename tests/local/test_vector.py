@@ -15,9 +15,8 @@ from sfumato.local import Protocol, vector_server
 from sfumato.local.client import Client
 from sfumato.local.coins import Coins
 from sfumato.local.mechanism import HEADER_BYTES
-from sfumato.local.planning import choose
+from sfumato.local.organiser import choose, make_request
 from sfumato.local.registry import device_for
-from sfumato.local.requests import make_request
 from sfumato.local.vector import Vector
 from sfumato.local.vector_features import LandmarkFeatures, into_ball
 from sfumato.local.vector_server import codebook, coordinate, mean_of_largest

@@ -114,11 +114,11 @@ def test_budgets_are_respected_by_every_method_and_by_the_release(
     made = plan(n_hint=N, dimension=DIMENSION, kernel=kernel, epsilon=1, delta=delta, bounds=(-9, 9), **budgets)
     for row in made.rows:
         if row.applies:
-            assert row.file_size <= budgets.get("file_size", math.inf)
+            assert row.predicted.file_size <= budgets.get("file_size", math.inf)
             assert row.work <= budgets.get("work", math.inf)
-            assert row.query_work <= budgets.get("query_work", math.inf)
+            assert row.predicted.work_per_query <= budgets.get("query_work", math.inf)
     release = made.estimator(random_state=1).fit(POINTS[:50]).release_
-    assert len(release.to_bytes()) <= made.chosen.file_size
+    assert len(release.to_bytes()) <= made.chosen.predicted.file_size
     assert {name: release.parameters[name] for name in made.chosen.sizes} == made.chosen.sizes
 
 
@@ -145,7 +145,7 @@ def test_a_budget_costs_error_but_less_work_only_shrinks_the_groups() -> None:
         ({"dimension": 0}, "dimension must be a positive whole number"),
         ({"bounds": (1, 0)}, "lower < upper"),
         ({"kernel": "gaussian"}, "bandwidth is missing"),
-        ({"options": {"colour": 3}}, "no option 'colour'"),
+        ({"options": {"colour": 3}}, "unknown option 'colour'"),
         ({"alpha": 0.1}, "pass both, or neither"),
         ({"all_queries": True}, "needs alpha and eta"),
         ({"alpha": 0.1, "eta": 0.1}, r"it takes \d+"),

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato import PrivateKDE
+from sfumato import Ledger, PrivateKDE
 from sfumato.central import fourier
 from sfumato.errors import InputError
-from sfumato.kernels import Gaussian
+from sfumato.kernels import Gaussian, Rational
+from sfumato.methods import plan
 from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.published import lsq_rff
@@ -56,8 +57,6 @@ def test_the_count_share_splits_the_budget_exactly(share: Any) -> None:
 @pytest.mark.parametrize(
     ("method", "arguments", "message"),
     [
-        ("lsq-rff", {"delta": 1e-6}, "pure"),
-        ("fourier", {"delta": 1e-6}, "pure"),
         ("fourier-gaussian", {}, "delta > 0"),
         ("lsq-rff", {"options": {"n_features": 0}}, "positive whole number"),
         ("lsq-rff", {"options": {"n_features": 2.5}}, "positive whole number"),
@@ -103,3 +102,35 @@ def test_median_of_means_uses_the_groups() -> None:
     assert np.allclose(model.query(POINTS[:20]), medians)
     plain = math.sqrt(float(terms[0].var(ddof=1)) / 90) / release.count.value
     assert model.query(POINTS[:1], return_std=True)[1][0] > 1.2 * plain
+
+
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.pure and not method.baseline])
+def test_a_pure_method_builds_under_delta_as_without_and_spends_none(name: str) -> None:
+    kernel = Rational(1.0) if name == "exponential-sums" else Gaussian(1.0)
+    asked = _request(kernel=kernel, dimension=2, bounds=(-5, 5), delta=1e-6)
+    without, made = METHODS.build(name, asked.pure()), METHODS.build(name, asked)
+    assert made.guarantee == without.guarantee and made.guarantee.delta == 0
+    assert made.noise == without.noise and made.cost(False) == without.cost(False)
+    assert made.parameters == {**without.parameters, "unspent_delta": 1e-6}
+    assert "unspent_delta" not in without.parameters
+
+
+def test_an_unspent_delta_is_not_charged_and_is_said() -> None:
+    account = Ledger().account("people")
+    account.set_budget(1, 0.0)
+    facts: dict[str, Any] = {"bandwidth": 0.5, "epsilon": 1, "delta": 1e-6, "bounds": (-5, 5)}
+    model = PrivateKDE(**facts, n_hint="paid", ledger=account).fit(POINTS)
+    assert model.release_.method == "grid" and model.release_.guarantee.delta == 0
+    assert account.spent == (1, 0.0)
+    assert "delta was not needed and is not spent" in repr(model.release_)
+    assert "grid: delta was not needed and is not spent" in str(plan(**facts, n_hint=1000, dimension=2))
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "laplacian", "cauchy", "l1-lsh"])
+@pytest.mark.parametrize("epsilon", [0.05, 1, 8])
+@pytest.mark.parametrize("n", [10**3, 10**5, 10**7])
+def test_a_delta_never_makes_the_predicted_error_larger(kernel: str, epsilon: float, n: int) -> None:
+    """Two columns with bounds, as of taxi rides."""
+    facts: dict[str, Any] = {"kernel": kernel, "bandwidth": 0.01, "n_hint": n, "dimension": 2, "epsilon": epsilon}
+    facts["bounds"] = [(-74.1, -73.7), (40.6, 40.9)]
+    assert plan(**facts, delta=1e-6).error <= plan(**facts).error

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato.distances.request import DistanceRequest
 from sfumato.errors import InputError
 from sfumato.kernels import Gaussian
 from sfumato.kernels.distance import Distance
@@ -162,7 +161,7 @@ def test_roots_lose_no_digits_for_a_small_epsilon(epsilon: str, delta: float) ->
         whole = Decimal(features.numerator) / Decimal(features.denominator)
         rho = ((whole + nats).sqrt() - nats.sqrt()) ** 2
         assert Decimal(1 - 2e-9) < Decimal(concentrated(Request(**kernel, **facts))) / rho <= 1
-        request = DistanceRequest(kernel=Distance("l1"), bounds=(0, 1), neighbours="replace", **facts)
+        request = Request(kernel=Distance("l1"), bounds=(0, 1), neighbours="replace", **facts)
         each = column_epsilon(request, 5)
         slope, whole = (10 * nats).sqrt(), Decimal(epsilon)
         composed = ((slope**2 + 10 * whole).sqrt() - slope) / 5

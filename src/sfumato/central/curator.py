@@ -59,9 +59,8 @@ class Curator:
         box = mechanism.quantizer.box if mechanism is not None and request.outside == "drop" else None
         if self.account is not None:
             loss = None if mechanism is None else mechanism.cost(count_is_bought=False)[1]
-            self.account.check(
-                request.epsilon, request.delta, neighbours=request.neighbours, unit=request.unit, loss=loss
-            )
+            delta = request.delta if mechanism is None else mechanism.guarantee.delta
+            self.account.check(request.epsilon, delta, neighbours=request.neighbours, unit=request.unit, loss=loss)
         kept = 0
         for batch in self.source.batches():
             kept += int((np.isfinite(batch).all(axis=1) if box is None else box.holds(batch)).sum())

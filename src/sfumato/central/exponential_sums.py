@@ -160,8 +160,6 @@ def refuse(request: Request) -> str | None:
     """Why this method does not apply."""
     if not isinstance(request.kernel, Rational):
         return f"it is for the kernel rational, not {request.kernel.name}"
-    if request.delta:
-        return "it is a pure mechanism: pass delta=0, or use fourier-gaussian, where one draw is as good"
     if request.most_terms_of_a_record < 1 or request.most_terms(width=2) < LEAST_PAIRS:
         return request.too_tight(width=2) or "the budgets leave no room for a structure of each term"
     if request.feature_epsilon * Fraction(LEAST_SHARE) < _least_budget(request, fourier.PER_GROUP):
@@ -229,4 +227,4 @@ def build(request: Request) -> Mechanism:
     )
 
 
-METHOD = Method(NAME, "a structure of Fourier pairs for each exponential", OPTIONS, refuse, predict, build)
+METHOD = Method(NAME, "a structure of Fourier pairs for each exponential", OPTIONS, refuse, predict, build, pure=True)

@@ -56,8 +56,6 @@ def predicted_rmse(pairs: int, per_group: int, epsilon: float, n: float, density
 
 def refuse(request: Request) -> str | None:
     """Why this method does not apply."""
-    if request.delta:
-        return "it is a pure mechanism: pass delta=0, or use fourier-gaussian"
     if not isinstance(request.kernel, ShiftInvariantKernel):
         return f"it needs a shift-invariant kernel, not {request.kernel.name}"
     return request.too_tight(width=2)
@@ -118,4 +116,4 @@ def build(request: Request) -> Mechanism:
     )
 
 
-METHOD = Method(NAME, "sharded Fourier pairs with disc noise", OPTIONS, refuse, predict, build)
+METHOD = Method(NAME, "sharded Fourier pairs with disc noise", OPTIONS, refuse, predict, build, pure=True)

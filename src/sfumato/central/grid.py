@@ -122,8 +122,6 @@ class Design:
 def refuse(request: Request) -> str | None:
     """Why this method does not apply."""
     kernel = request.kernel
-    if request.delta:
-        return "it is a pure mechanism: pass delta=0"
     if not isinstance(kernel, ShiftInvariantKernel) or not kernel.separable:
         return (
             "it needs a kernel that is a product over the columns: gaussian, laplacian, cauchy or stable-exponential, "
@@ -286,4 +284,6 @@ def build(request: Request) -> Mechanism:
     )
 
 
-METHOD = Method(NAME, "B-splines on a grid over public bounds, Laplace noise", OPTIONS, refuse, predict, build)
+METHOD = Method(
+    NAME, "B-splines on a grid over public bounds, Laplace noise", OPTIONS, refuse, predict, build, pure=True
+)

@@ -112,8 +112,6 @@ def _ball(request: Request, scale: int) -> Ball:
 
 def refuse_signs(request: Request) -> str | None:
     """Why the random-sign family does not apply."""
-    if request.delta:
-        return "it is a pure mechanism: pass delta=0"
     if not isinstance(request.kernel, InnerProduct):
         return f"it is for the inner product, not {request.kernel.name}"
     return request.too_tight(width=1)
@@ -167,4 +165,5 @@ SIGNS_METHOD = Method(
     predict_signs,
     build_signs,
     baseline=True,
+    pure=True,
 )

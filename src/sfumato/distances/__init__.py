@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sfumato.distances.estimator import PrivateDistance
     from sfumato.distances.intervals import interval_counts
-    from sfumato.distances.planning import DistancePlan, plan
+    from sfumato.distances.outlook import DistancePlan, plan
 
 # Loaded at first use: the quantizers' room looks up this one's, which build on it.
 _NAMES = {
-    "DistancePlan": "sfumato.distances.planning",
+    "DistancePlan": "sfumato.distances.outlook",
     "PrivateDistance": "sfumato.distances.estimator",
     "interval_counts": "sfumato.distances.intervals",
-    "plan": "sfumato.distances.planning",
+    "plan": "sfumato.distances.outlook",
 }
 
 __all__ = ["DistancePlan", "PrivateDistance", "interval_counts", "plan"]

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 
 from sfumato.central.estimator import PrivateEstimator
 from sfumato.distances.intervals import interval_counts
-from sfumato.distances.request import DistanceRequest
 from sfumato.engines.threads import Progress
 from sfumato.kernels.distance import Distance
 from sfumato.methods.mechanism import Mechanism
@@ -153,9 +152,9 @@ class PrivateDistance(PrivateEstimator):
         counts, errors = interval_counts(self.release_, lower, upper, column)
         return (counts, errors) if return_std else counts
 
-    def _request(self, source: Source) -> DistanceRequest:
-        return DistanceRequest(kernel=Distance(self.metric, self.p), **self._facts(source.dimension, source.weighted))
+    def _request(self, source: Source) -> Request:
+        return Request(kernel=Distance(self.metric, self.p), **self._facts(source.dimension, source.weighted))
 
     def _mechanism(self, request: Request) -> Mechanism:
-        assert isinstance(request, DistanceRequest)
+        assert isinstance(request, Request)
         return DISTANCES.build(self.method, request)

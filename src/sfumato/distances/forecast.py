@@ -11,9 +11,9 @@ import math
 
 import numpy as np
 
-from sfumato.distances.request import DistanceRequest
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Prediction
+from sfumato.methods.request import Request
 from sfumato.public.ranges import check_size
 from sfumato.public.streams import PublicStream
 from sfumato.quantizers.answer import Floats, Known
@@ -28,7 +28,7 @@ def evenly(box: Box, count: int, label: str) -> Floats:
     return np.asarray(box.lower) + uniforms * 2 * box.half_widths
 
 
-def forecast_by_reading(request: DistanceRequest, mechanism: Mechanism, bias: float) -> Prediction:
+def forecast_by_reading(request: Request, mechanism: Mechanism, bias: float) -> Prediction:
     """Predict the error of a mechanism that adds noise to sums; `bias` is the most that a sum can miss."""
     quantizer = mechanism.quantizer
     check_size(quantizer.size)

@@ -38,11 +38,11 @@ from sfumato.distances.projection import (
     embedding_error,
     mean_cosine,
 )
-from sfumato.distances.request import DistanceRequest
 from sfumato.errors import InputError
 from sfumato.kernels.distance import Distance
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
+from sfumato.methods.request import Request
 from sfumato.privacy.gaussian import gaussian_multiplier, gaussian_noise, largest_length
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.loss import Loss
@@ -61,7 +61,7 @@ NEARLY = 1.1  # as good as the best, in squared error
 class Hats(ABC):
     """Hats under one kind of noise, for one request."""
 
-    request: DistanceRequest
+    request: Request
 
     @abstractmethod
     def noise(self, power: float, lengths: Floats) -> float:
@@ -204,17 +204,17 @@ def _build(name: str, hats: Hats) -> Mechanism:
     )
 
 
-def build_laplace(request: DistanceRequest) -> Mechanism:
+def build_laplace(request: Request) -> Mechanism:
     """Build `hat`, which is pure whatever delta allows."""
-    return _build(LAPLACE, LaplaceHats(request.pure()))
+    return _build(LAPLACE, LaplaceHats(request))
 
 
-def build_gaussian(request: DistanceRequest) -> Mechanism:
+def build_gaussian(request: Request) -> Mechanism:
     """Build `hat-gaussian`."""
     return _build(GAUSSIAN, GaussianHats(request))
 
 
-def _forecast(request: DistanceRequest, mechanism: Mechanism) -> Prediction:
+def _forecast(request: Request, mechanism: Mechanism) -> Prediction:
     quantizer, clipped = mechanism.quantizer, 0.0
     if isinstance(quantizer, ProjectedQuantizer):
         half_diagonal = math.sqrt(float(np.square(request.box.half_widths).sum()))
@@ -230,6 +230,7 @@ LAPLACE_METHOD = Method(
     "nodes and hats in every column, Laplace noise",
     OPTIONS,
     refuse=lambda request: None,
+    pure=True,
     build=build_laplace,
     predict=lambda request, _: _forecast(request, build_laplace(request)),
     metrics=METRICS,

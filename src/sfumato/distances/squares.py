@@ -32,10 +32,10 @@ import numpy as np
 from sfumato.distances.counting import count_reader
 from sfumato.distances.forecast import forecast_by_reading
 from sfumato.distances.moments import LARGEST_SCALE, OFFSET, MomentQuantizer
-from sfumato.distances.request import DistanceRequest
 from sfumato.errors import InputError
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
+from sfumato.methods.request import Request
 from sfumato.privacy.body import CubeNoise
 from sfumato.privacy.gaussian import gaussian_noise, largest_length
 from sfumato.privacy.stacked import StackedCubes
@@ -116,7 +116,7 @@ def shares(costs: Sequence[float]) -> list[Fraction]:
     return [Fraction(part, PARTS) for part in parts]
 
 
-def build_laplace(request: DistanceRequest) -> Mechanism:
+def build_laplace(request: Request) -> Mechanism:
     """Build `moments`."""
     request.check_options()
     halves = request.box.half_widths
@@ -145,13 +145,13 @@ def build_laplace(request: DistanceRequest) -> Mechanism:
         quantizer=quantizer,
         noise=noise,
         count_law=request.count_law,
-        guarantee=request.pure().guarantee(quantizer.box.condition()),
+        guarantee=request.guarantee(quantizer.box.condition()),
         parameters={"blocks": len(sizes) + 1, "n_hint": request.n},
         count_reader=count_reader(quantizer, noise) if request.reads_count else None,
     )
 
 
-def build_gaussian(request: DistanceRequest) -> Mechanism:
+def build_gaussian(request: Request) -> Mechanism:
     """Build `moments-gaussian`."""
     request.check_options()
     weights = Weights.of(request.box.half_widths)
@@ -179,7 +179,7 @@ def build_gaussian(request: DistanceRequest) -> Mechanism:
     )
 
 
-def _forecast(request: DistanceRequest, mechanism: Mechanism) -> Prediction:
+def _forecast(request: Request, mechanism: Mechanism) -> Prediction:
     return forecast_by_reading(request, mechanism, 0.0)
 
 
@@ -188,6 +188,7 @@ LAPLACE_METHOD = Method(
     "centred moments, noise shaped like cubes",
     (),
     refuse=lambda request: None,
+    pure=True,
     build=build_laplace,
     predict=lambda request, _: _forecast(request, build_laplace(request)),
     metrics=("sqeuclidean",),

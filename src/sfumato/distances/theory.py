@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from sfumato.distances.request import DistanceRequest
+from sfumato.methods.request import Request
 
 LOWER_CONSTANT = 0.02
 
@@ -34,14 +34,14 @@ class PaperError:
     additive: float
 
 
-def published_error(request: DistanceRequest, alpha: float) -> PaperError:
+def published_error(request: Request, alpha: float) -> PaperError:
     """Return the error of Backurs et al.'s structure for the request's distance.
 
     Examples
     --------
     >>> from fractions import Fraction
     >>> from sfumato.kernels import Distance
-    >>> request = DistanceRequest(Distance("l1"), 4, Fraction(1), n=1000, feature_seed=0, bounds=(0, 1))
+    >>> request = Request(Distance("l1"), 4, Fraction(1), n=1000, feature_seed=0, bounds=(0, 1))
     >>> published_error(request, alpha=0.25)
     PaperError(source='Theorem B.3', relative=0.25, additive=16.0)
     """
@@ -60,7 +60,7 @@ def published_error(request: DistanceRequest, alpha: float) -> PaperError:
     return PaperError(source[0], alpha, columns**1.5 * scale)
 
 
-def earlier_error(request: DistanceRequest) -> PaperError | None:
+def earlier_error(request: Request) -> PaperError | None:
     """Return the error of Huang and Roth's structure, where there is one."""
     epsilon, columns, n = float(request.epsilon), request.dimension, request.n
     if request.metric.metric == "l1":
@@ -72,7 +72,7 @@ def earlier_error(request: DistanceRequest) -> PaperError | None:
     return None
 
 
-def lower_bound(request: DistanceRequest) -> float | None:
+def lower_bound(request: Request) -> float | None:
     """Return an error that no pure structure for l1 can stay below at all queries; None where none is known."""
     if request.metric.metric != "l1" or request.delta:
         return None

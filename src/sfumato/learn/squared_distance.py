@@ -35,7 +35,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.distances.moments import MomentQuantizer
-from sfumato.distances.request import DistanceRequest
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import InnerProduct
 from sfumato.kernels.distance import Distance
@@ -272,7 +271,7 @@ def build(method: str, request: Request) -> Mechanism:
     ball = Ball.around(kernel, request.dimension, SCALE, request.bounds, request.outside)
     box = clipped_box(kernel.radius, projections, clip)
     options = {name: value for name, value in request.options.items() if name not in (*OPTIONS, "outside")}
-    inner = DistanceRequest(
+    inner = Request(
         kernel=Distance("sqeuclidean"),
         dimension=projections,
         epsilon=request.epsilon,

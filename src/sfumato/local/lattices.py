@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.errors import InputError
-from sfumato.local.server import Request
+from sfumato.methods.request import Request
 from sfumato.public.domain import Domain
 from sfumato.quantizers.base import Floats
 

@@ -24,8 +24,9 @@ from sfumato.local.phases import LABEL, LAWS, MOST_ROWS_EACH, POSITION_BITS, POS
 from sfumato.local.phases_server import COSINE_BITS, Arc, PhasePool, PhasesServer, ReportedPhases
 from sfumato.local.pool import numbers, row_table
 from sfumato.local.pool_server import integer_choices
-from sfumato.local.server import Design, Request
+from sfumato.local.server import Design
 from sfumato.local.tally import Tally
+from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.quantizers.base import Floats, Integers
@@ -103,7 +104,7 @@ class MetricPhasesServer(PhasesServer):
         resultants = np.maximum(
             np.where(scales > largest, 0.0, noise_resultant(scales, shift)) * ROUNDING, arc.resultant
         )
-        answers, rows = request.participants * rows_each, made["groups"] * rows_each
+        answers, rows = request.n * rows_each, made["groups"] * rows_each
         variance = float(np.mean(0.5 / resultants**2)) / answers + request.density / (2 * rows)
         return replace(base, parameters={**made, "radius": radius, "largest": largest}, variance=variance, pure=False)
 
@@ -175,3 +176,6 @@ class MetricReportedPhases(ReportedPhases):
     def weights(self, Y: Floats) -> Floats:
         """Weights g(y), dense."""
         return super().weights(Y) / np.repeat(self.resultants.values, self.width)
+
+
+METRIC_PHASES = MetricPhasesServer.method("phases with noise that hides points within a radius")

@@ -32,9 +32,10 @@ from sfumato.local.pool import numbers, row_table, shifted
 from sfumato.local.pool_device import CODE_BYTES, GROUP_BYTES, LARGEST_COORDINATE, LARGEST_POOL
 from sfumato.local.pool_server import PoolServer, integer_choices, pool_groups
 from sfumato.local.reading import PoolReader
-from sfumato.local.server import Design, Request
+from sfumato.local.server import Design
 from sfumato.local.tally import Sums, Tally
 from sfumato.local.weights import OTHER, same_weight
+from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.public import portable
 from sfumato.quantizers.base import Floats, Integers
@@ -236,7 +237,7 @@ def position_table() -> tuple[Integers, Integers]:
 
 
 def _variance(request: Request, arc: Arc, groups: int, rows_each: int) -> float:
-    answers = request.participants * rows_each
+    answers = request.n * rows_each
     return arc.variance / answers + request.density / (2 * groups * rows_each)
 
 
@@ -258,3 +259,6 @@ def _add(rows, cosines, sines, sums):  # type: ignore[no-untyped-def]
         sums[place] += 1
         sums[place + 1] += cosines[i]
         sums[place + 2] += sines[i]
+
+
+PHASES = PhasesServer.method("phases of public frequencies, within an arc")

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError
 from sfumato.local.pool_device import GROUP_BYTES, PoolDevice
-from sfumato.local.server import Payloads, Request, Server
+from sfumato.local.server import Payloads, Server
 from sfumato.local.tally import Tally
+from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Floats, Integers
 
@@ -67,7 +68,7 @@ def pool_groups(request: Request, rows_each: int, largest: int, option: str) -> 
     wanted = request.options.get(option)
     if wanted is None:
         held = max(1, MOST_NUMBERS // request.dimension)
-        return max(1, min(request.participants, largest // rows_each, held // rows_each))
+        return max(1, min(request.n, largest // rows_each, held // rows_each))
     if type(wanted) is not int or not rows_each <= wanted <= largest:
         raise InputError(f"{option} must be an integer from {rows_each} to {largest}, got {wanted!r}")
     return wanted // rows_each

@@ -18,8 +18,9 @@ from sfumato.public import document as documents
 if TYPE_CHECKING:
     from sfumato.kernels import Kernel
     from sfumato.local.collector import Collector
-    from sfumato.local.planning import LocalPlan
-    from sfumato.local.server import Request, Server
+    from sfumato.local.organiser import LocalPlan
+    from sfumato.local.server import Server
+    from sfumato.methods.request import Request
     from sfumato.release import Release
 
 
@@ -77,8 +78,7 @@ class Protocol:
         expires: str | date | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        from sfumato.local.planning import document_for
-        from sfumato.local.requests import make_request
+        from sfumato.local.organiser import document_for, make_request
 
         self._request: Request | None = make_request(
             kernel, bandwidth, dimension, epsilon, participants, radius, eta, bounds, options
@@ -179,7 +179,7 @@ class Protocol:
     def server(self) -> Server:
         """Return the mechanism's server half."""
         from sfumato.kernels import kernel_from_document
-        from sfumato.local.registry import server_class
+        from sfumato.local.server import server_class
 
         kernel = kernel_from_document(documents.plain(self.document["kernel"]))
         return server_class(self.mechanism)(promised_device(self.document), kernel)
@@ -203,8 +203,7 @@ class Protocol:
 
     def plan(self) -> LocalPlan:
         """Compare all mechanisms, and the constant answer, by their predicted error."""
-        from sfumato.local.planning import make_plan
-        from sfumato.local.requests import request_from_document
+        from sfumato.local.organiser import make_plan, request_from_document
 
         return make_plan(self._request or request_from_document(self.document))
 

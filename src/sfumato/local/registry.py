@@ -1,40 +1,29 @@
-"""Mechanisms by name. Modules are imported when needed: a device must not load the servers' halves."""
+"""Devices by the names of their mechanisms, imported when needed; their servers are in `methods.registry.LOCAL`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sfumato.errors import InputError, SfumatoError
 from sfumato.local.mechanism import Device
 
-if TYPE_CHECKING:
-    from sfumato.local.server import Server
-
 _PUBLISHED = "sfumato.published.local"
-# name: (module of the device half, its class), (module of the server half, its class)
-_MECHANISMS: dict[str, tuple[tuple[str, str], tuple[str, str]]] = {
-    "rows": (("sfumato.local.rows", "Rows"), ("sfumato.local.rows_server", "RowsServer")),
-    "phases": (("sfumato.local.phases", "Phases"), ("sfumato.local.phases_server", "PhasesServer")),
-    "metric-phases": (
-        ("sfumato.local.metric_phases", "MetricPhases"),
-        ("sfumato.local.metric_phases_server", "MetricPhasesServer"),
-    ),
-    "vector": (("sfumato.local.vector", "Vector"), ("sfumato.local.vector_server", "VectorServer")),
-    **{
-        name: ((f"{_PUBLISHED}.{room}", device), (f"{_PUBLISHED}.{room}_servers", server))
-        for name, room, device, server in (
-            ("mldp-kde", "sketch", "MetricSketchDevice", "MetricSketchServer"),
-            ("fkm-lr", "sketch", "SignsDevice", "SignsServer"),
-            ("fkm-ll", "sketch", "NoisySignsDevice", "NoisySignsServer"),
-            ("race", "sketch", "SketchDevice", "SketchServer"),
-            ("dm", "point", "DuchiDevice", "DuchiServer"),
-            ("pm", "point", "PiecewiseDevice", "PiecewiseServer"),
-            ("sw", "point", "SquareDevice", "SquareServer"),
-            ("gi", "point", "PlanarDevice", "PlanarServer"),
-        )
-    },
+# name: module of the device half, its class
+_DEVICES: dict[str, tuple[str, str]] = {
+    "rows": ("sfumato.local.rows", "Rows"),
+    "phases": ("sfumato.local.phases", "Phases"),
+    "metric-phases": ("sfumato.local.metric_phases", "MetricPhases"),
+    "vector": ("sfumato.local.vector", "Vector"),
+    "mldp-kde": (f"{_PUBLISHED}.sketch", "MetricSketchDevice"),
+    "fkm-lr": (f"{_PUBLISHED}.sketch", "SignsDevice"),
+    "fkm-ll": (f"{_PUBLISHED}.sketch", "NoisySignsDevice"),
+    "race": (f"{_PUBLISHED}.sketch", "SketchDevice"),
+    "dm": (f"{_PUBLISHED}.point", "DuchiDevice"),
+    "pm": (f"{_PUBLISHED}.point", "PiecewiseDevice"),
+    "sw": (f"{_PUBLISHED}.point", "SquareDevice"),
+    "gi": (f"{_PUBLISHED}.point", "PlanarDevice"),
 }
 
 
@@ -46,12 +35,12 @@ def mechanisms() -> tuple[str, ...]:
     >>> mechanisms()[0]
     'rows'
     """
-    return tuple(_MECHANISMS)
+    return tuple(_DEVICES)
 
 
-def register_mechanism(name: str, device: tuple[str, str], server: tuple[str, str]) -> None:
-    """Make a mechanism of one's own known: (module, class) of its two halves."""
-    _MECHANISMS[name] = (device, server)
+def register_device(name: str, module: str, device: str) -> None:
+    """Make the device half of a mechanism of one's own known; its server half goes to `methods.registry.LOCAL`."""
+    _DEVICES[name] = (module, device)
 
 
 def device_for(document: Mapping[str, Any], released: bool = False) -> Device:
@@ -69,9 +58,9 @@ def device_for(document: Mapping[str, Any], released: bool = False) -> Device:
     InputError
         For parameters out of which no device can be built, or under which it would not keep epsilon.
     """
-    half = _class(document["mechanism"]["name"], 0)
+    half = device_class(document["mechanism"]["name"])
     try:
-        made: Device = half(document)
+        made = half(document)
         if not released:
             made.certify()
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as problem:
@@ -83,14 +72,10 @@ def device_for(document: Mapping[str, Any], released: bool = False) -> Device:
     return made
 
 
-def server_class(name: str) -> type[Server]:
-    """Return the server half of a mechanism."""
-    found: type[Server] = _class(name, 1)
+def device_class(name: str) -> type[Device]:
+    """Return the device half of a mechanism."""
+    if name not in _DEVICES:
+        raise InputError(f"unknown local mechanism {name!r}; known: {', '.join(_DEVICES)}")
+    module, class_name = _DEVICES[name]
+    found: type[Device] = getattr(import_module(module), class_name)
     return found
-
-
-def _class(name: str, half: int) -> Any:
-    if name not in _MECHANISMS:
-        raise InputError(f"unknown local mechanism {name!r}; known: {', '.join(_MECHANISMS)}")
-    module, class_name = _MECHANISMS[name][half]
-    return getattr(import_module(module), class_name)

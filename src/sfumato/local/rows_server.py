@@ -38,9 +38,10 @@ from sfumato.local.pool_device import CODE_BYTES, GROUP_BYTES, LARGEST_POOL
 from sfumato.local.pool_server import PoolServer, integer_choices, pool_groups
 from sfumato.local.reading import PoolReader
 from sfumato.local.rows import Rows
-from sfumato.local.server import Design, Request
+from sfumato.local.server import Design, others, spread
 from sfumato.local.tally import Sums, Tally
 from sfumato.local.weights import OTHER, same_weight
+from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.rows import CAUCHY, CELLS, NORMAL
 from sfumato.quantizers.base import Floats, Integers
@@ -243,6 +244,9 @@ def _sizes(
     if response.gap <= 0:
         raise InputError(f"epsilon = {request.epsilon} is too small for a report to say anything")
     rows = parameters["groups"] * rows_each
-    others = request.others / (buckets - 1) if response.collision else 0.0
-    answers = request.participants * rows_each
-    return response.variance(request.density) / answers + (request.spread + others) / rows, parameters
+    beside = others(request) / (buckets - 1) if response.collision else 0.0
+    answers = request.n * rows_each
+    return response.variance(request.density) / answers + (spread(request) + beside) / rows, parameters
+
+
+ROWS = RowsServer.method("hash buckets of public rows, by randomised response")

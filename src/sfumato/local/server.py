@@ -1,11 +1,15 @@
-"""The contract of a local mechanism, server half: design, count, simulate, read."""
+"""The contract of a local mechanism, server half: design, count, simulate, read.
+
+A module that defines a server says at its end how plans list it, ``Server.method(summary)``; the table is
+`methods.registry.LOCAL`.
+"""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +19,9 @@ from sfumato.errors import InputError
 from sfumato.kernels import Kernel
 from sfumato.local.mechanism import HEADER_BYTES, Device
 from sfumato.local.tally import Tally
+from sfumato.methods.method import Method, Prediction
+from sfumato.methods.registry import LOCAL
+from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.document import plain
 from sfumato.public.domain import Domain
@@ -22,56 +29,6 @@ from sfumato.quantizers.base import Floats, Reader
 from sfumato.quantizers.box import Box
 
 Payloads = NDArray[np.uint8]
-# What a prediction assumes where the organiser does not give the mean density of queries like the points.
-TYPICAL_DENSITY = 0.1
-
-
-@dataclass(frozen=True)
-class Request:
-    """What is public when a mechanism is chosen.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        What similar means.
-    dimension, participants : int
-        Columns of a point; how many people are expected to report.
-    epsilon : Fraction
-        Of the whole report of one person.
-    radius, eta : float or None
-        For guarantees that weaken with distance: inside `radius`, except with probability `eta` over the hashes.
-    bounds : Box or None
-        Where points live, if the organiser said so.
-    options : mapping
-        What only one mechanism knows.
-    """
-
-    kernel: Kernel
-    dimension: int
-    participants: int
-    epsilon: Fraction
-    radius: float | None = None
-    eta: float | None = None
-    bounds: Box | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def density(self) -> float:
-        """Mean answer that predictions assume: the option "density", or a typical one."""
-        value = self.options.get("density", TYPICAL_DENSITY)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
-            raise InputError(f"density must be a number above 0 and at most 1, got {value!r}")
-        return float(value)
-
-    @property
-    def spread(self) -> float:
-        """Variance, over hash functions, of the share of the points in a query's bucket (A), as is typical."""
-        return self.density**2 / 2
-
-    @property
-    def others(self) -> float:
-        """Mean sum of the squared shares of all other buckets (B): A + B is the mean kernel value less its square."""
-        return max(self.density - self.density**2 - self.spread, 0.0)
 
 
 @dataclass(frozen=True)
@@ -109,6 +66,33 @@ class Design:
         """Length of a report on the wire."""
         return HEADER_BYTES + self.payload_bytes
 
+    def prediction(self) -> Prediction:
+        """Return what a plan shows of the design."""
+        return Prediction(
+            rmse=math.sqrt(self.variance),
+            integers=self.size,
+            parameters={name: value for name, value in self.parameters.items() if type(value) in (int, float)},
+            report_bytes=self.report_bytes,
+            holds_for="every two points" if self.pure else "within the radius",
+        )
+
+
+def spread(request: Request) -> float:
+    """Variance, over hash functions, of the share of the points in a query's bucket (A), as is typical."""
+    return request.density**2 / 2
+
+
+def others(request: Request) -> float:
+    """Mean sum of the squared shares of all other buckets (B): A + B is the mean kernel value less its square."""
+    return max(request.density - request.density**2 - spread(request), 0.0)
+
+
+@dataclass(frozen=True)
+class LocalMethod(Method):
+    """A method of the local model: what it builds is a `Design`, and `server` runs it."""
+
+    server: type[Server] | None = None
+
 
 class Server(ABC):
     """The part of a mechanism that runs at the organiser's and the collector's.
@@ -124,6 +108,19 @@ class Server(ABC):
     name: ClassVar[str]
     options: ClassVar[tuple[str, ...]] = ()  # names of the options that `design` reads, beside "density"
     automatic: ClassVar[bool] = True  # whether "auto" may choose it; published baselines say False
+
+    @classmethod
+    def method(cls, summary: str) -> LocalMethod:
+        """Return the mechanism as plans know it."""
+
+        def predict(request: Request, density: float) -> Prediction:
+            return build(request.with_options(density=density)).prediction()
+
+        def build(request: Request) -> Design:
+            request.check_options(*cls.options)
+            return cls.design(request)
+
+        return LocalMethod(cls.name, summary, cls.options, cls.refuse, predict, build, not cls.automatic, server=cls)
 
     def __init__(self, device: Device, kernel: Kernel) -> None:
         self.device = device
@@ -173,3 +170,12 @@ class Server(ABC):
     def published(self, tally: Tally) -> NDArray[np.int64]:
         """Return the integers of the release."""
         return tally.integers()
+
+
+def server_class(name: str) -> type[Server]:
+    """Return the server half of a mechanism."""
+    if name not in LOCAL:
+        raise InputError(f"unknown local mechanism {name!r}; known: {', '.join(LOCAL)}")
+    method = LOCAL[name]
+    assert isinstance(method, LocalMethod) and method.server is not None
+    return method.server

@@ -33,12 +33,13 @@ from scipy.stats import binom, halfnorm
 from sfumato.errors import InputError
 from sfumato.kernels import Cauchy, Exponential, Gaussian, InnerProduct, Laplacian
 from sfumato.local.pool import numbers, row_table
-from sfumato.local.server import Design, Payloads, Request, Server
+from sfumato.local.server import Design, Payloads, Server
 from sfumato.local.tally import Sums, Tally
 from sfumato.local.vector import INDEX_BYTES, LABEL, MOST_BLOCKS, MOST_VECTORS, OUTPUT_BYTES, Vector
 from sfumato.local.vector_features import UNIT, LandmarkFeatures
 from sfumato.local.vector_reader import VectorReader, turning
 from sfumato.local.weights import OTHER, same_weight
+from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.domain import Domain
 from sfumato.public.rows import NORMAL
@@ -163,7 +164,7 @@ class VectorServer(Server):
         best: tuple[float, dict[str, Any]] | None = None
         for features, size, strength, bias in candidates:
             for made in _randomisers(request, same, size):
-                noise = made.variance / request.participants + made.shared
+                noise = made.variance / request.n + made.shared
                 error = strength * noise + bias**2
                 if best is None or error < best[0]:
                     best = error, {**features, **made.parameters}
@@ -256,7 +257,7 @@ def _randomisers(request: Request, same: int, size: int) -> list[Randomiser]:
     if wanted == "coordinate" or (wanted is None and size <= MOST_BLOCKS):
         found.append(coordinate(same, OTHER, size))
     if wanted in (None, "codebook"):
-        found.append(codebook(same, OTHER, size, request.participants))
+        found.append(codebook(same, OTHER, size, request.n))
     return found
 
 
@@ -329,3 +330,6 @@ def _likely_outputs(vectors, F, blocks, count, likely):  # type: ignore[no-untyp
         order = np.argsort(-np.abs(products), kind="mergesort")[: likely.shape[1]]
         for place, v in enumerate(np.sort(order)):
             likely[i, place] = 2 * v + (products[v] < 0)
+
+
+VECTOR = VectorServer.method("a vector like the point's features, out of a public codebook")

@@ -86,7 +86,9 @@ def _curves(made: Plan) -> tuple[list[float], dict[str, list[Row | None]]]:
     epsilons = [float(f"{value:.4g}") for value in np.geomspace(centre / REACH, last, POINTS)]
     curves: dict[str, list[Row | None]] = {row.method: [] for row in made.rows if row.applies}
     for epsilon in epsilons:
-        rows = {row.method: row for row in compare(replace(made.request, epsilon=Fraction(str(epsilon))))}
+        rows = {
+            row.method: row for row in compare(METHODS.values(), replace(made.request, epsilon=Fraction(str(epsilon))))
+        }
         for method, line in curves.items():
             line.append(rows[method] if rows[method].applies else None)
     return epsilons, curves

@@ -16,6 +16,7 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import CountNoise
+from sfumato.public.ranges import check_size
 from sfumato.quantizers.base import Integers, Quantizer, Reader
 from sfumato.release import Count, Release
 
@@ -63,6 +64,9 @@ class Mechanism:
     algorithm: Callable[[Integers, Count, SecureBits], Integers] | None = None
     reader: Reader | None = None
     count_reader: Callable[[Integers], Count] | None = None
+
+    def __post_init__(self) -> None:
+        check_size(self.quantizer.size)
 
     @property
     def published(self) -> Reader:

@@ -2,85 +2,39 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
-
-from rich.console import Console, Group
-from rich.table import Table
-from rich.text import Text
 
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel
 from sfumato.methods import projecting
 from sfumato.methods.limits import Limits
-from sfumato.methods.ranking import Row, compare, constant_row
+from sfumato.methods.ranking import Ranking, compare
 from sfumato.methods.registry import METHODS
-from sfumato.methods.request import Request
-from sfumato.privacy.guarantee import amount_text
 from sfumato.quantizers.box import Box
 
 if TYPE_CHECKING:
     from sfumato.central.kde import PrivateKDE
 
-TEXT_WIDTH = 110
 
-
-@dataclass(frozen=True)
-class Plan:
-    """A data-free choice of method and sizes, with its predicted error; made by `plan`.
-
-    Attributes
-    ----------
-    request : Request
-        The public facts.
-    rows : tuple of Row
-        All methods, the best first, those that do not apply last.
-    constant : Row
-        The constant answer, for comparison.
-    """
-
-    request: Request
-    rows: tuple[Row, ...]
-    constant: Row
-
-    @property
-    def chosen(self) -> Row:
-        """The method with the least predicted error."""
-        return self.rows[0]
-
-    @property
-    def method(self) -> str:
-        """Name of the chosen method."""
-        return self.chosen.method
-
-    @property
-    def error(self) -> float:
-        """Predicted root mean square error of one answer of the chosen method."""
-        assert self.chosen.error is not None
-        return self.chosen.error
+class Plan(Ranking):
+    """A data-free choice of method and sizes, with its predicted error; made by `plan`."""
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where that error lies if the mean density is not public; both ends are `error` if it is."""
+        """Where the chosen method's error lies if the mean density is not public; both ends are `error` if it is."""
         assert self.chosen.interval is not None
         return self.chosen.interval
-
-    @property
-    def useful(self) -> bool:
-        """Whether the chosen method is predicted to beat a constant answer."""
-        assert self.constant.error is not None
-        return self.error < self.constant.error
 
     def estimator(self, **arguments: Any) -> PrivateKDE:
         """Return a `PrivateKDE` with the chosen method and sizes; `arguments` add a ledger or seeds."""
         request = self.request
         planned: dict[str, Any] = {
             "epsilon": request.epsilon,
-            "delta": request.delta,
+            "delta": 0.0 if self.chosen.unspent_delta else request.delta,
             "method": self.method,
             "bounds": request.bounds,
             "landmarks": request.landmarks,
@@ -95,40 +49,19 @@ class Plan:
 
     def to_document(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
-        request = self.request
-        return {
-            "n_hint": request.n,
-            "dimension": request.dimension,
-            "kernel": request.kernel.to_document(),
-            "epsilon": str(request.epsilon),
-            "delta": request.delta,
-            "neighbours": request.neighbours,
-            "unit": request.unit,
-            "density": request.options.get("density"),
-            "chosen": self.method,
+        return super().to_document() | {
+            "density": self.request.options.get("density"),
             "useful": self.useful,
-            "methods": [row.to_document() for row in self.rows],
             "constant": self.constant.to_document(),
         }
-
-    def table(self) -> Table:
-        """Return the methods that apply, and the constant answer, for a terminal."""
-        table = Table(box=None, pad_edge=False)
-        table.add_column("method", no_wrap=True)
-        for heading in ("error", "between", "file", "work", "a query"):
-            table.add_column(heading, justify="right", no_wrap=True)
-        table.add_column("sizes")
-        for row in (*(row for row in self.rows if row.applies), self.constant):
-            table.add_row(*_cells(row), style="bold" if row is self.chosen else "")
-        return table
 
     def notes(self) -> list[str]:
         """Say what the figures assume, in sentences."""
         request, options = self.request, self.request.options
         known = "density" in options
         between = "" if known else "; between: its limits over every P"
-        lines = [f"{row.method} does not apply: {row.reason}" for row in self.rows if not row.applies]
-        lines += [
+        lines = [
+            *super().notes(),
             f"P = {request.density:g} ({'given' if known else 'typical; pass the density where it is public'})",
             f"error: root mean square of one answer{between}; file: bytes at most; work, a query: multiplications.",
         ]
@@ -152,29 +85,6 @@ class Plan:
                 "or a larger epsilon help, and so does a larger bandwidth."
             )
         return lines
-
-    def title(self) -> str:
-        """Say what was planned for, in one line."""
-        request = self.request
-        delta = f", delta = {request.delta:g}" if request.delta else ""
-        budget = f"epsilon = {amount_text(request.epsilon)}{delta}, {request.neighbours} one {request.unit}"
-        return f"n = {request.n}, {request.dimension} columns, {request.kernel!r}, {budget}"
-
-    def __rich__(self) -> Group:
-        return Group(Text(self.title()), self.table(), *map(Text, self.notes()))
-
-    def __str__(self) -> str:
-        text = io.StringIO()
-        Console(file=text, width=TEXT_WIDTH, highlight=False, color_system=None).print(self)
-        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
-
-
-def _cells(row: Row) -> tuple[str, ...]:
-    low, high = row.interval or (0.0, 0.0)
-    between = "-" if low == high else f"{low:.2g} to {high:.2g}"
-    sizes = ", ".join(f"{name} {value}" for name, value in row.sizes.items())
-    costs = f"{row.file_size or 0:,}", f"{row.work or 0.0:.2g}", f"{row.query_work or 0.0:.2g}"
-    return row.method, f"{row.error or 0.0:.3g}", between, *costs, sizes
 
 
 def plan(
@@ -262,7 +172,7 @@ def plan(
         file_size=_budget("file_size", file_size),
     )
     request = replace(request, limits=limits)
-    return Plan(request, compare(request), constant_row(request))
+    return Plan(request, compare(METHODS.values(), request))
 
 
 def checked_dimension(dimension: Any) -> int:

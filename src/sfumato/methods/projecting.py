@@ -69,7 +69,7 @@ class Reduced:
         return replace(
             mechanism,
             quantizer=ProjectedPoints(projection, mechanism.quantizer, self.given.kernel),
-            guarantee=self.given.guarantee(projection.condition()),
+            guarantee=replace(self.given, delta=mechanism.guarantee.delta).guarantee(projection.condition()),
             parameters={
                 **mechanism.parameters,
                 "project": projection.kind,
@@ -79,7 +79,9 @@ class Reduced:
 
 
 def wanted(request: Request) -> bool:
-    """Whether the request asks for a projection."""
+    """Whether the request asks for a projection, which a curator can make."""
+    if request.trust != "central":
+        return False
     if "project_to" in request.options and "project" not in request.options:
         raise InputError("project_to says how far to project: pass project='fast' or 'dense' too")
     return "project" in request.options
@@ -152,7 +154,7 @@ def _columns(method: Method, request: Request, kind: str, wanted_size: Any) -> i
         raise InputError(f"project_to must be positive, got {wanted_size!r}")
     target = wanted_size
     if target is None:
-        target = PART_OF_ERROR * method.predict(request, request.density).rmse
+        target = PART_OF_ERROR * method.prediction(request, request.density).rmse
     return columns_for(request.kernel, request.dimension, kind, request.density, float(target))
 
 
@@ -166,10 +168,10 @@ def advice(method: Method, request: Request) -> str | None:
         return None
     try:
         reduced = reduce(method, asked)
-        with_it = reduced.prediction(method.predict(reduced.request, request.density), request.density)
+        with_it = reduced.prediction(method.prediction(reduced.request, request.density), request.density)
     except InputError:
         return "A projection (option project) would not pay: keeping the error takes all columns."
-    without = method.predict(request, request.density)
+    without = method.prediction(request, request.density)
     saved = max(without.work_per_record / with_it.work_per_record, without.work_per_query / with_it.work_per_query)
     figures = (
         f"to {reduced.projection.columns} columns, an error of {with_it.rmse:.3g} for {without.rmse:.3g}, and "

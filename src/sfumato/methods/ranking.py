@@ -1,4 +1,6 @@
-"""One row a method: predicted error and cost for a request, or why the method does not apply.
+"""The one place that ranks: a row a method, predicted error and cost for a request, or why it does not apply.
+
+Plans under every trust model are such rankings, and "auto" takes the first of one.
 
 The error of an answer depends on the data through P, the mean kernel value between two records, alone (the formulas
 stand beside the methods). Where P is not public, sizes are chosen and the error is predicted for a typical P, and the
@@ -13,22 +15,28 @@ attains. On the papers' data sets it was 0.5 P to 0.7 P.
 
 from __future__ import annotations
 
+import io
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
 
 from sfumato.errors import InputError
 from sfumato.methods import projecting
-from sfumato.methods.method import Method, Prediction
-from sfumato.methods.registry import METHODS
-from sfumato.methods.request import Request
+from sfumato.methods.method import UNSPENT_DELTA, Method, Prediction
+from sfumato.methods.request import GENERAL_OPTIONS, Request
+from sfumato.privacy.guarantee import amount_text
 
 CONSTANT = "constant"
 # Spread of the density in units of its mean, as measured on the papers' data sets.
 TYPICAL_SPREAD = 0.6
 # P at which the largest spread, sqrt(P^1.5 - P^2), is largest.
 WORST_DENSITY = 9 / 16
+TEXT_WIDTH = 110
 
 
 @dataclass(frozen=True)
@@ -39,109 +47,276 @@ class Row:
     ----------
     method, summary : str
         The name, and one line about it.
+    baseline : bool
+        Whether "auto" never takes it.
     reason : str or None
-        Why the method does not apply; the figures below are then None.
-    error : float or None
-        Predicted root mean square error of one answer.
+        Why the method does not apply; there is then no prediction.
+    prediction : Prediction or None
+        Predicted error and cost.
     interval : (float, float) or None
-        Where the error lies when P is not public; both ends are `error` when it is.
-    file_size : int or None
-        Most bytes of the release file.
-    work, query_work : float or None
-        Multiplications for the curator in all, and for one query.
-    sizes : mapping
-        The sizes chosen.
+        Where the error lies when P is not public; both ends are `error` when it is. For a curator's densities.
+    work : float
+        Multiplications for the curator in all.
     options : mapping
-        All options, as ``PrivateKDE(options=...)`` takes them.
+        All options, as the estimator takes them.
+    unspent_delta : bool
+        Whether the method would leave the delta that the request allows.
     """
 
     method: str
     summary: str
+    baseline: bool = False
     reason: str | None = None
-    error: float | None = None
+    prediction: Prediction | None = None
     interval: tuple[float, float] | None = None
-    file_size: int | None = None
-    work: float | None = None
-    query_work: float | None = None
-    sizes: Mapping[str, Any] = field(default_factory=dict)
+    work: float = 0.0
     options: Mapping[str, Any] = field(default_factory=dict)
+    unspent_delta: bool = False
 
     @property
     def applies(self) -> bool:
         """Whether the method can be used."""
-        return self.reason is None
+        return self.prediction is not None
+
+    @property
+    def error(self) -> float | None:
+        """Predicted root mean square error of one answer; None where the method does not apply."""
+        return None if self.prediction is None else self.prediction.rmse
+
+    @property
+    def predicted(self) -> Prediction:
+        """The prediction of a method that applies."""
+        assert self.prediction is not None
+        return self.prediction
+
+    @property
+    def sizes(self) -> Mapping[str, Any]:
+        """The sizes chosen."""
+        return {} if self.prediction is None else self.prediction.parameters
 
     def to_document(self) -> dict[str, Any]:
         """Return the row as JSON values."""
-        interval = None if self.interval is None else list(self.interval)
-        return vars(self) | {"interval": interval, "sizes": dict(self.sizes), "options": dict(self.options)}
+        made = self.prediction
+        return {
+            "method": self.method,
+            "summary": self.summary,
+            "baseline": self.baseline,
+            "reason": self.reason,
+            "error": self.error,
+            "interval": None if self.interval is None else list(self.interval),
+            "integers": None if made is None else made.integers,
+            "file_size": None if made is None else made.file_size,
+            "work": None if made is None else self.work,
+            "query_work": None if made is None else made.work_per_query,
+            "worst": None if made is None else made.worst,
+            "bias": None if made is None else made.bias,
+            "report_bytes": None if made is None else made.report_bytes,
+            "sizes": dict(self.sizes),
+            "options": dict(self.options),
+            "unspent_delta": self.unspent_delta,
+        }
 
 
-def compare(request: Request) -> tuple[Row, ...]:
+@dataclass(frozen=True)
+class Ranking:
+    """Methods compared from public facts: what the plans of all trust models are.
+
+    Attributes
+    ----------
+    request : Request
+        The public facts.
+    rows : tuple of Row
+        All methods: by error, then baselines by theirs, then those that do not apply.
+    """
+
+    request: Request
+    rows: tuple[Row, ...]
+
+    @property
+    def chosen(self) -> Row:
+        """The method with the least predicted error."""
+        return self.rows[0]
+
+    @property
+    def method(self) -> str:
+        """Name of the chosen method."""
+        return self.chosen.method
+
+    @property
+    def error(self) -> float:
+        """Predicted root mean square error of one answer of the chosen method."""
+        return self.chosen.predicted.rmse
+
+    @property
+    def constant(self) -> Row:
+        """The constant answer, which asks nobody; for kernels."""
+        return constant_row(self.request)
+
+    @property
+    def useful(self) -> bool:
+        """Whether the chosen method is predicted to beat a constant answer; for kernels."""
+        return self.error < self.constant.predicted.rmse
+
+    def row(self, method: str) -> Row:
+        """Return the row of one method."""
+        for row in self.rows:
+            if row.method == method:
+                return row
+        raise InputError(f"unknown method {method!r}; known are {', '.join(row.method for row in self.rows)}")
+
+    def title(self) -> str:
+        """Say what was planned for, in one line."""
+        request = self.request
+        delta = f", delta = {request.delta:g}" if request.delta else ""
+        budget = f"epsilon = {amount_text(request.epsilon)}{delta}, {request.neighbours} one {request.unit}"
+        return f"n = {request.n}, {request.dimension} columns, {request.kernel!r}, {budget}"
+
+    def columns(self) -> tuple[str, ...]:
+        """Headings of the figures; for kernels those of a curator's release."""
+        return ("error", "between", "file", "work", "a query")
+
+    def cells(self, row: Row) -> tuple[str, ...]:
+        """Figures of a row that applies, one text a heading."""
+        low, high = row.interval or (0.0, 0.0)
+        between = "-" if low == high else f"{low:.2g} to {high:.2g}"
+        made = row.predicted
+        return f"{made.rmse:.3g}", between, f"{made.file_size:,}", f"{row.work:.2g}", f"{made.work_per_query:.2g}"
+
+    def sizes(self, row: Row) -> str:
+        """Name the sizes of a row's method."""
+        return ", ".join(f"{name} {value}" for name, value in row.sizes.items())
+
+    def shown(self) -> tuple[Row, ...]:
+        """Rows of the table: the methods that apply, and the constant answer."""
+        return (*(row for row in self.rows if row.applies), self.constant)
+
+    def table(self) -> Table:
+        """Return the methods that apply, for a terminal."""
+        table = Table(box=None, pad_edge=False)
+        table.add_column("method", no_wrap=True)
+        for heading in self.columns():
+            table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column("sizes")
+        for row in self.shown():
+            style = "bold" if row is self.chosen else ""
+            table.add_row(row.method, *self.cells(row), self.sizes(row), style=style)
+        return table
+
+    def notes(self) -> list[str]:
+        """Say in sentences why methods do not apply, and what is left of the budget."""
+        lines = [f"{row.method} does not apply: {row.reason}" for row in self.rows if not row.applies]
+        return [*lines, f"{self.method}: {UNSPENT_DELTA}."] if self.chosen.unspent_delta else lines
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the plan as JSON values."""
+        request = self.request
+        return {
+            "n_hint": request.n,
+            "dimension": request.dimension,
+            "kernel": request.kernel.to_document(),
+            "epsilon": str(request.epsilon),
+            "delta": request.delta,
+            "neighbours": request.neighbours,
+            "unit": request.unit,
+            "chosen": self.method,
+            "methods": [row.to_document() for row in self.rows],
+        }
+
+    def __rich__(self) -> Group:
+        return Group(Text(self.title()), self.table(), *map(Text, self.notes()))
+
+    def __str__(self) -> str:
+        text = io.StringIO()
+        Console(file=text, width=TEXT_WIDTH, highlight=False, color_system=None).print(self.__rich__())
+        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+
+def compare(methods: Iterable[Method], request: Request) -> tuple[Row, ...]:
     """Predict every method for a request: the best first, then baselines, then those that do not apply.
 
     Parameters
     ----------
+    methods : iterable of Method
+        Those of a registry.
     request : Request
         Public facts; ``options["density"]`` holds P where it is public.
 
     Raises
     ------
     InputError
-        If no method applies.
+        If no method applies, or an option belongs to none.
     """
-    rows = [_row(method, request) for method in METHODS.values()]
-    applicable = sorted((row for row in rows if row.applies), key=_rank)
+    known = list(methods)
+    shared = {*GENERAL_OPTIONS[request.trust], *(projecting.OPTIONS if request.trust == "central" else ())}
+    names = shared.union(*(method.options for method in known))
+    if unknown := sorted(set(request.options) - names):
+        raise InputError(f"unknown option {unknown[0]!r}; known are {', '.join(sorted(names))}")
+    rows = [_better(method, request) for method in known]
+    applicable = sorted((row for row in rows if row.applies), key=lambda row: (row.baseline, row.predicted.rmse))
     if not applicable:
-        own = request.own_options - set(projecting.OPTIONS)
-        meant = [row for row in rows if own <= set(METHODS[row.method].options)]
-        reasons = "; ".join(f"{row.method}: {row.reason}" for row in meant or rows)
-        raise InputError(f"no method applies ({reasons})")
+        raise InputError(f"no method applies ({_reasons(known, rows, request)})")
     return (*applicable, *(row for row in rows if not row.applies))
 
 
-def _rank(row: Row) -> tuple[bool, float]:
-    """Sort by error, with baselines, which are never chosen, at the end."""
-    assert row.error is not None
-    return METHODS[row.method].baseline, row.error
+def choose(methods: Iterable[Method], request: Request) -> Row:
+    """Return the row of least predicted error among methods that apply (a data-free choice); no baselines."""
+    return compare([method for method in methods if not method.baseline], request)[0]
+
+
+def _reasons(methods: list[Method], rows: list[Row], request: Request) -> str:
+    """Say why nothing applies: of the methods that know the request's options, or of all if there are none."""
+    own = request.own_options - set(projecting.OPTIONS)
+    meant = [row for method, row in zip(methods, rows, strict=True) if own <= set(method.options)]
+    return "; ".join(f"{row.method}: {row.reason}" for row in meant or rows)
+
+
+def _better(method: Method, request: Request) -> Row:
+    """Predict with the delta that the request allows and without: more is never worse, as it need not be spent."""
+    row = _row(method, request)
+    if method.pure or not request.delta:
+        return row
+    pure = _row(method, request.pure())
+    if pure.applies and (not row.applies or pure.predicted.rmse < row.predicted.rmse):
+        return replace(pure, unspent_delta=True)
+    return row
 
 
 def _row(method: Method, request: Request) -> Row:
     unknown = sorted(request.own_options - {*method.options, *projecting.OPTIONS})
-    reason = f"it has no option {unknown[0]!r}" if unknown else method.refuse(projecting.plain(request))
+    reason = f"it has no option {unknown[0]!r}" if unknown else method.reason(projecting.plain(request))
     if reason is None:
         try:
             return _predicted(method, request)
         except InputError as error:
             reason = str(error)
-    return Row(method.name, method.summary, reason)
+    return Row(method.name, method.summary, method.baseline, reason)
 
 
 def _predicted(method: Method, request: Request) -> Row:
-    known = "density" in request.options
     reduced = projecting.reduce(method, request) if projecting.wanted(request) else None
-    if reduced is not None and (reason := method.refuse(reduced.request)) is not None:
+    if reduced is not None and (reason := method.reason(reduced.request)) is not None:
         raise InputError(reason)
 
     def predict(density: float) -> Prediction:
         if reduced is None:
-            return method.predict(request, density)
-        return reduced.prediction(method.predict(reduced.request, density), density)
+            return method.prediction(request, density)
+        return reduced.prediction(method.prediction(reduced.request, density), density)
 
-    prediction = predict(request.density)
-    ends = (request.density, request.density) if known else (0.0, 1.0)
-    low, high = (predict(density).rmse for density in ends)
+    prediction, interval = predict(request.density), None
+    if request.trust == "central" and not request.of_distances:
+        known = "density" in request.options
+        interval = (prediction.rmse,) * 2 if known else (predict(0.0).rmse, predict(1.0).rmse)
+    # A promised error fixes the sizes by itself; for all else they are spelled out.
+    spelled = {} if "alpha" in request.options else prediction.parameters
     return Row(
         method=method.name,
         summary=method.summary,
-        error=prediction.rmse,
-        interval=(low, high),
-        file_size=prediction.file_size,
+        baseline=method.baseline,
+        prediction=prediction,
+        interval=interval,
         work=prediction.work_per_record * request.n,
-        query_work=prediction.work_per_query,
-        sizes=prediction.parameters,
-        # A promised error fixes the sizes by itself; for all else they are spelled out.
-        options=request.options if "alpha" in request.options else {**request.options, **prediction.parameters},
+        options={**request.options, **spelled},
+        unspent_delta=method.pure and request.delta > 0,
     )
 
 
@@ -151,11 +326,8 @@ def constant_row(request: Request) -> Row:
     return Row(
         method=CONSTANT,
         summary="always the same answer, the mean density",
-        error=min(TYPICAL_SPREAD * request.density, largest_spread(request.density)),
+        prediction=Prediction(min(TYPICAL_SPREAD * request.density, largest_spread(request.density)), 0),
         interval=(0.0, largest_spread(worst)),
-        file_size=0,
-        work=0.0,
-        query_work=0.0,
     )
 
 

@@ -1,4 +1,4 @@
-"""Methods by the names people type: one table for kernels, one for distances, one way to choose and to build.
+"""Methods by the names people type: a table for each trust model, one for distances, one way to choose and to build.
 
 The library's own methods are named by their modules and imported when a table is first asked, so that this room knows
 nothing of the rooms that build on it. "auto" takes the least predicted error among the methods that apply; baselines,
@@ -8,18 +8,26 @@ which are there to be measured against, are listed and never taken.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib import import_module
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from sfumato.errors import InputError
 from sfumato.methods import projecting
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method
+from sfumato.methods.ranking import choose
 from sfumato.methods.request import Request
-from sfumato.public.ranges import check_size
+from sfumato.quantizers.base import Quantizer
+
+if TYPE_CHECKING:
+    from sfumato.local.server import Design
+
+Built = TypeVar("Built")
 
 
-class Registry(Mapping[str, Method]):
-    """Methods by name, in the order in which plans list them.
+class Registry(Mapping[str, Method], Generic[Built]):
+    """Methods by name, in the order in which plans list them, and what they build.
 
     Parameters
     ----------
@@ -57,31 +65,14 @@ class Registry(Mapping[str, Method]):
 
     def choose(self, request: Request) -> str:
         """Name the method with the least predicted error among those that apply (a data-free choice); no baselines."""
-        asked = request if projecting.wanted(request) else None
-        request = projecting.plain(request)
-        choices = [method for method in self.values() if not method.baseline]
-        candidates = [method for method in choices if request.own_options <= set(method.options)] or choices
+        return choose(self.values(), request).method
 
-        def refuse(method: Method) -> str | None:
-            return method.reason(request) or (projecting.refuse(method, asked) if asked is not None else None)
-
-        applicable = [method for method in candidates if refuse(method) is None]
-        reasons = [f"{method.name}: {refuse(method)}" for method in candidates if method not in applicable]
-        # A method's own options say which methods are meant; among those, "auto" chooses by the general ones.
-        general, errors = request.without_own_options(), {}
-        for method in applicable:
-            try:
-                errors[method.name] = method.predict(general, general.density).rmse
-            except InputError as reason:
-                reasons.append(f"{method.name}: {reason}")
-        if not errors:
-            raise InputError(f"no method applies to this request ({'; '.join(reasons)})")
-        return min(errors, key=errors.__getitem__)
-
-    def build(self, name: str, request: Request) -> Mechanism:
-        """Build the named mechanism; "auto" takes the one with the least predicted error."""
+    def build(self, name: str, request: Request) -> Built:
+        """Build the named method; "auto" takes the one with the least predicted error."""
+        allowed = request.delta
         if name == "auto":
-            name = self.choose(request)
+            row = choose(self.values(), request)
+            name, request = row.method, request.pure() if row.unspent_delta else request
         if name not in self:
             raise InputError(f"unknown method {name!r}; known are auto, {', '.join(sorted(self))}")
         chosen, reduced = self[name], None
@@ -91,12 +82,15 @@ class Registry(Mapping[str, Method]):
         reason = chosen.reason(request)
         if reason is not None:
             raise InputError(f"{name} does not apply: {reason}")
-        mechanism = chosen.build(request)
-        check_size(mechanism.quantizer.size)
-        return mechanism if reduced is None else reduced.wrap(mechanism)
+        made: Any = chosen.built(request)
+        if allowed and isinstance(made, Mechanism) and not made.guarantee.delta:
+            made = replace(made, parameters={**made.parameters, "unspent_delta": allowed})
+        if reduced is not None:
+            made = reduced.wrap(made)
+        return cast(Built, made)
 
 
-METHODS = Registry(
+METHODS: Registry[Mechanism] = Registry(
     "sfumato.central.fourier",
     "sfumato.central.fourier_gaussian",
     "sfumato.central.grid",
@@ -117,10 +111,19 @@ METHODS = Registry(
     "sfumato.published.gaussian_queries",
     "sfumato.published.hrw",
 )
-DISTANCES = Registry(
+DISTANCES: Registry[Mechanism] = Registry(
     "sfumato.distances.hats",
     "sfumato.distances.squares",
     "sfumato.published.trees",
     "sfumato.published.moments",
     "sfumato.published.huang_roth",
 )
+LOCAL: Registry[Design] = Registry(
+    "sfumato.local.rows_server",
+    "sfumato.local.phases_server",
+    "sfumato.local.metric_phases_server",
+    "sfumato.local.vector_server",
+    "sfumato.published.local.sketch_servers",
+    "sfumato.published.local.point_servers",
+)
+SHUFFLED: Registry[Quantizer] = Registry("sfumato.shuffled.methods")

@@ -1,4 +1,8 @@
-"""What a caller asks for: public facts only. Every choice of mechanism and size is a function of a `Request`."""
+"""What a caller asks for, under any trust model: public facts only.
+
+Every choice of mechanism and size is a function of a `Request`: a curator's release of a density or of distances, a
+collection from devices, a shuffled one.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ import numpy as np
 
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel
+from sfumato.kernels.distance import Distance
 from sfumato.kernels.scale import Scale
 from sfumato.methods.limits import Limits, header_size, term_size
 from sfumato.privacy.guarantee import UNITS, Guarantee, check_choice
@@ -25,11 +30,17 @@ from sfumato.public.ranges import (
     check_length,
     check_whole,
 )
+from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.nystrom import PublicSample
 
 LIMIT = "max_records_per_user"
-GENERAL_OPTIONS = ("count_share", "density", LIMIT, "outside")
+# Options that every method of a trust model knows.
+GENERAL_OPTIONS = {
+    "central": ("count_share", "density", LIMIT, "outside"),
+    "local": ("density",),
+    "shuffled": ("density",),
+}
 COUNT_SHARE = Fraction(1, 20)
 # The papers' bandwidths give mean kernel values near this; sizes chosen for it are within 12 % of the best for a
 # fourfold other one.
@@ -61,17 +72,18 @@ class Request:
     Attributes
     ----------
     kernel : Kernel
-        What similar means.
+        What similar means; a `Distance` for a release of distances.
     dimension : int
         Columns of a point.
     epsilon : Fraction
-        Total budget of the release, count included.
+        Total budget of the release, count included; in a collection, of all that one person sends.
     delta : float
         0 for pure differential privacy.
     neighbours : {"add-remove", "replace"}
         The neighbouring relation; n is private under the first and public under the second.
     n : int
-        A public guess of the number of records kept, or a paid estimate: it sets sizes, never the answer.
+        A public guess of the number of records kept, or a paid estimate: it sets sizes, never the answer. In a
+        collection, how many people are expected to take part.
     bounds : array-like or None
         Public bounds, see `Box`.
     options : mapping
@@ -88,13 +100,17 @@ class Request:
         Whether the records have weights.
     landmarks : PublicSample or None
         Public points that resemble the records.
+    trust : {"central", "local", "shuffled"}
+        Who sees the points.
+    radius, eta : float or None
+        For guarantees that weaken with distance: inside `radius`, except with probability `eta` over the hashes.
     """
 
     kernel: Kernel
     dimension: int
     epsilon: Fraction
     n: int
-    feature_seed: int
+    feature_seed: int = 0
     delta: float = 0.0
     neighbours: str = "add-remove"
     bounds: Any = None
@@ -104,15 +120,21 @@ class Request:
     unit: str = "record"
     weighted: bool = False
     landmarks: PublicSample | None = None
+    trust: str = "central"
+    radius: float | None = None
+    eta: float | None = None
 
     def __post_init__(self) -> None:
+        check_choice("trust", self.trust, tuple(GENERAL_OPTIONS))
         check_choice("unit", self.unit, UNITS)
         check_whole("dimension", self.dimension, MOST_COLUMNS)
-        check_whole("n_hint", self.n, MOST_RECORDS)
+        check_whole("n_hint" if self.trust == "central" else "participants", self.n, MOST_RECORDS)
         check_budget(self.epsilon, self.delta)
         check_kernel(self.kernel)
         if isinstance(self.bounds, Box):
             check_bounds(self.bounds.lower, self.bounds.upper)
+        if self.of_distances and "density" in self.options:
+            raise InputError("option density is for kernels: distances have none")
         if self.weighted and self.neighbours == "replace":
             raise InputError(
                 "weights need neighbours='add-remove': how many records their coins keep is private, and "
@@ -149,11 +171,29 @@ class Request:
         return float(value)
 
     @property
+    def of_distances(self) -> bool:
+        """Whether distances are asked for, not a density."""
+        return isinstance(self.kernel, Distance)
+
+    @property
+    def metric(self) -> Distance:
+        """The distance, for a release of distances."""
+        if not isinstance(self.kernel, Distance):
+            raise InputError(f"a release of distances needs a distance, not {self.kernel!r}")
+        return self.kernel
+
+    @property
     def count_epsilon(self) -> Fraction:
-        """Part of the budget that buys the count (law 4); nothing when n is public."""
+        """Part of the budget that buys the count (law 4); nothing when n is public.
+
+        The sums of most methods for distances hold the number of records, which then costs nothing: there only the
+        option ``count_share`` buys one apart.
+        """
         if self.neighbours == "replace":
             if "count_share" in self.options:
                 raise InputError("option count_share has no use under neighbours='replace', where n is public")
+            return Fraction(0)
+        if self.of_distances and "count_share" not in self.options:
             return Fraction(0)
         share = self.options.get("count_share", COUNT_SHARE)
         share = share if isinstance(share, Fraction) else exact_epsilon(share)
@@ -162,14 +202,19 @@ class Request:
         return self.epsilon * share
 
     @property
+    def reads_count(self) -> bool:
+        """Whether the count is read off the sums: it is private and not bought apart."""
+        return self.neighbours == "add-remove" and not self.count_epsilon
+
+    @property
     def feature_epsilon(self) -> Fraction:
         """What is left for the features."""
         return self.epsilon - self.count_epsilon
 
     @property
     def count_law(self) -> CountNoise | None:
-        """Noise of the count, which one record changes by 1 and a user by as many as they have; None for a public n."""
-        return None if self.neighbours == "replace" else CountNoise.of(self.count_epsilon, self.records_per_user)
+        """Noise of a count that is bought, which a record changes by 1 and a user by as many as they have; or None."""
+        return CountNoise.of(self.count_epsilon, self.records_per_user) if self.count_epsilon else None
 
     def count_error(self, density: float) -> float:
         """Variance that the noisy count, and coins that choose records, add to an answer of size `density`."""
@@ -185,20 +230,39 @@ class Request:
     @property
     def own_options(self) -> set[str]:
         """Names of the options that are not general ones."""
-        return set(self.options) - set(GENERAL_OPTIONS)
+        return set(self.options) - set(GENERAL_OPTIONS[self.trust])
 
-    def without_own_options(self) -> Request:
-        """Return the same request without the options that only one method knows."""
-        return replace(self, options={name: self.options[name] for name in GENERAL_OPTIONS if name in self.options})
+    def with_options(self, **options: Any) -> Request:
+        """Return the same request with more options."""
+        return replace(self, options={**self.options, **options})
+
+    def pure(self) -> Request:
+        """Return the same request without delta, for mechanisms that need none."""
+        return replace(self, delta=0.0) if self.delta else self
 
     @property
     def outside(self) -> str:
         """What happens to finite values outside the bounds."""
         return str(self.options.get("outside", "clip"))
 
+    @property
+    def box(self) -> Box:
+        """Where the records live, for methods whose noise depends on it."""
+        if self.bounds is None:
+            raise InputError(
+                "bounds are missing: pass bounds=, one (lower, upper) pair or one per column, chosen without looking "
+                "at the data: how far a record can be sets the noise"
+            )
+        return Box.from_bounds(self.bounds, self.dimension, self.outside)
+
+    @property
+    def lengths(self) -> Floats:
+        """Widths of the columns."""
+        return np.asarray(2 * self.box.half_widths)
+
     def check_options(self, *known: str) -> None:
         """Refuse options that the method does not know."""
-        allowed = {*GENERAL_OPTIONS, *known}
+        allowed = {*GENERAL_OPTIONS[self.trust], *known}
         unknown = sorted(set(self.options) - allowed)
         if unknown:
             raise InputError(f"unknown option {unknown[0]!r}; this method knows {', '.join(sorted(allowed))}")
@@ -244,7 +308,7 @@ class Request:
         if self.weighted:
             conditions = (*conditions, WEIGHTS_CONDITION)
         return Guarantee(
-            trust="central",
+            trust=self.trust,
             neighbours=self.neighbours,
             unit=self.unit,
             epsilon=self.epsilon,

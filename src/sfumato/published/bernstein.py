@@ -81,4 +81,5 @@ METHOD = Method(
     _MECHANISM.predict,
     _MECHANISM.build,
     baseline=True,
+    pure=True,
 )

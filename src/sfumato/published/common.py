@@ -25,11 +25,6 @@ def refuse_bounds(request: Request) -> str | None:
     return "it needs bounds=, the public box that holds the points" if request.bounds is None else None
 
 
-def refuse_delta(request: Request) -> str | None:
-    """Say so when a pure mechanism is asked for a delta."""
-    return "it is a pure mechanism: pass delta=0" if request.delta else None
-
-
 def public_box(request: Request) -> Box:
     """Return the request's box."""
     return Box.from_bounds(request.bounds, request.dimension, request.outside)

@@ -105,4 +105,5 @@ METHOD = Method(
     _MECHANISM.predict,
     _MECHANISM.build,
     baseline=True,
+    pure=True,
 )

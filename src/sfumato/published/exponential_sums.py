@@ -37,8 +37,6 @@ def refuse(request: Request) -> str | None:
     """Why this method does not apply."""
     if not isinstance(request.kernel, Rational):
         return f"it is for the kernel rational, not {request.kernel.name}"
-    if request.delta:
-        return "it is a pure mechanism: pass delta=0"
     return request.too_tight(width=1)
 
 
@@ -99,5 +97,12 @@ def build(request: Request) -> Mechanism:
 
 
 METHOD = Method(
-    NAME, "a copy of lsq-rff for each exponential, as published", OPTIONS, refuse, predict, build, baseline=True
+    NAME,
+    "a copy of lsq-rff for each exponential, as published",
+    OPTIONS,
+    refuse,
+    predict,
+    build,
+    baseline=True,
+    pure=True,
 )

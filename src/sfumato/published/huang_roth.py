@@ -36,12 +36,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.distances.columns import ColumnReading, ColumnSums
-from sfumato.distances.request import DistanceRequest
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels.distance import Distance
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
-from sfumato.methods.request import COUNT_SHARE
+from sfumato.methods.request import COUNT_SHARE, Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace, comparing_rate, wrapped
 from sfumato.quantizers.base import Bound, Floats, Integers
@@ -158,7 +157,7 @@ class Learner:
     slack: int
 
     @classmethod
-    def of(cls, request: DistanceRequest) -> Learner:
+    def of(cls, request: Request) -> Learner:
         """Find c and a that fit each other."""
         anchors = 1
         while True:
@@ -210,11 +209,11 @@ def _steps(points: int) -> Integers:
     return np.where((place == 0) | (place == points - 1), -1, steps).astype(np.int64)
 
 
-def build(request: DistanceRequest) -> Mechanism:
+def build(request: Request) -> Mechanism:
     """Choose the learner's parameters and the algorithm."""
     request.check_options()
     if request.reads_count:
-        request = request.with_option("count_share", COUNT_SHARE)
+        request = request.with_options(count_share=COUNT_SHARE)
     learner = Learner.of(request)
     quantizer = ConvexHypothesis(request.metric, request.box, CELLS, 3 * learner.slack / (CELLS * request.n))
 
@@ -227,13 +226,13 @@ def build(request: DistanceRequest) -> Mechanism:
         quantizer=quantizer,
         noise=learner.laws(CELLS)[-1],
         count_law=request.count_law,
-        guarantee=request.pure().guarantee(quantizer.box.condition()),
+        guarantee=request.guarantee(quantizer.box.condition()),
         parameters={"anchors": learner.anchors, "n_hint": request.n},
         algorithm=algorithm,
     )
 
 
-def forecast(request: DistanceRequest) -> Prediction:
+def forecast(request: Request) -> Prediction:
     """Predict the promised error, or that of the answer 0 where the promise is worse."""
     mechanism = build(request)
     quantizer = mechanism.quantizer
@@ -261,4 +260,5 @@ METHOD = Method(
     predict=lambda request, _: forecast(request),
     baseline=True,
     metrics=("l1",),
+    pure=True,
 )

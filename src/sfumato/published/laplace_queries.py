@@ -15,7 +15,7 @@ from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
 from sfumato.methods.request import Request
 from sfumato.privacy.noise import DiscreteLaplace
-from sfumato.published.common import dense_prediction, refuse_delta
+from sfumato.published.common import dense_prediction
 from sfumato.published.queries import KernelQueries
 from sfumato.published.query_lists import OPTIONS, SCALE, listed, records_box, refuse_list
 
@@ -24,7 +24,7 @@ NAME = "laplace-queries"
 
 def refuse(request: Request) -> str | None:
     """Why this method does not apply."""
-    return refuse_list(request) or refuse_delta(request)
+    return refuse_list(request)
 
 
 def predict(request: Request, density: float) -> Prediction:
@@ -49,4 +49,4 @@ def build(request: Request) -> Mechanism:
     )
 
 
-METHOD = Method(NAME, "Laplace noise on a list of answers", OPTIONS, refuse, predict, build, baseline=True)
+METHOD = Method(NAME, "Laplace noise on a list of answers", OPTIONS, refuse, predict, build, baseline=True, pure=True)

@@ -34,7 +34,6 @@ from sfumato.published.common import (
     probes,
     public_box,
     refuse_bounds,
-    refuse_delta,
     shown,
 )
 from sfumato.published.hermite import CUTOFFS, MOST_RHO, HermiteQuantizer
@@ -59,7 +58,7 @@ def refuse(request: Request) -> str | None:
     """Why this method does not apply."""
     if not isinstance(request.kernel, Gaussian) or len(request.kernel.scale.shape) == 2:
         return "it needs a gaussian kernel with one bandwidth, or one for each column"
-    reason = refuse_delta(request) or refuse_bounds(request)
+    reason = refuse_bounds(request)
     if reason is None and _cells(request) > MOST_INTEGERS:
         cells = shown(_cells(request))
         reason = f"the bounds hold {cells} cells of one bandwidth, and {MOST_INTEGERS} fit; pass tighter ones"
@@ -148,5 +147,12 @@ def build(request: Request) -> Mechanism:
 
 
 METHOD = Method(
-    NAME, "Hermite expansion with Laplace noise, as published", OPTIONS, refuse, predict, build, baseline=True
+    NAME,
+    "Hermite expansion with Laplace noise, as published",
+    OPTIONS,
+    refuse,
+    predict,
+    build,
+    baseline=True,
+    pure=True,
 )

@@ -45,8 +45,6 @@ def predicted_rmse(features: int, epsilon: float, n: float, density: float, fact
 
 def refuse(request: Request) -> str | None:
     """Why this method does not apply."""
-    if request.delta:
-        return "it is a pure mechanism: pass delta=0"
     if not isinstance(request.kernel, ShiftInvariantKernel):
         return f"it needs a shift-invariant kernel, not {request.kernel.name}"
     return request.too_tight(width=1)
@@ -113,4 +111,4 @@ def build(request: Request) -> Mechanism:
     )
 
 
-METHOD = Method(NAME, "Fourier features with Laplace noise, as published", OPTIONS, refuse, predict, build)
+METHOD = Method(NAME, "Fourier features with Laplace noise, as published", OPTIONS, refuse, predict, build, pure=True)

@@ -30,11 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.distances.forecast import QUERIES, RECORDS, evenly
-from sfumato.distances.request import DistanceRequest
 from sfumato.errors import InputError
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
-from sfumato.methods.request import COUNT_SHARE
+from sfumato.methods.request import COUNT_SHARE, Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace, wrapped
 from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
@@ -149,7 +148,7 @@ class Halves:
         return np.array([*noisy, around, count.value], dtype=np.int64)
 
 
-def build(request: DistanceRequest) -> Mechanism:
+def build(request: Request) -> Mechanism:
     """Choose the rates and the algorithm."""
     request.check_options()
     request = _with_count(request)
@@ -167,7 +166,7 @@ def build(request: DistanceRequest) -> Mechanism:
         quantizer=quantizer,
         noise=sums_law,
         count_law=request.count_law,
-        guarantee=request.pure().guarantee(quantizer.box.condition()),
+        guarantee=request.guarantee(quantizer.box.condition()),
         parameters={"n_hint": request.n},
         algorithm=Halves(sums_law, square_law),
     )
@@ -187,12 +186,12 @@ def squares_around_mean(sums: Integers) -> int:
     return math.floor(squares - Fraction(sum(value**2 for value in values), number))
 
 
-def _with_count(request: DistanceRequest) -> DistanceRequest:
+def _with_count(request: Request) -> Request:
     """Buy the count where it is private: the sums do not hold it."""
-    return request.with_option("count_share", COUNT_SHARE) if request.reads_count else request
+    return request.with_options(count_share=COUNT_SHARE) if request.reads_count else request
 
 
-def forecast(request: DistanceRequest) -> Prediction:
+def forecast(request: Request) -> Prediction:
     """Predict the error for evenly spread records."""
     mechanism = build(request)
     quantizer = mechanism.quantizer
@@ -218,4 +217,5 @@ METHOD = Method(
     predict=lambda request, _: forecast(request),
     baseline=True,
     metrics=("sqeuclidean",),
+    pure=True,
 )

@@ -38,7 +38,7 @@ from sfumato.methods.method import Method, Prediction
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace, wrapped
-from sfumato.published.common import dense_prediction, refuse_delta
+from sfumato.published.common import dense_prediction
 from sfumato.published.gridded import (
     LARGEST_ANSWER,
     SCALE_BITS,
@@ -131,7 +131,7 @@ class SecretSample:
 
 def refuse(request: Request) -> str | None:
     """Why this method does not apply."""
-    return refuse_grid(request) or refuse_delta(request)
+    return refuse_grid(request)
 
 
 def _sizes(request: Request) -> tuple[NodeQueries, int, float, float]:
@@ -177,4 +177,6 @@ def build(request: Request) -> Mechanism:
     )
 
 
-METHOD = Method(NAME, "the mean density of a secret sample, for all", OPTIONS, refuse, predict, build, baseline=True)
+METHOD = Method(
+    NAME, "the mean density of a secret sample, for all", OPTIONS, refuse, predict, build, baseline=True, pure=True
+)

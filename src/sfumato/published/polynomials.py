@@ -21,7 +21,6 @@ from sfumato.published.common import (
     probes,
     public_box,
     refuse_bounds,
-    refuse_delta,
     shown,
 )
 from sfumato.published.separable import SeparableQuantizer
@@ -57,7 +56,7 @@ class Polynomials:
 
     def refuse(self, request: Request) -> str | None:
         """Why this method does not apply."""
-        reason = refuse_columns(request.kernel) or refuse_delta(request) or refuse_bounds(request)
+        reason = refuse_columns(request.kernel) or refuse_bounds(request)
         least = (1 + self.extra) ** request.dimension
         if reason is None and least > MOST_INTEGERS:
             reason = (

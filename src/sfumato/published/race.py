@@ -39,8 +39,6 @@ WIDTHS = tuple(2**power for power in range(1, 11))
 
 def refuse(request: Request) -> str | None:
     """Why this method does not apply."""
-    if request.delta:
-        return "it is a pure mechanism: pass delta=0, or use race"
     if "count_share" in request.options:
         return "it reads the count off its counters: leave count_share out, or use race"
     return refuse_hashing(request)
@@ -92,5 +90,12 @@ def build(request: Request) -> Mechanism:
 
 
 METHOD = Method(
-    NAME, "hashed counters (RACE) with rounded Laplace noise, as published", SIZE_OPTIONS, refuse, predict, build, True
+    NAME,
+    "hashed counters (RACE) with rounded Laplace noise, as published",
+    SIZE_OPTIONS,
+    refuse,
+    predict,
+    build,
+    baseline=True,
+    pure=True,
 )

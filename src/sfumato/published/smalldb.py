@@ -34,7 +34,7 @@ from sfumato.methods.method import Method, Prediction
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace, comparing_rate
-from sfumato.published.common import dense_prediction, refuse_delta
+from sfumato.published.common import dense_prediction
 from sfumato.published.gridded import (
     NodeQueries,
     extents_of,
@@ -114,7 +114,7 @@ class SmallDatabase:
 
 def refuse(request: Request) -> str | None:
     """Why this method does not apply."""
-    return refuse_grid(request) or refuse_delta(request)
+    return refuse_grid(request)
 
 
 def number_of_sets(nodes: int, points: int) -> int:
@@ -184,4 +184,4 @@ def build(request: Request) -> Mechanism:
     )
 
 
-METHOD = Method(NAME, "the best of all small sets of points", OPTIONS, refuse, predict, build, baseline=True)
+METHOD = Method(NAME, "the best of all small sets of points", OPTIONS, refuse, predict, build, baseline=True, pure=True)

@@ -26,11 +26,11 @@ from sfumato.distances.counting import count_reader
 from sfumato.distances.forecast import forecast_by_reading
 from sfumato.distances.projected import ProjectedQuantizer
 from sfumato.distances.projection import MOST_PROJECTIONS, Projection
-from sfumato.distances.request import DistanceRequest
 from sfumato.errors import InputError
 from sfumato.kernels.distance import Distance
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
+from sfumato.methods.request import Request
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.privacy.rational import exact_epsilon
 from sfumato.published.consistent import ConsistentTree
@@ -44,25 +44,25 @@ TOTAL = 1 << 30
 RATIOS = tuple(Fraction(k, 20) for k in range(10, 21))
 
 
-def _depth(request: DistanceRequest) -> int:
+def _depth(request: Request) -> int:
     """Read the depth from the options, or take as many leaves as records."""
     best = max(2, math.ceil(math.log2(max(request.n, 2))))
     return request.size_option("depth", best, LARGEST_DEPTH)
 
 
-def _alpha(request: DistanceRequest) -> float:
+def _alpha(request: Request) -> float:
     value = request.options.get("alpha", ALPHA)
     if isinstance(value, bool) or not isinstance(value, int | float) or not SMALLEST_ALPHA <= value < 1:
         raise InputError(f"option alpha must be a number from {SMALLEST_ALPHA:g} to below 1, got {value!r}")
     return float(value)
 
 
-def column_epsilon(request: DistanceRequest, columns: int) -> Fraction:
+def column_epsilon(request: Request, columns: int) -> Fraction:
     """e_1 of the module's text.
 
     Examples
     --------
-    >>> request = DistanceRequest(Distance("l1"), 100, Fraction(1), n=1000, feature_seed=0, delta=1e-6, bounds=(0, 1))
+    >>> request = Request(Distance("l1"), 100, Fraction(1), n=1000, feature_seed=0, delta=1e-6, bounds=(0, 1))
     >>> column_epsilon(request, 100)
     Fraction(46729, 2500000)
     """
@@ -75,7 +75,7 @@ def column_epsilon(request: DistanceRequest, columns: int) -> Fraction:
     return max(epsilon / columns, exact_epsilon(composed * (1 - 1e-9)))
 
 
-def build_published(request: DistanceRequest) -> Mechanism:
+def build_published(request: Request) -> Mechanism:
     """Build `tree-published`."""
     request.check_options("alpha", "depth", "projections")
     scales, alpha = (1,) * (_depth(request) + 1), _alpha(request)
@@ -88,7 +88,7 @@ def build_published(request: DistanceRequest) -> Mechanism:
     return _mechanism(PUBLISHED, request, ProjectedQuantizer(projection, inner))
 
 
-def build_consistent(request: DistanceRequest) -> Mechanism:
+def build_consistent(request: Request) -> Mechanism:
     """Build `tree-consistent`."""
     request.check_options("depth")
     scales = consistent_scales(_depth(request), TOTAL // request.dimension)
@@ -110,7 +110,7 @@ def consistent_scales(depth: int, total: int) -> tuple[int, ...]:
     return min(map(scales, RATIOS), key=variance)
 
 
-def _mechanism(name: str, request: DistanceRequest, quantizer: BinaryTree | ProjectedQuantizer) -> Mechanism:
+def _mechanism(name: str, request: Request, quantizer: BinaryTree | ProjectedQuantizer) -> Mechanism:
     tree = quantizer.inner if isinstance(quantizer, ProjectedQuantizer) else quantizer
     assert isinstance(tree, BinaryTree)
     noise = DiscreteLaplace(column_epsilon(request, tree.dimension) / (request.factor * sum(tree.scales)))
@@ -131,13 +131,13 @@ def _mechanism(name: str, request: DistanceRequest, quantizer: BinaryTree | Proj
     )
 
 
-def _forecast_published(request: DistanceRequest) -> Prediction:
+def _forecast_published(request: Request) -> Prediction:
     mechanism, power = build_published(request), 1.0 if request.metric.metric == "l2" else request.metric.power
     farthest = request.n * float((request.lengths**power).sum())
     return forecast_by_reading(request, mechanism, _alpha(request) * farthest)
 
 
-def _forecast_consistent(request: DistanceRequest) -> Prediction:
+def _forecast_consistent(request: Request) -> Prediction:
     leaf = request.n * float(request.lengths.sum()) / (2 << _depth(request))
     return forecast_by_reading(request, build_consistent(request), leaf)
 

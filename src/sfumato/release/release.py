@@ -271,7 +271,8 @@ class Release:
         name = repr(self.kernel) if self.kernel is not None else f"kernel {self.kernel_document.get('name')!r}"
         spread = math.sqrt(self.count.variance)
         count = f"n = {self.count.value}" if self.count.public else f"n about {self.count.value} +- {spread:.0f}"
-        return f"<Release {self.method}: {name}, {self.dimension} columns, {count}; {self.guarantee}>"
+        unspent = "; delta was not needed and is not spent" if "unspent_delta" in self.parameters else ""
+        return f"<Release {self.method}: {name}, {self.dimension} columns, {count}; {self.guarantee}{unspent}>"
 
     def plot(
         self,

@@ -17,9 +17,8 @@ from sfumato.local.client import Client
 from sfumato.local.coins import Coins
 from sfumato.local.mechanism import HEADER_BYTES
 from sfumato.local.odds import Window
-from sfumato.local.planning import choose
+from sfumato.local.organiser import choose, make_request
 from sfumato.local.registry import device_for
-from sfumato.local.requests import make_request
 from sfumato.local.simulation import prepared
 from sfumato.local.vectorised import directions
 from sfumato.privacy.bits import SecureBits

@@ -17,10 +17,10 @@ from sfumato.audit.cases.algorithms import PRICES
 from sfumato.audit.cases.places import places, worst_change
 from sfumato.audit.cases.variants import Subject, register_subjects
 from sfumato.distances import hats, squares
-from sfumato.distances.request import DistanceRequest
 from sfumato.kernels.distance import Distance
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.registry import DISTANCES
+from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.published import huang_roth, trees
 from sfumato.published import moments as published_moments
@@ -85,7 +85,7 @@ def price_learner(mechanism: Mechanism, records: int, replaced: bool) -> Reveale
 def _asked(method: str, name: str, metric: str, dimension: int = 1, **options: Any) -> Subject:
     power = 1.5 if metric == "lpp" else None
     facts = {"kernel": Distance(metric, power), "dimension": dimension, "bounds": (0, 1)}
-    return Subject(method, f"{metric}, {name}", facts, options, DISTANCES.build, DistanceRequest)
+    return Subject(method, f"{metric}, {name}", facts, options, DISTANCES.build, Request)
 
 
 PRICES |= {published_moments.NAME: price_halves, huang_roth.NAME: price_learner}

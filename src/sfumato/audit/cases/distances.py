@@ -18,10 +18,10 @@ from sfumato.audit.attacks import CentralCase
 from sfumato.audit.cases.central import one_more, opposites, register_central
 from sfumato.audit.claims import Samples
 from sfumato.distances import hats, squares
-from sfumato.distances.request import DistanceRequest
 from sfumato.kernels.distance import Distance
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.registry import DISTANCES
+from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.published import huang_roth, trees
 from sfumato.published import moments as published_moments
@@ -44,7 +44,7 @@ def small(
     **options: Any,
 ) -> Mechanism:
     """Build a mechanism with few integers over columns from 0 to 1."""
-    request = DistanceRequest(
+    request = Request(
         kernel=Distance(metric),
         dimension=dimension,
         epsilon=Fraction(epsilon),

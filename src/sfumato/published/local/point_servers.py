@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from sfumato.kernels import InnerProduct
 from sfumato.local.mechanism import Device
-from sfumato.local.server import Design, Payloads, Request, Server
+from sfumato.local.server import Design, Payloads, Server
 from sfumato.local.tally import Records, Tally
 from sfumato.local.vectorised import draw_spheres, draw_windows, rounded_at_random
+from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.document import exact
 from sfumato.public.domain import Domain
@@ -84,9 +85,9 @@ class PointServer(Server):
         return Design(
             parameters={**cls.parameters_of(request), "blur": blur},
             domain=domain,
-            variance=(blur * request.density) ** 2 + request.density * (1 - request.density) / request.participants,
+            variance=(blur * request.density) ** 2 + request.density * (1 - request.density) / request.n,
             payload_bytes=server.device.payload_bytes,
-            size=request.participants * domain.dimension,
+            size=request.n * domain.dimension,
             pure=not server.device.within,
         )
 
@@ -312,3 +313,9 @@ class PlanarServer(PointServer):
         """32-bit integers, of which the smallest is never drawn."""
         reports = np.ascontiguousarray(payloads).view(f"<i{LATTICE_BYTES}").astype(np.int64)
         return reports, np.asarray((reports >= -LARGEST_REPORT).all(axis=1))
+
+
+DUCHI = DuchiServer.method("two values a coordinate")
+PIECEWISE = PiecewiseServer.method("the piecewise mechanism, a coordinate at a time")
+SQUARE = SquareServer.method("the square wave, a coordinate at a time")
+PLANAR = PlanarServer.method("noise of geo-indistinguishability on the point")

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
-from sfumato.local.server import TYPICAL_DENSITY
+from sfumato.methods.request import TYPICAL_DENSITY
 from sfumato.quantizers.base import Floats, LinearReader, Reading
 from sfumato.quantizers.box import Box
 

@@ -13,7 +13,8 @@ from sfumato.kernels import Angular
 from sfumato.local.hashing import row_hash
 from sfumato.local.promises import LEAST_GRINDING, MOST_GRINDING
 from sfumato.local.rows_server import RowsServer
-from sfumato.local.server import Design, Request
+from sfumato.local.server import Design
+from sfumato.methods.request import Request
 from sfumato.public.domain import Domain
 from sfumato.published.local.calibration import Calibration
 from sfumato.published.local.closeness import Closeness, Steps, closeness_of
@@ -53,7 +54,7 @@ class Sketch:
         simple = replace(
             request,
             epsilon=Fraction(1),
-            participants=1,
+            n=1,
             bounds=unit if isinstance(request.kernel, Angular) else request.bounds,
             options={"rows_each": 1, "buckets": 2, "pool": 1},
         )
@@ -121,7 +122,7 @@ class Sketch:
         buckets = request.options.get("buckets")
         return best_size(
             request.epsilon,
-            request.participants,
+            request.n,
             eta,
             apart,
             self.collision,

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from sfumato.errors import ReleaseFileError
 from sfumato.local.pool import Buckets, HashPool
-from sfumato.local.registry import device_for, server_class
+from sfumato.local.registry import device_for
 from sfumato.local.rows_server import Response
+from sfumato.local.server import server_class
 from sfumato.local.vectorised import directions
 from sfumato.public.document import check_document
 from sfumato.published.local.sketch import SketchDevice

@@ -27,10 +27,11 @@ from sfumato.local.odds import Window
 from sfumato.local.pool import HashPool
 from sfumato.local.promises import check_eta
 from sfumato.local.rows_server import Response, RowsServer
-from sfumato.local.server import Design, Payloads, Request, Server
+from sfumato.local.server import Design, Payloads, Server
 from sfumato.local.tally import Sums, Tally
 from sfumato.local.vectorised import draw_spheres, draw_windows
 from sfumato.local.weights import OTHER, same_weight
+from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.published.local.calibration import RULES
 from sfumato.published.local.point import planar_law, planar_step
@@ -69,7 +70,7 @@ class SketchServer(Server):
         buckets = sketch.chosen("buckets", sketch.widths[-1], 2, sketch.widths[-1])
         rows = sketch.chosen("rows", EXACT_ROWS, 1, MOST_ROWS)
         law = Window.of(Fraction(1000), buckets)
-        variance = sketch_variance(law, rows, request.participants, sketch.collision(buckets), sketch.groups)
+        variance = sketch_variance(law, rows, request.n, sketch.collision(buckets), sketch.groups)
         return replace(sketch.design(rows, buckets, {}, variance), private=False)
 
     @property
@@ -214,7 +215,7 @@ class SignsServer(MetricSketchServer):
         def error(rows: int) -> tuple[float, int]:
             law = Window.of(sketch.calibration(rows, 2, eta, cls.rules[0]).gamma, 2)
             bias = law.other * (1 - 2 * request.density)
-            return bias**2 + (1 - 2 * law.other) ** 2 * sketch_variance(law, rows, request.participants, 0.0), rows
+            return bias**2 + (1 - 2 * law.other) ** 2 * sketch_variance(law, rows, request.n, 0.0), rows
 
         asked = request.options.get("rows")
         variance, rows = (
@@ -275,3 +276,9 @@ class NoisySignsServer(SketchServer):
 def _only_angles(name: str, request: Request) -> str | None:
     kernel = request.kernel
     return None if isinstance(kernel, Angular) and kernel.power == 1 else f"{name} is for the angular kernel of power 1"
+
+
+MLDP_KDE = MetricSketchServer.method("a whole sketch, each row by randomised response")
+FKM_LR = SignsServer.method("signs of projections, by randomised response")
+FKM_LL = NoisySignsServer.method("signs of projections of a noisy point")
+RACE = SketchServer.method("a whole sketch without any noise (not private)")
