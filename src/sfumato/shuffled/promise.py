@@ -1,6 +1,6 @@
 """What a shuffled collection promises and costs, told before it starts: the guarantee, and the plan.
 
-The promise is against whoever sees the communication, or against whoever sees the releases.
+The guarantee is against whoever sees the communication, or against whoever sees the releases.
 
 Source: corollary 3.4 of Wagner (2025), with a change of label included. One participant's record (x, c)
 becomes (x', c'); L is the epsilon of the label's randomised response, (e, d) what the shuffled messages of one group
@@ -19,26 +19,44 @@ communication: (e, d)-DP if the point changes, (e + L, d)-DP if the label does. 
 randomised response hides it, so that nothing better than e + L is claimed for it.
 
 Without label_epsilon labels are public: only points are protected.
+
+Accuracy. `published_error` is the supremum over queries of the root mean square error in Theorem 3.2 of Wagner (2025),
+sqrt(4 b^2 + 16 R^4 S (S + (E/n)^2) / I) for I draws of a b-approximate (Q, R, S) family and bit sums of error E.
+
+`Accuracy` is what is expected of one answer. With V = E^2, n participants, P a typical density:
+
+| quantizer | family (Q, R, S), draws | noise | rounding | approximation |
+|---|---|---|---|---|
+| fourier, m pairs | (2, 1, 2), m | 4 V / (m n^2) | 1 / (2 m n) | P / (2 m) |
+| inner-product, clip c | (d, c / sqrt(d), d), 1 | 4 c^2 V / (d n^2) | (c^2 - 1) / (d n) | (erfc(c / sqrt(2)) P)^2 |
+| inner-product-signs, I | (1, sqrt(d), 1), I | 4 d V / (I n^2) | (d - 1) / (I n) | (P + P^2) / I |
+| landmarks, r features of mean square G | (r, c / sqrt(r), r), 1 | 4 c^2 G V / (r n^2) | G (c^2 - 1) / (r n) | bias^2 |
+| hashing, m rows of W | (W, 1, 1), m | V W / ((W - 1) m n^2) | 0 | H / m |
+
+Queries of the inner product and records are taken as long as the radius. H, the variance of one row of hash counters,
+is P^2 / 4 + (P - 5 P^2 / 4) / (W - 1) typically (`sfumato.central.race`).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from sfumato.errors import InputError
 from sfumato.methods.request import TYPICAL_DENSITY
 from sfumato.privacy.guarantee import Guarantee, amount_text
 from sfumato.public.domain import Domain
-from sfumato.quantizers import InnerProductQuantizer, InnerProductSigns
+from sfumato.quantizers import FourierQuantizer, HashingQuantizer, InnerProductQuantizer, InnerProductSigns, Quantizer
 from sfumato.shuffled.bitsum import central_gaussian_rmse
-from sfumato.shuffled.features import BitFeatures
+from sfumato.shuffled.features import BitFeatures, RotatedLandmarks
 from sfumato.shuffled.groups import Budget, Group
 from sfumato.shuffled.labels import LabelResponse
 from sfumato.shuffled.messages import HEAD_BYTES
-from sfumato.shuffled.methods import Accuracy, accuracy
 from sfumato.shuffled.sealing import MESSAGE_BYTES
 
 if TYPE_CHECKING:
@@ -111,6 +129,121 @@ class Promise:
 
 
 @dataclass(frozen=True)
+class Accuracy:
+    """Expected error of one answer.
+
+    Attributes
+    ----------
+    noise, rounding, approximation : float
+        Variances of a mean kernel value: bit sums, bits instead of numbers, features instead of the kernel.
+    published : float
+        The paper's upper bound of the root mean square error.
+    """
+
+    noise: float
+    rounding: float
+    approximation: float
+    published: float
+
+    @property
+    def rmse(self) -> float:
+        """Predicted root mean square error."""
+        return math.sqrt(self.noise + self.rounding + self.approximation)
+
+
+def published_error(*, radius: float, sparsity: float, draws: int, rmse: float, n: int, bias: float = 0.0) -> float:
+    """Return the bound of Theorem 3.2.
+
+    Parameters
+    ----------
+    radius, sparsity, draws, bias
+        R, S, I and b of the family.
+    rmse, n
+        Error of a sum of bits, and participants.
+
+    Examples
+    --------
+    >>> round(published_error(radius=2**0.5, sparsity=1, draws=768, rmse=103.7, n=10_000), 3)
+    0.289
+    """
+    inner = sparsity * (sparsity + (rmse / n) ** 2)
+    return math.sqrt(4 * bias**2 + 16 * radius**4 * inner / draws)
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What errors depend on besides the quantizer: V / n^2, sqrt(V), n and P."""
+
+    noise: float
+    rmse: float
+    n: int
+    density: float
+
+
+def accuracy(quantizer: Quantizer, bit_sum_variance: float, n: int, density: float = TYPICAL_DENSITY) -> Accuracy:
+    """Predict the error of an answer, for V, n and P; see the module's table.
+
+    Examples
+    --------
+    >>> from sfumato.kernels import Gaussian
+    >>> quantizer = FourierQuantizer.draw(Gaussian(1.0), dimension=2, terms=384, seed=7)
+    >>> round(accuracy(quantizer, 103.7**2, 10_000, density=0.1).rmse, 4)
+    0.0115
+    """
+    facts = _Facts(bit_sum_variance / n**2, math.sqrt(bit_sum_variance), n, density)
+    return _ERRORS[type(quantizer)](quantizer, facts)
+
+
+def _error_of_pairs(quantizer: FourierQuantizer, facts: _Facts) -> Accuracy:
+    pairs = quantizer.terms
+    bound = published_error(radius=1.0, sparsity=2, draws=pairs, rmse=facts.rmse, n=facts.n)
+    return Accuracy(4 * facts.noise / pairs, 1 / (2 * pairs * facts.n), facts.density / (2 * pairs), bound)
+
+
+def _error_of_hashes(quantizer: HashingQuantizer, facts: _Facts) -> Accuracy:
+    rows, width, density = quantizer.terms, quantizer.width, facts.density
+    bound = published_error(radius=1.0, sparsity=1, draws=rows, rmse=facts.rmse, n=facts.n)
+    hashed = density**2 / 4 + max(density - 1.25 * density**2, 0.0) / (width - 1)
+    return Accuracy(facts.noise * width / ((width - 1) * rows), 0.0, hashed / rows, bound)
+
+
+def _error_of_signs(quantizer: InnerProductSigns, facts: _Facts) -> Accuracy:
+    draws, d, density = quantizer.terms, quantizer.dimension, facts.density
+    bound = published_error(radius=math.sqrt(d), sparsity=1, draws=draws, rmse=facts.rmse, n=facts.n)
+    return Accuracy(4 * d * facts.noise / draws, (d - 1) / (draws * facts.n), (density + density**2) / draws, bound)
+
+
+def _error_of_products(quantizer: InnerProductQuantizer, facts: _Facts) -> Accuracy:
+    assert quantizer.clip is not None
+    return _clipped(quantizer.clip, quantizer.size, 1.0, 0.0, facts)
+
+
+def _error_of_landmarks(quantizer: RotatedLandmarks, facts: _Facts) -> Accuracy:
+    inner = quantizer.inner
+    strength = float(np.square(inner.features(inner.fitted.points)[1]).sum(axis=1).mean())
+    bias = math.sqrt(inner.resemblance.bias_share * max(inner.resemblance.residual, 0.0))
+    return _clipped(quantizer.clip, quantizer.size, strength, bias, facts)
+
+
+def _clipped(clip: float, size: int, strength: float, bias: float, facts: _Facts) -> Accuracy:
+    """Error of so many rotated and clipped features, whose weights have this mean square."""
+    bias, n = math.hypot(bias, math.erfc(clip / math.sqrt(2)) * facts.density), facts.n
+    bound = published_error(radius=clip / math.sqrt(size), sparsity=size, draws=1, rmse=facts.rmse, n=n, bias=bias)
+    rounding = strength * (clip**2 - 1) / (size * n)
+    return Accuracy(4 * clip**2 * strength * facts.noise / size, rounding, bias**2, bound)
+
+
+_ERRORS: dict[type[Quantizer], Callable[[Any, _Facts], Accuracy]] = {
+    FourierQuantizer: _error_of_pairs,
+    HashingQuantizer: _error_of_hashes,
+    InnerProductSigns: _error_of_signs,
+    InnerProductQuantizer: _error_of_products,
+    RotatedLandmarks: _error_of_landmarks,
+}
+KINDS = tuple(_ERRORS)
+
+
+@dataclass(frozen=True)
 class Plan:
     """Predicted cost and error of a collection, for its smallest group.
 
@@ -179,20 +312,13 @@ class Plan:
 
     def to_document(self) -> dict[str, Any]:
         """Return the plan as JSON values; what is infinite is None."""
-        return {
-            "participants": self.participants,
-            "instances": self.instances,
-            "messages": self.messages,
-            "bytes": self.bytes,
-            "real_messages": self.real_messages,
-            "content_bits": self.content_bits,
-            "bit_sum_rmse": self.bit_sum_rmse,
-            "central_rmse": self.central_rmse if math.isfinite(self.central_rmse) else None,
-            "rmse": self.accuracy.rmse,
-            "published_rmse": self.accuracy.published,
-            "variances": {
-                "noise": self.accuracy.noise,
-                "rounding": self.accuracy.rounding,
-                "approximation": self.accuracy.approximation,
-            },
+        named, made = asdict(self), self.accuracy
+        parts = {"noise": made.noise, "rounding": made.rounding, "approximation": made.approximation}
+        del named["accuracy"]
+        central = self.central_rmse if math.isfinite(self.central_rmse) else None
+        return named | {
+            "central_rmse": central,
+            "rmse": made.rmse,
+            "published_rmse": made.published,
+            "variances": parts,
         }

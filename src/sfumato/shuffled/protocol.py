@@ -21,6 +21,7 @@ from typing import Any
 
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel, get_kernel
+from sfumato.methods.registry import SHUFFLED
 from sfumato.privacy.guarantee import Guarantee, check_choice, checked_delta
 from sfumato.privacy.rational import exact_epsilon
 from sfumato.public import document as documents
@@ -30,7 +31,8 @@ from sfumato.quantizers import Quantizer
 from sfumato.release import Release
 from sfumato.shuffled.analyzer import Analyzer, simulate
 from sfumato.shuffled.bitsum import NAMES
-from sfumato.shuffled.bitsum.calibration import LARGEST_EPSILON, LARGEST_INSTANCES
+from sfumato.shuffled.bitsum.bit_sum import checked_participants
+from sfumato.shuffled.bitsum.calibration import LARGEST_EPSILON, LARGEST_INSTANCES, check_delta
 from sfumato.shuffled.client import Client
 from sfumato.shuffled.features import Array, BitFeatures, arrays_from_document
 from sfumato.shuffled.groups import (
@@ -45,7 +47,7 @@ from sfumato.shuffled.groups import (
 )
 from sfumato.shuffled.labels import Label, LabelResponse, plain_label
 from sfumato.shuffled.limits import MAX_DELTA, MAX_EPSILON, account_of
-from sfumato.shuffled.methods import Wanted, checked_dimension, features_from, quantizer_for
+from sfumato.shuffled.methods import features_from, named, request_for
 from sfumato.shuffled.promise import THREATS, Plan, Promise
 from sfumato.shuffled.sealing import AnalyzerKey, Context, check_key, key_document
 
@@ -136,19 +138,27 @@ class Protocol:
         expires: str | date | None = None,
         seed: int | str | None = None,
     ) -> None:
-        checked_dimension(dimension)
         if bitsum not in NAMES:
             raise InputError(f"Unknown bit-sum protocol {bitsum!r}; choose one of {', '.join(NAMES)}.")
         check_choice("threat", threat, THREATS)
         labels = labels_of(classes)
         counts = participants_of(participants, labels)
         public_seed = documents.seed_text(seed)
-        known = get_kernel(kernel, bandwidth)
-        wanted = Wanted(
-            kernel=known, dimension=dimension, seed=int(public_seed, 16), bounds=bounds, landmarks=landmarks
+        known, exact, delta = get_kernel(kernel, bandwidth), exact_epsilon(epsilon), checked_delta(delta)
+        check_delta(bitsum, delta)
+        request = request_for(
+            known,
+            dimension,
+            int(public_seed, 16),
+            epsilon=exact,
+            delta=delta,
+            n=checked_participants(min(counts)),
+            bounds=bounds,
+            landmarks=landmarks,
+            bitsum=bitsum,
+            **({} if instances == "auto" else {"instances": instances}),
         )
-        exact, delta = exact_epsilon(epsilon), checked_delta(delta)
-        features = BitFeatures(quantizer_for(wanted, quantizer, instances, bitsum, min(counts), exact, delta))
+        features = BitFeatures(SHUFFLED.build(named(quantizer, request).name, request))
         budget = Budget(exact, delta, features.changed)
         made = {n: calibrated(bitsum, n, budget, features, messages) for n in set(counts)}
         groups = [Group(label, *made[n]) for label, n in zip(labels, counts, strict=True)]

@@ -167,17 +167,23 @@ def calibrate(
         raise InputError(f"epsilon must be at most {LARGEST_EPSILON} for a bit-sum protocol; got {float(exact):g}.")
     if messages is not None and name != "rr":
         raise InputError(f"Only 'rr' has a message budget; leave out messages for {name!r}.")
+    check_delta(name, delta)
+    if name == "pure":
+        protocol = published_pure(n, instances, exact, exact_positive(rho, "rho", 1))
+        return Calibration(name=name, protocol=protocol, instances=instances, epsilon=exact, delta=0.0)
+    send = None if messages is None else _send_chance(messages, instances)
+    return _calibrated(name, n, instances, exact, float(delta), send)
+
+
+def check_delta(name: str, delta: float) -> None:
+    """Refuse a delta that a protocol cannot keep, or does not need."""
     if name == "pure":
         if delta:
             raise InputError(f"'pure' keeps delta = 0; got delta {delta!r}. Leave it out, or choose another protocol.")
-        protocol = published_pure(n, instances, exact, exact_positive(rho, "rho", 1))
-        return Calibration(name=name, protocol=protocol, instances=instances, epsilon=exact, delta=0.0)
-    if isinstance(delta, bool) or not isinstance(delta, int | float) or not SMALLEST_DELTA <= delta < 1:
+    elif isinstance(delta, bool) or not isinstance(delta, int | float) or not SMALLEST_DELTA <= delta < 1:
         raise InputError(
             f"delta must lie between {SMALLEST_DELTA:g} and 1 for {name!r}; got {delta!r}. Only 'pure' does without."
         )
-    send = None if messages is None else _send_chance(messages, instances)
-    return _calibrated(name, n, instances, exact, float(delta), send)
 
 
 def _send_chance(messages: float, instances: int) -> Fraction | None:
