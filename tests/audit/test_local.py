@@ -10,7 +10,7 @@ import pytest
 from benchmarks.local_twins import TWINS
 from sfumato.audit import AUDITS, Case, audit, load_library
 from sfumato.audit.cases.local import phases_cases, rows_cases
-from sfumato.local.weights import LARGEST_EPSILON, OTHER, keeps_epsilon, same_weight
+from sfumato.privacy.response import LARGEST_EPSILON, OTHER, keeps_epsilon, same_weight
 
 load_library()
 

@@ -13,7 +13,7 @@ from sfumato.local import Protocol
 from sfumato.local.client import Client
 from sfumato.local.promises import near, planar_condition
 from sfumato.local.registry import device_for, mechanisms
-from sfumato.local.weights import same_weight
+from sfumato.privacy.response import same_weight
 from sfumato.public.document import check_document, exact, sealed, seed_of
 from sfumato.published.local.calibration import different_rows
 

@@ -18,7 +18,7 @@ from sfumato.local.promises import direction
 from sfumato.local.registry import device_for, mechanisms
 from sfumato.local.simulation import prepared
 from sfumato.local.vectorised import directions
-from sfumato.local.weights import same_weight
+from sfumato.privacy.response import same_weight
 from sfumato.public.canonical_json import canonical
 from sfumato.public.document import exact, sealed
 

@@ -20,8 +20,8 @@ from sfumato.local.registry import device_for
 from sfumato.local.vector import Vector
 from sfumato.local.vector_features import LandmarkFeatures, into_ball
 from sfumato.local.vector_server import codebook, coordinate, mean_of_largest
-from sfumato.local.weights import OTHER, same_weight
 from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.response import OTHER, same_weight
 from sfumato.public.rows import NORMAL
 from tests.published.local.chances import same_law
 

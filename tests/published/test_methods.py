@@ -151,7 +151,6 @@ MATRIX = {"kernel": Gaussian([[1.0, 0.2], [0.0, 1.0]])}
         ("laplace-queries", {"options": {"queries": "all"}}, "must be numbers"),
         ("laplace-queries", {"options": {"queries": [[np.inf, 1.0]]}}, "finite"),
         ("laplace-queries", {"options": {"queries": np.zeros((70_000, 2))}}, "too many"),
-        ("laplace-queries", {"options": {"queries": QUERIES}, "delta": 1e-6}, "pure"),
         ("gaussian-queries", {"options": {"queries": QUERIES}}, "delta > 0"),
         ("hrw", {"options": {"queries": QUERIES}}, "delta > 0"),
         ("hrw", {"options": {"queries": np.zeros((5000, 2))}, "delta": 1e-6}, "5000 queries take"),

@@ -21,7 +21,7 @@ from sfumato.kernels import Kernel
 from sfumato.local.mechanism import Device
 from sfumato.local.metric_phases import NORM_ERROR, SIGNIFICANT_BITS, MetricPhases
 from sfumato.local.phases import LABEL, LAWS, MOST_ROWS_EACH, POSITION_BITS, POSITIONS
-from sfumato.local.phases_server import COSINE_BITS, Arc, PhasePool, PhasesServer, ReportedPhases
+from sfumato.local.phases_server import COSINE_BITS, PhasePool, PhasesServer, ReportedPhases, resultant
 from sfumato.local.pool import numbers, row_table
 from sfumato.local.pool_server import integer_choices
 from sfumato.local.server import Design
@@ -29,6 +29,7 @@ from sfumato.local.tally import Tally
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace
+from sfumato.privacy.response import Response
 from sfumato.quantizers.base import Floats, Integers
 
 PREDICTION_ROWS = 2048
@@ -94,16 +95,14 @@ class MetricPhasesServer(PhasesServer):
     def _design(cls, request: Request, rows_each: int) -> Design:
         base = PhasesServer.design(replace(request, options={**request.options, "rows_each": rows_each}))
         made, radius = base.parameters, float(request.radius or 0.0)
-        arc = Arc(made["same"], made["other"], made["inside"])
+        arc = resultant(Response(made["same"], made["other"], POSITIONS, made["inside"]))
         law = LAWS[made["law"]]
         shift = made["point_bits"] + law.fraction_bits
-        largest = largest_scale(arc.resultant / ROUNDING, shift)
+        largest = largest_scale(arc / ROUNDING, shift)
         _, words = row_table(bytes(32), "prediction", PREDICTION_ROWS, 0, request.dimension)
         share = float(request.epsilon) / rows_each
         scales = noise_scales(numbers(law, words), np.array(made["scales"]), radius, share)
-        resultants = np.maximum(
-            np.where(scales > largest, 0.0, noise_resultant(scales, shift)) * ROUNDING, arc.resultant
-        )
+        resultants = np.maximum(np.where(scales > largest, 0.0, noise_resultant(scales, shift)) * ROUNDING, arc)
         answers, rows = request.n * rows_each, made["groups"] * rows_each
         variance = float(np.mean(0.5 / resultants**2)) / answers + request.density / (2 * rows)
         return replace(base, parameters={**made, "radius": radius, "largest": largest}, variance=variance, pure=False)
@@ -152,7 +151,7 @@ class Resultants:
     def values(self) -> Floats:
         """Resultant of every row, rounding to positions included."""
         made = self.device
-        arc = Arc(made.same, made.other, made.inside).resultant
+        arc = resultant(made.response)
         return np.where(self.scales > made.largest, arc, noise_resultant(self.scales, made.shift) * ROUNDING)
 
 

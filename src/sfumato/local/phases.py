@@ -24,6 +24,7 @@ from sfumato.errors import InputError
 from sfumato.local.coins import Coins
 from sfumato.local.hashing import little_endian
 from sfumato.local.pool_device import PoolDevice, positive_integer
+from sfumato.privacy.response import Response
 from sfumato.public.rows import CAUCHY, LAPLACE, NORMAL, WORD_BYTES, row_bytes
 
 LABEL = "local/phases"
@@ -48,7 +49,8 @@ class Phases(PoolDevice):
             raise InputError("the protocol's arcs are out of range")
         self.law = LAWS[self.parameters["law"]]
         self.shift = self.point_bits + self.law.fraction_bits
-        self.total = self.inside * self.same + (POSITIONS - self.inside) * self.other
+        self.response = Response(self.same, self.other, POSITIONS, self.inside)
+        self.total = self.response.total
 
     @property
     def outcomes(self) -> int:
@@ -64,7 +66,4 @@ class Phases(PoolDevice):
 
     def digit(self, row: int, X: Sequence[int], coins: Coins) -> int:
         """Report a position near the phase's, or any other one."""
-        draw = coins.below(self.total)
-        inner = self.inside * self.same
-        steps = draw // self.same if draw < inner else self.inside + (draw - inner) // self.other
-        return (self.position(row, X) - self.inside // 2 + steps) % POSITIONS
+        return self.response.draw(self.position(row, X) - self.inside // 2, coins)

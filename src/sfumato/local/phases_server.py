@@ -17,7 +17,6 @@ One report can move n times an answer by at most 2 / m': `influence`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -30,13 +29,13 @@ from sfumato.local.mechanism import Device
 from sfumato.local.phases import LABEL, LAWS, MOST_ROWS_EACH, POSITION_BITS, POSITIONS, Phases
 from sfumato.local.pool import numbers, row_table, shifted
 from sfumato.local.pool_device import CODE_BYTES, GROUP_BYTES, LARGEST_COORDINATE, LARGEST_POOL
-from sfumato.local.pool_server import PoolServer, integer_choices, pool_groups
+from sfumato.local.pool_server import PoolServer, integer_choices, pool_groups, respond
 from sfumato.local.reading import PoolReader
 from sfumato.local.server import Design
 from sfumato.local.tally import Sums, Tally
-from sfumato.local.weights import OTHER, same_weight
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.response import OTHER, Response, same_weight
 from sfumato.public import portable
 from sfumato.quantizers.base import Floats, Integers
 
@@ -46,47 +45,22 @@ WIDTH = 3  # reports, cosines, sines
 PHASE_BITS = 120  # phases wrap around, so nothing can overflow: points get all their bits
 
 
-@dataclass(frozen=True)
-class Arc:
-    """The discrete arc randomiser.
+def resultant(arc: Response) -> float:
+    """Factor m' = m sinc(1 / M) by which a report's mean cosine shrinks."""
+    chord = math.sin(math.pi * arc.width / POSITIONS) / math.sin(math.pi / POSITIONS)
+    rounding = math.sin(math.pi / POSITIONS) / (math.pi / POSITIONS)
+    return arc.gap * chord * rounding
 
-    Attributes
-    ----------
-    same, other, inside : int
-        Weights of a position inside and outside, and K.
+
+def best_arc(same: int, other: int) -> Response:
+    """Return the arc of largest resultant.
+
+    Examples
+    --------
+    >>> best_arc(same=2718, other=1000).width
+    103
     """
-
-    same: int
-    other: int
-    inside: int
-
-    @property
-    def total(self) -> int:
-        """Sum of all weights."""
-        return self.inside * self.same + (POSITIONS - self.inside) * self.other
-
-    @property
-    def resultant(self) -> float:
-        """Factor m' = m sinc(1 / M) by which a report's mean cosine shrinks."""
-        arc = math.sin(math.pi * self.inside / POSITIONS) / math.sin(math.pi / POSITIONS)
-        rounding = math.sin(math.pi / POSITIONS) / (math.pi / POSITIONS)
-        return (self.same - self.other) / self.total * arc * rounding
-
-    @property
-    def variance(self) -> float:
-        """Variance of one report's answer, at a query far from everyone."""
-        return 1 / (2 * self.resultant**2)
-
-    @classmethod
-    def best(cls, same: int, other: int) -> Arc:
-        """Return the arc of largest resultant.
-
-        Examples
-        --------
-        >>> Arc.best(same=2718, other=1000).inside
-        103
-        """
-        return max((cls(same, other, inside) for inside in range(1, POSITIONS, 2)), key=lambda arc: arc.resultant)
+    return max((Response(same, other, POSITIONS, inside) for inside in range(1, POSITIONS, 2)), key=resultant)
 
 
 class PhasePool:
@@ -128,7 +102,6 @@ class PhasesServer(PoolServer):
     def __init__(self, device: Device, kernel: Kernel) -> None:
         super().__init__(device, kernel)
         self.pool = PhasePool(self.device, self.rows)
-        self.arc = Arc(self.device.same, self.device.other, self.device.inside)
 
     @classmethod
     def refuse(cls, request: Request) -> str | None:
@@ -156,14 +129,14 @@ class PhasesServer(PoolServer):
             same = same_weight(request.epsilon / rows_each)
             if same <= OTHER:
                 raise InputError(f"epsilon = {request.epsilon} is too small for a report to say anything")
-            arc = Arc.best(same, OTHER)
+            arc = best_arc(same, OTHER)
             groups = pool_groups(request, rows_each, LARGEST_POOL, "pool")
             variance = _variance(request, arc, groups, rows_each)
             designs.append((variance, rows_each, groups, arc))
         variance, rows_each, groups, arc = min(designs, key=lambda design: design[0])
         parameters = {
             **{"law": law, "rows_each": rows_each, "groups": groups},
-            **{"inside": arc.inside, "same": arc.same, "other": arc.other},
+            **{"inside": arc.width, "same": arc.same, "other": arc.other},
         }
         size = WIDTH * groups * rows_each
         return Design(grid.parameters() | parameters, grid.domain, variance, GROUP_BYTES + CODE_BYTES, size)
@@ -174,7 +147,7 @@ class PhasesServer(PoolServer):
 
     def influence(self) -> float:
         """One report moves each of its rows' terms between minus and plus 1 / m'."""
-        return 2 / self.arc.resultant
+        return 2 / resultant(self.device.response)
 
     def tally(self) -> Sums:
         """Three integers for each row."""
@@ -190,10 +163,7 @@ class PhasesServer(PoolServer):
         """Positions through the arc."""
         made = self.device
         positions = self.pool.phases(X, np.arange(len(X)), rows) >> (made.shift - POSITION_BITS)
-        draws = bits.below(made.total, len(X))
-        inner = made.inside * made.same
-        steps = np.where(draws < inner, draws // made.same, made.inside + (draws - inner) // made.other)
-        return np.asarray((positions - made.inside // 2 + steps) % POSITIONS)
+        return respond(made.response, positions - made.inside // 2, bits)
 
     def quantizer(self, tally: Tally) -> ReportedPhases:
         """Read sums of cosines."""
@@ -209,8 +179,7 @@ class ReportedPhases(PoolReader):
     def __init__(self, device: Phases, pool: PhasePool | None = None) -> None:
         super().__init__(device)
         self.pool = pool or PhasePool(device, self.terms)
-        arc = Arc(device.same, device.other, device.inside)
-        self._factor = math.ldexp(device.groups / arc.resultant, -COSINE_BITS)
+        self._factor = math.ldexp(device.groups / resultant(device.response), -COSINE_BITS)
 
     @property
     def width(self) -> int:
@@ -236,9 +205,9 @@ def position_table() -> tuple[Integers, Integers]:
     return tuple(np.rint(np.ldexp(part, COSINE_BITS)).astype(np.int64) for part in (cosines, sines))  # type: ignore[return-value]
 
 
-def _variance(request: Request, arc: Arc, groups: int, rows_each: int) -> float:
+def _variance(request: Request, arc: Response, groups: int, rows_each: int) -> float:
     answers = request.n * rows_each
-    return arc.variance / answers + request.density / (2 * groups * rows_each)
+    return 1 / (2 * resultant(arc) ** 2) / answers + request.density / (2 * groups * rows_each)
 
 
 @njit(nogil=True, cache=True)

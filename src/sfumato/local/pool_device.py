@@ -14,7 +14,7 @@ from typing import Any
 from sfumato.errors import InputError
 from sfumato.local.coins import Coins
 from sfumato.local.mechanism import Device
-from sfumato.local.weights import check_weights
+from sfumato.privacy.response import check_weights
 from sfumato.public.document import plain
 
 GROUP_BYTES, CODE_BYTES = 2, 4

@@ -14,6 +14,7 @@ from sfumato.local.server import Payloads, Server
 from sfumato.local.tally import Tally
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.response import Response
 from sfumato.quantizers.base import Floats, Integers
 
 MOST_NUMBERS = 1 << 26  # public random numbers of a pool, half a gigabyte: what a server holds
@@ -82,3 +83,11 @@ def integer_choices(request: Request, name: str, default: range) -> range | tupl
     if type(value) is not int or value not in default:
         raise InputError(f"{name} must be an integer from {default[0]} to {default[-1]}, got {value!r}")
     return (value,)
+
+
+def respond(response: Response, starts: Integers, bits: SecureBits) -> Integers:
+    """Draw an output for each start, independently: `Response.draw` for many."""
+    draws = bits.below(response.total, len(starts))
+    inner = response.width * response.same
+    steps = np.where(draws < inner, draws // response.same, response.width + (draws - inner) // response.other)
+    return np.asarray((starts + steps) % response.outcomes)

@@ -17,6 +17,7 @@ from sfumato.errors import InputError
 from sfumato.local.coins import Coins
 from sfumato.local.hashing import row_hash
 from sfumato.local.pool_device import CODE_BYTES, PoolDevice
+from sfumato.privacy.response import Response
 
 
 class Rows(PoolDevice):
@@ -29,7 +30,8 @@ class Rows(PoolDevice):
         self.hash = row_hash(self.parameters, self.seed, self.domain.dimension)
         if self.hash.buckets**self.rows_each > 1 << 8 * CODE_BYTES:
             raise InputError("the protocol's reports do not fit their length")
-        self.total = self.same + (self.hash.buckets - 1) * self.other
+        self.response = Response(self.same, self.other, self.hash.buckets)
+        self.total = self.response.total
 
     @property
     def outcomes(self) -> int:
@@ -38,8 +40,4 @@ class Rows(PoolDevice):
 
     def digit(self, row: int, X: Sequence[int], coins: Coins) -> int:
         """Keep the bucket, or take one of the others."""
-        bucket = self.hash.bucket(row, X)
-        draw = coins.below(self.total)
-        if draw < self.same:
-            return bucket
-        return (bucket + 1 + (draw - self.same) // self.other) % self.hash.buckets
+        return self.response.draw(self.hash.bucket(row, X), coins)

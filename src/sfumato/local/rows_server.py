@@ -35,14 +35,14 @@ from sfumato.local.lattices import PointGrid, fit_grid, member_grid, refuse_colu
 from sfumato.local.mechanism import Device
 from sfumato.local.pool import SUM_BITS, HashPool
 from sfumato.local.pool_device import CODE_BYTES, GROUP_BYTES, LARGEST_POOL
-from sfumato.local.pool_server import PoolServer, integer_choices, pool_groups
+from sfumato.local.pool_server import PoolServer, integer_choices, pool_groups, respond
 from sfumato.local.reading import PoolReader
 from sfumato.local.rows import Rows
 from sfumato.local.server import Design, others, spread
 from sfumato.local.tally import Sums, Tally
-from sfumato.local.weights import OTHER, same_weight
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.response import OTHER, Response, same_weight
 from sfumato.public.rows import CAUCHY, CELLS, NORMAL
 from sfumato.quantizers.base import Floats, Integers
 
@@ -51,46 +51,33 @@ MOST_ROWS_EACH = 6
 
 
 @dataclass(frozen=True)
-class Response:
-    """Generalised randomised response on R buckets of a hash function.
+class RowAnswer:
+    """What one answer for a row says about the kernel, out of a response on its buckets.
 
     Attributes
     ----------
-    same, other, buckets : int
-        Weights, and R.
+    response : Response
+        Randomised response on the buckets.
     collision : float
         q of the rehash.
     """
 
-    same: int
-    other: int
-    buckets: int
+    response: Response
     collision: float
-
-    @property
-    def total(self) -> int:
-        """Sum of all weights."""
-        return self.same + (self.buckets - 1) * self.other
-
-    @property
-    def gap(self) -> float:
-        """P - Q."""
-        return (self.same - self.other) / self.total
 
     @property
     def range(self) -> float:
         """c: how far the two values of one answer lie apart."""
-        return 1 / (self.gap * (1 - self.collision))
+        return 1 / (self.response.gap * (1 - self.collision))
 
     @property
     def shift(self) -> float:
         """Probability with which an unrelated report names a query's bucket."""
-        return self.other / self.total + self.gap * self.collision
+        return self.response.other / self.response.total + self.response.gap * self.collision
 
     def variance(self, density: float) -> float:
-        """Variance of one answer."""
-        match = self.shift + density / self.range
-        return self.range**2 * match * (1 - match)
+        """Variance of one answer: that of the response, of which a share q + (1 - q) k is true, over (1 - q)^2."""
+        return self.response.variance(self.collision + (1 - self.collision) * density) / (1 - self.collision) ** 2
 
 
 class RowsServer(PoolServer):
@@ -105,10 +92,9 @@ class RowsServer(PoolServer):
         self.pool = HashPool(self.device.hash, self.rows)
 
     @cached_property
-    def response(self) -> Response:
-        """The randomised response of one row."""
-        made = self.device
-        return Response(made.same, made.other, made.outcomes, float(made.hash.collision))
+    def answer(self) -> RowAnswer:
+        """What one row's response says."""
+        return RowAnswer(self.device.response, float(self.device.hash.collision))
 
     @classmethod
     def refuse(cls, request: Request) -> str | None:
@@ -141,13 +127,13 @@ class RowsServer(PoolServer):
 
     def noise_variance(self, reports: int) -> float:
         """Of the most uncertain counter, at the mean number of reports a row."""
-        response = self.response
+        response = self.device.response
         chances = (response.same / response.total, response.other / response.total)
         return reports * self.device.rows_each / self.rows * max(chance * (1 - chance) for chance in chances)
 
     def influence(self) -> float:
         """One report moves each of its rows' terms between two values."""
-        return self.response.range
+        return self.answer.range
 
     def tally(self) -> Sums:
         """One counter for each row and bucket."""
@@ -160,11 +146,8 @@ class RowsServer(PoolServer):
 
     def random_digits(self, X: Integers, rows: Integers, bits: SecureBits) -> Integers:
         """Buckets through randomised response."""
-        made = self.device
         buckets = self.pool.buckets(X, np.arange(len(X)), rows).astype(np.int64)
-        draws = bits.below(made.total, len(X))
-        others = (buckets + 1 + (draws - made.same) // made.other) % made.outcomes
-        return np.where(draws < made.same, buckets, others)
+        return respond(self.device.response, buckets, bits)
 
     def quantizer(self, tally: Tally) -> ReportedRows:
         """Read counters."""
@@ -180,7 +163,7 @@ class ReportedRows(PoolReader):
     def __init__(self, device: Rows, pool: HashPool | None = None) -> None:
         super().__init__(device)
         self.pool = pool or HashPool(device.hash, self.terms)
-        self.response = Response(device.same, device.other, device.outcomes, float(device.hash.collision))
+        self.answer = RowAnswer(device.response, float(device.hash.collision))
 
     @property
     def width(self) -> int:
@@ -189,7 +172,7 @@ class ReportedRows(PoolReader):
 
     @property
     def _factor(self) -> float:
-        return self.device.groups * self.response.range
+        return self.device.groups * self.answer.range
 
     def term_values(self, Y: Floats, sums: Floats) -> Floats:
         """Gather one counter a row; the mean over rows estimates the sum over people."""
@@ -197,13 +180,13 @@ class ReportedRows(PoolReader):
         places = self.pool.table(self.lattice(Y, self.pool.farthest))
         answered = table.sum(axis=1)
         counts = table[np.arange(self.terms), places]
-        return self.steadied((counts - self.response.shift * answered) * self._factor, answered)
+        return self.steadied((counts - self.answer.shift * answered) * self._factor, answered)
 
     def weights(self, Y: Floats) -> Floats:
         """Weights g(y), dense; `term_values` does without them."""
         places = self.pool.table(self.lattice(Y, self.pool.farthest))
-        chosen = np.full((len(Y), self.terms, self.width), -self.response.shift)
-        np.put_along_axis(chosen, places[:, :, None].astype(np.int64), 1 - self.response.shift, axis=2)
+        chosen = np.full((len(Y), self.terms, self.width), -self.answer.shift)
+        np.put_along_axis(chosen, places[:, :, None].astype(np.int64), 1 - self.answer.shift, axis=2)
         return chosen.reshape(len(Y), self.size) * self._factor
 
 
@@ -240,13 +223,13 @@ def _sizes(
         "other": OTHER,
     }
     functions = row_hash({**family, **parameters, "point_bits": 0}, bytes(32), request.dimension)
-    response = Response(same, OTHER, buckets, float(functions.collision))
-    if response.gap <= 0:
+    if same <= OTHER:
         raise InputError(f"epsilon = {request.epsilon} is too small for a report to say anything")
     rows = parameters["groups"] * rows_each
-    beside = others(request) / (buckets - 1) if response.collision else 0.0
+    beside = others(request) / (buckets - 1) if functions.collision else 0.0
     answers = request.n * rows_each
-    return response.variance(request.density) / answers + (spread(request) + beside) / rows, parameters
+    answer = RowAnswer(Response(same, OTHER, buckets), float(functions.collision))
+    return answer.variance(request.density) / answers + (spread(request) + beside) / rows, parameters
 
 
 ROWS = RowsServer.method("hash buckets of public rows, by randomised response")

@@ -31,7 +31,7 @@ from sfumato.local.hashing import little_endian
 from sfumato.local.mechanism import Device
 from sfumato.local.pool_device import positive_integer
 from sfumato.local.vector_features import UNIT, features_of
-from sfumato.local.weights import check_weights
+from sfumato.privacy.response import check_weights
 from sfumato.public.rows import NORMAL, WORD_BYTES, row_bytes
 
 LABEL, SIGN_LABEL = "local/vector", "local/vector/signs"

@@ -38,9 +38,9 @@ from sfumato.local.tally import Sums, Tally
 from sfumato.local.vector import INDEX_BYTES, LABEL, MOST_BLOCKS, MOST_VECTORS, OUTPUT_BYTES, Vector
 from sfumato.local.vector_features import UNIT, LandmarkFeatures
 from sfumato.local.vector_reader import VectorReader, turning
-from sfumato.local.weights import OTHER, same_weight
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.response import OTHER, same_weight
 from sfumato.public.domain import Domain
 from sfumato.public.rows import NORMAL
 from sfumato.quantizers.base import Floats, Integers

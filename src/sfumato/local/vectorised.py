@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 from numba import njit
 
-from sfumato.local.odds import Window
 from sfumato.local.sphere import SphereNoise
 from sfumato.privacy.bits import SecureBits, Words
 from sfumato.privacy.noise import DiscreteGaussian, geometric
+from sfumato.privacy.response import Window
 from sfumato.quantizers.base import Floats, Integers
 
 LARGEST_HALF = 2**31
@@ -37,7 +37,7 @@ def draw_windows(law: Window, starts: Integers, bits: SecureBits) -> Integers:
 
     Examples
     --------
-    >>> from sfumato.local.odds import Odds
+    >>> from sfumato.privacy.response import Odds
     >>> draw_windows(Window(4, 1, Odds(3, 1)), np.array([2, 2, 0]), SecureBits.seeded(7))
     array([1, 2, 0])
     """

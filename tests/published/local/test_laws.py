@@ -11,12 +11,11 @@ import pytest
 from sfumato.audit.cases.report_laws import shell_logs, signs_law, window_law
 from sfumato.errors import InputError
 from sfumato.local.coins import Coins
-from sfumato.local.odds import Odds, Window
 from sfumato.local.sphere import SphereNoise, gaussian, geometric, laplace
 from sfumato.local.vectorised import draw_spheres, draw_windows, rounded_at_random
-from sfumato.local.weights import keeps_epsilon
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from sfumato.privacy.response import Odds, Window, keeps_epsilon
 from sfumato.published.local.point import (
     STEPS,
     Signs,

@@ -16,13 +16,13 @@ from sfumato.local import Protocol
 from sfumato.local.client import Client
 from sfumato.local.coins import Coins
 from sfumato.local.mechanism import HEADER_BYTES
-from sfumato.local.odds import Window
 from sfumato.local.organiser import choose, make_request
 from sfumato.local.registry import device_for
 from sfumato.local.simulation import prepared
 from sfumato.local.vectorised import directions
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.guarantee import amount_text
+from sfumato.privacy.response import Window
 from sfumato.public.document import exact
 from sfumato.published.local.sketch import turned
 from sfumato.published.local.sketch_size import sketch_variance

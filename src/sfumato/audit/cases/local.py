@@ -1,7 +1,7 @@
 """Exact audits of `rows` and `phases`: the law of every payload, for every two of many points.
 
 The devices run as they are, under protocols whose integer weights are small enough for all coins to be listed; the
-weights of real protocols differ in size only, and `local.weights.keeps_epsilon` checks them when a device loads them.
+weights of real protocols differ in size only, and `keeps_epsilon` checks them when a device loads them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sfumato.audit.cases.enumeration import enumerated_case
 from sfumato.kernels import L1LSH, L2LSH, Angular, Gaussian, Kernel, Laplacian
 from sfumato.local.protocol import Protocol
 from sfumato.local.registry import device_for
-from sfumato.local.weights import same_weight
+from sfumato.privacy.response import same_weight
 
 SEED = f"{11:064x}"
 POINTS = ((0.0, 0.0), (1.0, 1.0), (1.0, 0.0), (0.5, 0.5), (0.51, 0.5), (0.25, 0.9), (float("nan"), 7.0))

@@ -27,8 +27,8 @@ from sfumato.local.phases import LABEL, POSITIONS
 from sfumato.local.pool import HashPool, numbers, row_table, shifted
 from sfumato.local.protocol import Protocol
 from sfumato.local.registry import device_for
-from sfumato.local.weights import same_weight
 from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.response import same_weight
 from sfumato.published.local.point import PM_POSITIONS, STEPS, SW_STEPS, PlanarDevice, piecewise_window, square_window
 from sfumato.published.local.point import Signs as SignsLaw
 from sfumato.published.local.sketch import MetricSketchDevice

@@ -11,8 +11,8 @@ from itertools import product
 
 import numpy as np
 
-from sfumato.local.odds import Window
 from sfumato.local.sphere import SphereNoise
+from sfumato.privacy.response import Window
 from sfumato.published.local.point import STEPS, SW_STEPS, Signs
 from sfumato.quantizers.base import Floats, Integers
 

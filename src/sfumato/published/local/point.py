@@ -34,9 +34,9 @@ from typing import Any
 from sfumato.errors import InputError
 from sfumato.local.coins import Coins
 from sfumato.local.mechanism import Device
-from sfumato.local.odds import Odds, Window
 from sfumato.local.promises import check_radius, checked_radius, near, planar_condition, widest
 from sfumato.local.sphere import SphereNoise
+from sfumato.privacy.response import Odds, Window
 
 STEPS = 1 << 16
 PM_POSITIONS = 1 << 12

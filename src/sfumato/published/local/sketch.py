@@ -35,7 +35,6 @@ from sfumato.errors import InputError
 from sfumato.local.coins import Coins
 from sfumato.local.hashing import row_hash
 from sfumato.local.mechanism import Device
-from sfumato.local.odds import Odds, Window
 from sfumato.local.pool_device import LARGEST_COORDINATE, positive_integer
 from sfumato.local.promises import (
     LEAST_GRINDING,
@@ -51,8 +50,8 @@ from sfumato.local.promises import (
     near,
     seed_condition,
 )
-from sfumato.local.weights import check_weights
 from sfumato.privacy.guarantee import fraction_from_text
+from sfumato.privacy.response import Odds, Window, check_weights
 from sfumato.public.document import plain
 from sfumato.published.local.calibration import RULES, Calibration, calibrate, sketch_conditions
 from sfumato.published.local.closeness import Closeness, Steps, closeness_of

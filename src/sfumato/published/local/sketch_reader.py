@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sfumato.errors import ReleaseFileError
 from sfumato.local.pool import Buckets, HashPool
 from sfumato.local.registry import device_for
-from sfumato.local.rows_server import Response
+from sfumato.local.rows_server import RowAnswer
 from sfumato.local.server import server_class
 from sfumato.local.vectorised import directions
 from sfumato.public.document import check_document
@@ -32,7 +32,7 @@ class SketchReader(LinearReader):
     ----------
     device : SketchDevice
         Knows the public functions.
-    response : Response or None
+    answer : RowAnswer or None
         What an estimate takes off; None for matches as they are.
     flips : float
         Chance of a wrong bucket that is not taken off.
@@ -40,11 +40,11 @@ class SketchReader(LinearReader):
 
     name: ClassVar[str] = "local-sketch"
 
-    def __init__(self, device: SketchDevice, response: Response | None, flips: float = 0.0) -> None:
+    def __init__(self, device: SketchDevice, answer: RowAnswer | None, flips: float = 0.0) -> None:
         self.device = device
         self.pool = HashPool(device.hash, device.rows)
-        self.shift = 0.0 if response is None else response.shift
-        self.range = 1.0 if response is None else response.range
+        self.shift = 0.0 if answer is None else answer.shift
+        self.range = 1.0 if answer is None else answer.range
         self.flips = flips
 
     @property

@@ -23,16 +23,15 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError
 from sfumato.kernels import Angular
-from sfumato.local.odds import Window
 from sfumato.local.pool import HashPool
 from sfumato.local.promises import check_eta
-from sfumato.local.rows_server import Response, RowsServer
+from sfumato.local.rows_server import RowAnswer, RowsServer
 from sfumato.local.server import Design, Payloads, Server
 from sfumato.local.tally import Sums, Tally
 from sfumato.local.vectorised import draw_spheres, draw_windows
-from sfumato.local.weights import OTHER, same_weight
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.response import OTHER, Response, Window, same_weight
 from sfumato.published.local.calibration import RULES
 from sfumato.published.local.point import planar_law, planar_step
 from sfumato.published.local.sketch import FARTHEST, MOST_ROWS, MetricSketchDevice, NoisySignsDevice, SketchDevice
@@ -74,9 +73,9 @@ class SketchServer(Server):
         return replace(sketch.design(rows, buckets, {}, variance), private=False)
 
     @property
-    def response(self) -> Response:
+    def answer(self) -> RowAnswer:
         """The probabilities that an estimate takes off."""
-        return Response(1, 0, self.device.hash.buckets, float(self.device.hash.collision))
+        return RowAnswer(Response(1, 0, self.device.hash.buckets), float(self.device.hash.collision))
 
     @property
     def flips(self) -> float:
@@ -124,17 +123,17 @@ class SketchServer(Server):
 
     def quantizer(self, tally: Tally) -> SketchReader:
         """Read the counters."""
-        return SketchReader(self.device, self.response if self.corrected else None, self.flips)
+        return SketchReader(self.device, self.answer if self.corrected else None, self.flips)
 
     def noise_variance(self, reports: int) -> float:
         """Variance of the most uncertain counter."""
-        response = self.response
+        response = self.answer.response
         chances = (response.same / response.total, response.other / response.total)
         return reports * max(max(chance * (1 - chance) for chance in chances), 1e-9)
 
     def influence(self) -> float:
         """Return how far apart the two values of a row's term lie, the same for the mean of all rows."""
-        return self.response.range if self.corrected else 1.0
+        return self.answer.range if self.corrected else 1.0
 
 
 class MetricSketchServer(SketchServer):
@@ -183,10 +182,11 @@ class MetricSketchServer(SketchServer):
         return sketch.design(size.rows, size.buckets, parameters, size.variance)
 
     @property
-    def response(self) -> Response:
+    def answer(self) -> RowAnswer:
         """Randomised response of parameter gamma."""
         odds = self.device.law.odds
-        return Response(odds.heads, odds.unit, self.device.hash.buckets, float(self.device.hash.collision))
+        response = Response(odds.heads, odds.unit, self.device.hash.buckets)
+        return RowAnswer(response, float(self.device.hash.collision))
 
     def respond(self, buckets: Integers, bits: SecureBits) -> Integers:
         """Randomised response."""

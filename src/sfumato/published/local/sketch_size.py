@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato.local.odds import Window
+from sfumato.privacy.response import Window
 from sfumato.published.local.calibration import Calibration, calibrate, tail
 
 # The assumptions of the published choice: K, A and B.
