@@ -1,8 +1,8 @@
 """The opt-in round: participants say which class they are in, with a locally private answer, before anything else.
 
 Source: 3.3 of Wagner (2025); m-ary randomised response of P. Kairouz, K. Bonawitz, D. Ramage, 2016. The true
-class is reported with probability e^e / (e^e - 1 + m), rounded down to a multiple of 2^-40, and each other one with
-the same probability. Reports are public: they say how many take part in every reported class, which the bit sums need
+class is reported with probability e^e / (e^e - 1 + m), rounded down to a multiple of 2^-40 in exact arithmetic
+(`sfumato.privacy.response`), and each other one with the same probability. Reports are public: they say how many take part in every reported class, which the bit sums need
 to know, and in whose sums a participant's messages count.
 
 Guarantee: e-differential privacy of the label without any trust: keep / other <= e^e.
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -32,6 +31,7 @@ from sfumato.local.account import DeviceAccount
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.privacy.rational import exact_positive
 from sfumato.privacy.reported import ReportNoise
+from sfumato.privacy.response import Response, same_weight
 from sfumato.quantizers.base import Encoder, Floats
 from sfumato.release import Count, Release
 from sfumato.shuffled.bitsum.bit_sum import rate_below
@@ -39,7 +39,7 @@ from sfumato.shuffled.bitsum.shares import coins
 
 LARGEST_LABEL_EPSILON = 20
 MOST_CLASSES = 10_000
-_ROUNDING = 1e-12
+_UNIT = 2**40  # weight of a class that is not the true one
 _PLACE_BYTES = 2  # holds every place among MOST_CLASSES
 
 Label = int | str
@@ -77,8 +77,8 @@ class LabelResponse:
     @cached_property
     def keep(self) -> Fraction:
         """Probability of the true class."""
-        power = math.exp(float(Fraction(self.epsilon)))
-        keep = rate_below(power / (power - 1 + len(self.classes)) - _ROUNDING)
+        exact = Response(same_weight(Fraction(self.epsilon), _UNIT), _UNIT, len(self.classes))
+        keep = rate_below(exact.truth)
         if keep * len(self.classes) <= 1:
             raise InputError(
                 f"label_epsilon = {self.epsilon} is too small for a report to say anything; pass a larger one"
@@ -205,8 +205,8 @@ def plain_label(label: Any) -> Label:
     (3, 'World')
     """
     value = label.item() if isinstance(label, np.generic) else label
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise InputError(f"a class must be a whole number or a text, got {label!r}")
+    if isinstance(value, bool) or not isinstance(value, int | str) or (isinstance(value, int) and abs(value) >= 2**63):
+        raise InputError(f"a class must be a whole number or a text, got {ascii(label)[:40]}")
     return value
 
 

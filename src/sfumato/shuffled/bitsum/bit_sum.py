@@ -207,7 +207,7 @@ def chance_above(value: float) -> Fraction:
     return Fraction(-int(-value * CHANCE_DENOMINATOR // 1), CHANCE_DENOMINATOR)
 
 
-def rate_below(value: float) -> Fraction:
+def rate_below(value: float | Fraction) -> Fraction:
     """Return the largest rate of exact geometric counts that is not above a number: noise is rounded up.
 
     Examples
