@@ -233,15 +233,7 @@ class RotatedLandmarks(LinearQuantizer):
 
 
 class Array(Field[NDArray[Any]]):
-    """An array in a document: its kind, shape and little-endian bytes as base64.
-
-    Examples
-    --------
-    >>> Array().write(np.array([[1, 2]]))
-    {'kind': '<i8', 'shape': [1, 2], 'base64': 'AQAAAAAAAAACAAAAAAAAAA=='}
-    >>> Array().read(Array().write(np.array([[1, 2]])), "landmarks")
-    array([[1, 2]])
-    """
+    """An array in a document: its kind, shape and little-endian bytes as base64."""
 
     _schema = Schema(kind=Text("<i8", "<f8"), shape=Many(Whole(0, 2**40), most=8), base64=Text(longest=2**25))
 

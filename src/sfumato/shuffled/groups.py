@@ -34,7 +34,7 @@ from sfumato.errors import InputError
 from sfumato.public.codec import Many, Nested, Schema, Text, Whole
 from sfumato.shuffled.bitsum import NAMES, BitSum, calibrate
 from sfumato.shuffled.bitsum.bit_sum import LARGEST_PARTICIPANTS, ComposableBitSum
-from sfumato.shuffled.bitsum.calibration import KINDS
+from sfumato.shuffled.bitsum.calibration import KINDS, LARGEST_EPSILON
 from sfumato.shuffled.bitsum.rr import RandomisedResponse
 from sfumato.shuffled.bitsum.search import Search
 from sfumato.shuffled.bitsum.signed import Pure
@@ -136,6 +136,8 @@ class Group:
 
     def _keeps(self, budget: Budget, features: BitFeatures) -> bool:
         protocol, epsilon = self.bitsum, budget.epsilon
+        if epsilon > LARGEST_EPSILON:
+            return False
         unfit = overflow(protocol, features.instances, features.ones, self.messages, float(epsilon))
         if isinstance(protocol, Pure):
             return protocol.is_private(epsilon / budget.changed) and unfit <= PURE_OVERFLOW
@@ -224,18 +226,7 @@ def overflow(bitsum: BitSum, instances: int, ones: int, messages: int, epsilon: 
 
 
 def fewest_messages(bitsum: BitSum, instances: int, ones: int, epsilon: float, delta: float) -> int:
-    """Return the least number of messages whose overflow is within its share of delta.
-
-    Examples
-    --------
-    >>> from fractions import Fraction
-    >>> from sfumato.shuffled.bitsum.unsigned import PoissonNoise
-    >>> from sfumato.shuffled.bitsum.rr import RandomisedResponse
-    >>> fewest_messages(RandomisedResponse(1000, Fraction(1, 4)), 64, 64, 1.0, 1e-5)
-    64
-    >>> fewest_messages(PoissonNoise(1000, Fraction(500)), 64, 64, 1.0, 1e-5)
-    145
-    """
+    """Return the least number of messages whose overflow is within its share of delta."""
     allowed = (1 - SHARE) * (SHARE * delta if delta else PURE_OVERFLOW)  # a little less: others compute it again
     high = instances
     while overflow(bitsum, instances, ones, high, epsilon) > allowed:

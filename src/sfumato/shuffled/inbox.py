@@ -47,22 +47,6 @@ class StateFolder:
     ----------
     path : Path
         Made if it does not exist.
-
-    Raises
-    ------
-    InputError
-        If the folder holds something else, or another shuffler uses it.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from sfumato.public.codec import Text
-    >>> with tempfile.TemporaryDirectory() as parent:
-    ...     folder = StateFolder(Path(parent, "inbox"))
-    ...     folder.write({"stage": "open"})
-    ...     folder.close()
-    ...     StateFolder(Path(parent, "inbox")).read(Schema(stage=Text("open", "closed")))
-    {'stage': 'open'}
     """
 
     def __init__(self, path: Path) -> None:
@@ -155,15 +139,6 @@ class Inbox:
         Digests of the submissions, by identity.
     size : int
         Bytes of all whole records.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     inbox, nothing = Inbox(Path(folder, "inbox"), 1 << 20), Submission([])
-    ...     inbox.add([nothing, Submission([bytes(53)]), nothing])
-    ...     len(inbox.known), [len(piece) for piece in inbox.messages()]
-    (2, [53])
     """
 
     def __init__(self, path: Path, piece: int) -> None:

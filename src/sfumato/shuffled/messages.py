@@ -139,19 +139,7 @@ class Header(Documented):
 
 
 def write_batch(path: str | Path, header: Header, blocks: Iterable[bytes], overwrite: bool = False) -> None:
-    """Write a batch, which appears whole or not at all.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-    header : Header
-        What it is.
-    blocks : iterable of bytes
-        The messages, `header.messages` of them in all.
-    overwrite : bool
-        Whether an existing file may be replaced.
-    """
+    """Write a batch, which appears whole or not at all."""
     with AtomicFile(path, overwrite=overwrite, private=True) as file:
         write_batch_to(file, header, blocks)
 
@@ -184,25 +172,13 @@ def written_batch(path: str | Path) -> str | None:
 
 
 def read_header(path: str | Path) -> Header:
-    """Read what a batch says it is, and check its length.
-
-    Raises
-    ------
-    ReleaseFileError
-        If it is no batch, or cut off.
-    """
+    """Read what a batch says it is, and check its length."""
     with storage_errors("read", path), open(path, "rb") as file:
         return _header(file, path)[0]
 
 
 def read_batch(path: str | Path) -> Iterator[bytes]:
-    """Give the messages of a batch in blocks; the checksum is checked before the last block is given.
-
-    Raises
-    ------
-    ReleaseFileError
-        If the batch is damaged.
-    """
+    """Give the messages of a batch in blocks; the checksum is checked before the last block is given."""
     with storage_errors("read", path), open(path, "rb") as file:
         header, start = _header(file, path)
         digest = hashlib.sha256(start)

@@ -32,7 +32,7 @@ from sfumato.release import Release
 from sfumato.shuffled.analyzer import Analyzer, simulate
 from sfumato.shuffled.bitsum import NAMES
 from sfumato.shuffled.bitsum.bit_sum import checked_participants
-from sfumato.shuffled.bitsum.calibration import LARGEST_EPSILON, LARGEST_INSTANCES, check_delta
+from sfumato.shuffled.bitsum.calibration import LARGEST_INSTANCES, check_delta
 from sfumato.shuffled.client import Client
 from sfumato.shuffled.features import Array, BitFeatures, arrays_from_document
 from sfumato.shuffled.groups import (
@@ -188,21 +188,11 @@ class Protocol:
             seed=public_seed,
             expires=expires,
         )
-        self._open(known, features, tuple(groups), response, promise)
+        self._open(known, promise)
 
-    def _open(
-        self,
-        kernel: Kernel,
-        features: BitFeatures,
-        groups: tuple[Group, ...],
-        response: LabelResponse | None,
-        promise: Promise,
-    ) -> None:
-        self.kernel = kernel
-        self.features = features
-        self.groups = groups
-        self.labels = response
-        self.promise = promise
+    def _open(self, kernel: Kernel, promise: Promise) -> None:
+        self.kernel, self.promise = kernel, promise
+        self.features, self.groups, self.labels = promise.features, promise.groups, promise.response
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Protocol:
@@ -210,10 +200,8 @@ class Protocol:
         documents.check_document(document, NAME)
         mechanism = _MECHANISM.read(document["mechanism"], "mechanism")
         kernel, features = features_from(document, mechanism["quantizer"], mechanism["arrays"], mechanism["instances"])
-        groups, epsilon = mechanism["groups"], Ratio(positive=True).read(document["epsilon"], "epsilon")
-        if epsilon > LARGEST_EPSILON:
-            raise InputError(f"the protocol's epsilon is more than {LARGEST_EPSILON}: it protects nobody")
-        budget = Budget(exact_epsilon(epsilon), checked_delta(documents.plain(document["delta"])), features.changed)
+        groups, epsilon = mechanism["groups"], Ratio(10**6, positive=True).read(document["epsilon"], "epsilon")
+        budget = Budget(epsilon, checked_delta(documents.plain(document["delta"])), features.changed)
         for group in {(group.bitsum, group.messages): group for group in groups}.values():
             group.certify(budget, features)
         check_summary(groups, document["participants"], mechanism["bitsum"])
@@ -226,7 +214,7 @@ class Protocol:
             raise InputError("the protocol promises something else than its parameters do; do not take part")
         made = cls.__new__(cls)
         made.document = dict(document)
-        made._open(kernel, features, groups, response, promise)
+        made._open(kernel, promise)
         return made
 
     @classmethod

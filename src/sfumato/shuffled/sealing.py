@@ -42,13 +42,7 @@ _LARGEST_KEY_FILE = 10_000
 
 @dataclass(frozen=True)
 class Hexadecimal(Field[str]):
-    """So many lower-case hexadecimal digits.
-
-    Examples
-    --------
-    >>> Hexadecimal(4).read("00ff", "id")
-    '00ff'
-    """
+    """So many lower-case hexadecimal digits."""
 
     digits: int
 
@@ -84,13 +78,7 @@ class Context:
 
 
 def key_id(public: bytes) -> str:
-    """Return a short name of a public key: the first 8 bytes of its SHA-256.
-
-    Examples
-    --------
-    >>> key_id(bytes(32))
-    '66687aadf862bd77'
-    """
+    """Return a short name of a public key: the first 8 bytes of its SHA-256."""
     return hashlib.sha256(public).hexdigest()[:16]
 
 
@@ -170,17 +158,7 @@ class AnalyzerKey:
 
 
 def seal(instances: Integers, contents: Integers, public: bytes, context: Context) -> list[bytes]:
-    """Seal one message for each instance and content.
-
-    Parameters
-    ----------
-    instances, contents : ndarray of int
-        Which instance, and 0 or 1.
-    public : bytes
-        The analyzer's public key.
-    context : Context
-        What the messages are for.
-    """
+    """Seal one message for each instance and content."""
     recipient, info = X25519PublicKey.from_public_bytes(public), context.info
     pairs = zip(np.asarray(instances).tolist(), np.asarray(contents).tolist(), strict=True)
     return [_SUITE.encrypt(_PLAINTEXT.pack(instance, content), recipient, info=info) for instance, content in pairs]

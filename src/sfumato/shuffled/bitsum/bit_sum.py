@@ -30,14 +30,7 @@ _LARGEST_TERM = 2**120  # of a parameter; as floats they are neither zero nor in
 
 @dataclass(frozen=True)
 class Between(Field[Fraction]):
-    """A positive fraction as text, from one number on and below another.
-
-    Examples
-    --------
-    >>> Between(Fraction(0), Fraction(1, 2)).read("1/2", "flip")
-    Traceback (most recent call last):
-    sfumato.errors.InputError: flip must be a positive fraction from 0 on and below 1/2, got '1/2'
-    """
+    """A positive fraction as text, from one number on and below another."""
 
     least: Fraction
     limit: Fraction
@@ -56,13 +49,7 @@ class Between(Field[Fraction]):
 
 @dataclass(frozen=True)
 class Digits(Field[int]):
-    """A positive whole number as text.
-
-    Examples
-    --------
-    >>> Digits(4096).read("64", "shape")
-    64
-    """
+    """A positive whole number as text."""
 
     most: int
 
@@ -170,26 +157,14 @@ class ComposableBitSum(BitSum):
 
 
 def checked_participants(n: int) -> int:
-    """Return the number of participants if it is one.
-
-    Examples
-    --------
-    >>> checked_participants(10)
-    10
-    """
+    """Return the number of participants if it is one."""
     if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= LARGEST_PARTICIPANTS:
         raise InputError(f"n, the number of honest participants, must be an int from 1 to 10**9; got {n!r}.")
     return n
 
 
 def checked_bits(bits: Integers) -> Integers:
-    """Return bits as integers if they are bits: any other number would not be hidden.
-
-    Examples
-    --------
-    >>> checked_bits(np.array([True, False]))
-    array([1, 0])
-    """
+    """Return bits as integers if they are bits: any other number would not be hidden."""
     values = np.asarray(bits)
     if values.dtype.kind not in "biu" or not np.isin(values, (0, 1)).all():
         raise InputError("bits must be the integers 0 and 1")
@@ -197,22 +172,10 @@ def checked_bits(bits: Integers) -> Integers:
 
 
 def chance_above(value: float) -> Fraction:
-    """Return the least chance of an exact coin that is not below a number.
-
-    Examples
-    --------
-    >>> chance_above(0.25), chance_above(1e-12)
-    (Fraction(1, 4), Fraction(1, 549755813888))
-    """
+    """Return the least chance of an exact coin that is not below a number."""
     return Fraction(-int(-value * CHANCE_DENOMINATOR // 1), CHANCE_DENOMINATOR)
 
 
 def rate_below(value: float | Fraction) -> Fraction:
-    """Return the largest rate of exact geometric counts that is not above a number: noise is rounded up.
-
-    Examples
-    --------
-    >>> rate_below(0.3) <= 0.3 < rate_below(0.3) + Fraction(1, CHANCE_DENOMINATOR)
-    True
-    """
+    """Return the largest rate of exact geometric counts that is not above a number: noise is rounded up."""
     return Fraction(int(value * CHANCE_DENOMINATOR // 1), CHANCE_DENOMINATOR)

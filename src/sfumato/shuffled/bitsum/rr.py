@@ -106,24 +106,7 @@ class RandomisedResponse(ComposableBitSum):
 
 
 def response_pair(n: int, ones: int, flip: float, tail: float) -> Pair:
-    """Return the laws of the number of ones among `n` messages, the last user's bit being 1 or 0.
-
-    Parameters
-    ----------
-    n : int
-        Participants.
-    ones : int
-        Ones among the bits of the first n - 1.
-    flip : float
-        Probability of a flip.
-    tail : float
-        Probability that may be left out.
-
-    Examples
-    --------
-    >>> response_pair(2, 1, 0.25, 1e-15).first
-    array([0.0625, 0.375 , 0.5625])
-    """
+    """Return the laws of the number of ones among `n` messages, the last user's bit being 1 or 0."""
     keep, others = 1 - flip, n - 1
     # Bernstein's inequality for independent bits of total variance (n - 1) p (1 - p).
     needed = math.log(2 / tail)

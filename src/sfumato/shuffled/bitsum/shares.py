@@ -37,12 +37,7 @@ _TWO = np.uint64(2)
 
 
 def checked_rates(*rates: Fraction) -> None:
-    """Refuse rates of geometric counts that are not sampled.
-
-    Examples
-    --------
-    >>> checked_rates(Fraction(1, 10))
-    """
+    """Refuse rates of geometric counts that are not sampled."""
     if min(rates) < SMALLEST_RATE:
         raise InputError(
             f"the rate of the noise would be {float(min(rates)):.2g}, less than is sampled (2**-24); "
@@ -127,13 +122,7 @@ def negative_binomial(bits: SecureBits, count: int, shape: Fraction, rate: Fract
 
 
 def permutation(secure: SecureBits, count: int) -> Integers:
-    """Return the numbers from 0 to count - 1 in a uniformly random order.
-
-    Examples
-    --------
-    >>> permutation(SecureBits.seeded(7), 6)
-    array([5, 4, 2, 3, 1, 0])
-    """
+    """Return the numbers from 0 to count - 1 in a uniformly random order."""
     return np.asarray(_swapped(secure.draw(_fill_swaps, count, 1.1)))
 
 

@@ -198,35 +198,14 @@ class NegativeBinomialNoise(_OnesOnly):
 
 
 def rate_for_variance(shape: float, variance: float) -> float:
-    """Return the rate at which negative binomial noise has a given variance.
-
-    Examples
-    --------
-    >>> round(NegativeBinomialNoise(10, 7, Fraction(rate_for_variance(7, 50.0))).variance, 9)
-    50.0
-    """
+    """Return the rate at which negative binomial noise has a given variance."""
     # shape x = variance (1 - x)^2 for x = e^-rate; with y = 1 - x, y^2 + c y - c = 0 for c = shape / variance.
     ratio = shape / variance
     return -math.log1p(-2 * ratio / (ratio + math.sqrt(ratio * ratio + 4 * ratio)))
 
 
 def chernoff_window(mean: float, exponent: Callable[[float], float], tail: float) -> tuple[int, int]:
-    """Return the ends of an interval of counts that leaves out at most `tail`.
-
-    Parameters
-    ----------
-    mean : float
-        Mean of the counts.
-    exponent : callable
-        Cramer's function: the count lies beyond x, away from the mean, with probability at most exp(-exponent(x)).
-    tail : float
-        Probability that may be left out.
-
-    Examples
-    --------
-    >>> chernoff_window(100.0, lambda x: poisson_exponent(x, 100.0), 1e-6)
-    (51, 159)
-    """
+    """Return the ends of an interval of counts that leaves out at most `tail`."""
     needed = math.log(2 / tail)
     low = 0 if exponent(0.0) < needed else math.floor(brentq(lambda x: exponent(x) - needed, 0.0, mean))
     end = 2 * mean + 1
@@ -242,63 +221,29 @@ def chernoff_window(mean: float, exponent: Callable[[float], float], tail: float
 
 
 def poisson_exponent(x: float, mean: float) -> float:
-    """Cramer's function of a Poisson count.
-
-    Examples
-    --------
-    >>> poisson_exponent(0.0, 3.0)
-    3.0
-    """
+    """Cramer's function of a Poisson count."""
     return (x * math.log(x / mean) if x else 0.0) - x + mean
 
 
 def negative_binomial_exponent(x: float, shape: float, mean: float) -> float:
-    """Cramer's function of a negative binomial count.
-
-    Examples
-    --------
-    >>> round(math.exp(-negative_binomial_exponent(0.0, 1.0, 3.0)), 10)  # a geometric count of mean 3 is 0
-    0.25
-    """
+    """Cramer's function of a negative binomial count."""
     return (x * math.log(x / mean) if x else 0.0) - (x + shape) * math.log((x + shape) / (mean + shape))
 
 
 def negative_binomial_log_moment(tilt: float, shape: float, rate: float) -> float:
-    """Return ln E[exp(tilt * count)] of a negative binomial count, for a tilt below its rate.
-
-    Examples
-    --------
-    >>> round(math.exp(negative_binomial_log_moment(math.log(1.5), 1.0, math.log(2))), 10)  # sum of (3/4)^k / 2
-    2.0
-    """
+    """Return ln E[exp(tilt * count)] of a negative binomial count, for a tilt below its rate."""
     return shape * math.log(math.expm1(-rate) / math.expm1(tilt - rate))
 
 
 def law_from_ratios(log_ratios: Floats) -> Floats:
-    """Return probabilities of consecutive counts whose neighbours have these log ratios, on a window that holds all.
-
-    Examples
-    --------
-    >>> law_from_ratios(np.log([2.0, 0.5]))
-    array([0.25, 0.5 , 0.25])
-    """
+    """Return probabilities of consecutive counts whose neighbours have these log ratios, on a window that holds all."""
     logs = np.concatenate([[0.0], np.cumsum(log_ratios)])
     weights = np.exp(logs - logs.max())
     return np.asarray(weights / weights.sum(), dtype=np.float64)
 
 
 def shifted_pair(low: int, high: int, log_ratio: Callable[[Integers], Floats], tail: float) -> Pair:
-    """Return the laws of N and N + 1.
-
-    Parameters
-    ----------
-    low, high : int
-        Ends of an interval outside of which N lies with probability `tail` at most.
-    log_ratio : callable
-        ln(Pr[N = v] / Pr[N = v - 1]) for an array of values v, falling with v.
-    tail : float
-        Bound of the probability outside.
-    """
+    """Return the laws of N and N + 1."""
     values = np.arange(low + 1, high + 1)
     losses = log_ratio(values)
     law = law_from_ratios(losses)
