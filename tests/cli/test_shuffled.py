@@ -314,7 +314,7 @@ class TestClasses:
         (("--participants", 12, "--instances", "many"), "--instances must be a whole number"),
         (("--participants", 12, "--public-key", "zz"), "--public-key must be 64 hexadecimal digits"),
         (("--participants", 12, "--public-key", "00", "--new-key", "k"), "not both"),
-        (("--participants", 12, "--dimension", 0), "dimension must be a positive int"),
+        (("--participants", 12, "--dimension", 0), "dimension must be a positive whole number"),
         (("--participants", 12, "--bitsum", "rr2"), "Unknown bit-sum protocol"),
     ],
 )

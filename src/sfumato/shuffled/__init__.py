@@ -41,8 +41,8 @@ __all__ = [
     "SecureAggregation",
     "Shuffler",
     "Submission",
+    "bitsum",
 ]
-__all__ += ["bitsum"]
 
 
 def __getattr__(name: str) -> Any:

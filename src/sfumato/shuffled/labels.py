@@ -5,7 +5,8 @@ reported with probability e^e / (e^e - 1 + m), rounded down to a multiple of 2^-
 (`sfumato.privacy.response`), and each other one with the same probability. Reports are public: they say how many take
 part in every reported class, which the bit sums need to know, and in whose sums a participant's messages count.
 
-Guarantee: e-differential privacy of the label without any trust: keep / other <= e^e.
+Guarantee: e-differential privacy of the label without any trust: keep / other <= e^e, decided in exact arithmetic
+(`sfumato.privacy.response`).
 
 Unmixing. With M the matrix of response probabilities, M[reported, true], the sums of the reported classes are in
 expectation M times those of the true ones. Multiplying by the inverse of M undoes that without bias, after the fact,
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -31,15 +33,15 @@ from sfumato.local.account import DeviceAccount
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.privacy.rational import exact_positive
 from sfumato.privacy.reported import ReportNoise
-from sfumato.privacy.response import Response, same_weight
+from sfumato.privacy.response import keeps_epsilon
 from sfumato.quantizers.base import Encoder, Floats
 from sfumato.release import Count, Release
-from sfumato.shuffled.bitsum.bit_sum import rate_below
+from sfumato.shuffled.bitsum.bit_sum import CHANCE_DENOMINATOR, rate_below
 from sfumato.shuffled.bitsum.shares import coins
 
 LARGEST_LABEL_EPSILON = 20
 MOST_CLASSES = 10_000
-_UNIT = 2**40  # weight of a class that is not the true one
+_ROUNDING = 1e-12
 _PLACE_BYTES = 2  # holds every place among MOST_CLASSES
 
 Label = int | str
@@ -77,12 +79,14 @@ class LabelResponse:
     @cached_property
     def keep(self) -> Fraction:
         """Probability of the true class."""
-        exact = Response(same_weight(Fraction(self.epsilon), _UNIT), _UNIT, len(self.classes))
-        keep = rate_below(exact.truth)
+        power, others = math.exp(float(Fraction(self.epsilon))), len(self.classes) - 1
+        keep = rate_below(power / (power + others) - _ROUNDING)
         if keep * len(self.classes) <= 1:
             raise InputError(
                 f"label_epsilon = {self.epsilon} is too small for a report to say anything; pass a larger one"
             )
+        while not keeps_epsilon(others * keep.numerator, keep.denominator - keep.numerator, Fraction(self.epsilon)):
+            keep -= Fraction(1, CHANCE_DENOMINATOR)  # floats only propose
         return keep
 
     @cached_property

@@ -59,7 +59,7 @@ _MECHANISM = Schema(
     arrays=Nested(arrays_from_document),
     instances=Whole(1, LARGEST_INSTANCES),
     groups=Nested(groups_from_documents),
-    label_epsilon=Optional(Ratio(10**6, positive=True)),
+    label_epsilon=Optional(Ratio(10**20, positive=True)),
     threat=Text(*THREATS),
     key=Nested(check_key),
 )
@@ -200,7 +200,7 @@ class Protocol:
         documents.check_document(document, NAME)
         mechanism = _MECHANISM.read(document["mechanism"], "mechanism")
         kernel, features = features_from(document, mechanism["quantizer"], mechanism["arrays"], mechanism["instances"])
-        groups, epsilon = mechanism["groups"], Ratio(10**6, positive=True).read(document["epsilon"], "epsilon")
+        groups, epsilon = mechanism["groups"], Ratio(10**20, positive=True).read(document["epsilon"], "epsilon")
         budget = Budget(epsilon, checked_delta(documents.plain(document["delta"])), features.changed)
         for group in {(group.bitsum, group.messages): group for group in groups}.values():
             group.certify(budget, features)
