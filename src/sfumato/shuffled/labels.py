@@ -1,9 +1,9 @@
 """The opt-in round: participants say which class they are in, with a locally private answer, before anything else.
 
 Source: 3.3 of Wagner (2025); m-ary randomised response of P. Kairouz, K. Bonawitz, D. Ramage, 2016. The true class is
-reported with probability e^e / (e^e - 1 + m), rounded down to a multiple of 2^-40 in exact arithmetic
-(`sfumato.privacy.response`), and each other one with the same probability. Reports are public: they say how many take
-part in every reported class, which the bit sums need to know, and in whose sums a participant's messages count.
+reported with probability e^e / (e^e - 1 + m), rounded down to a multiple of 2^-40, and each other one with the same
+probability. Reports are public: they say how many take part in every reported class, which the bit sums need to know,
+and in whose sums a participant's messages count.
 
 Guarantee: e-differential privacy of the label without any trust: keep / other <= e^e, decided in exact arithmetic
 (`sfumato.privacy.response`).
