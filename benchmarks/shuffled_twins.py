@@ -16,11 +16,10 @@ from sfumato.audit.cases import shuffled as audits
 from sfumato.audit.estimators import exact_delta
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.shuffled.bitsum import BitSum, Counts, calibrate
-from sfumato.shuffled.bitsum.protocol import rate_below
+from sfumato.shuffled.bitsum.bit_sum import rate_below
 from sfumato.shuffled.bitsum.published import _cheapest_flood
-from sfumato.shuffled.bitsum.pure import Pure
 from sfumato.shuffled.bitsum.shares import negative_binomial
-from sfumato.shuffled.bitsum.three_nb import ThreeNegativeBinomials
+from sfumato.shuffled.bitsum.signed import Pure, ThreeNegativeBinomials
 
 LOW = Fraction(7, 10)
 CLAIM = EpsilonClaim(float(audits.EPSILON), audits.DELTA)

@@ -16,7 +16,7 @@ from sfumato import Ledger, RaceSketch
 from sfumato.kernels import L2LSH
 from sfumato.local import Protocol
 from sfumato.shuffled import AnalyzerKey, Shuffler
-from sfumato.shuffled.batch import Header, write_batch
+from sfumato.shuffled.messages import Header, write_batch
 from sfumato.storage import AtomicFile, private_folder, private_opener
 from tests.shuffled.collections_for_tests import KEY, small_protocol, submissions
 

@@ -38,7 +38,7 @@ from sfumato.shuffled import LabelResponse, Protocol, SecureAggregation
 from sfumato.shuffled.bitsum import calibrate, central_gaussian_rmse
 from sfumato.shuffled.bitsum.rr import RandomisedResponse
 from sfumato.shuffled.features import BitFeatures
-from sfumato.shuffled.quantizing import Wanted, build, choose
+from sfumato.shuffled.methods import make, request_for
 
 COLUMNS = {
     "epsilon": "epsilon",
@@ -147,8 +147,8 @@ def _run(settings: Settings, table: Mapping[str, Any], unit: Unit, seed: int, da
         response = LabelResponse(tuple(range(CLASSES)), unit["label_epsilon"])
         reported = response.report_codes(labels, SecureBits.seeded(f"{seed} labels"))
     kernel = get_kernel(table["kernel"], table.get("bandwidth"))
-    wanted = Wanted(kernel=kernel, dimension=points.shape[1], seed=seed)
-    quantizer = build(choose("auto", wanted), wanted, table.get("instances", points.shape[1]))
+    request = request_for(kernel, points.shape[1], seed)
+    quantizer = make("auto", request, table.get("instances", points.shape[1]))
     return Run(settings, table, Fraction(unit["epsilon"]), seed, points, labels, reported, tests, answers, quantizer)
 
 

@@ -12,7 +12,7 @@ import pytest
 import sfumato
 from sfumato.local.account import DeviceAccount
 from sfumato.shuffled import AnalyzerKey, Protocol, Shuffler, Submission
-from sfumato.shuffled.batch import read_header
+from sfumato.shuffled.messages import read_header
 from tests.cli.conftest import Run, plain
 
 DELTA = ("--max-delta", "1e-2")  # what these small collections need
@@ -314,7 +314,7 @@ class TestClasses:
         (("--participants", 12, "--instances", "many"), "--instances must be a whole number"),
         (("--participants", 12, "--public-key", "zz"), "--public-key must be 64 hexadecimal digits"),
         (("--participants", 12, "--public-key", "00", "--new-key", "k"), "not both"),
-        (("--participants", 12, "--dimension", 0), "dimension must be a positive int"),
+        (("--participants", 12, "--dimension", 0), "dimension must be a positive whole number"),
         (("--participants", 12, "--bitsum", "rr2"), "Unknown bit-sum protocol"),
     ],
 )

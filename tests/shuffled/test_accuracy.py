@@ -11,12 +11,10 @@ from scipy import stats
 
 from sfumato.privacy.bits import SecureBits
 from sfumato.shuffled.bitsum import BitSum, Counts, calibrate
-from sfumato.shuffled.bitsum.negative_binomial import NegativeBinomialNoise
-from sfumato.shuffled.bitsum.poisson import PoissonNoise
-from sfumato.shuffled.bitsum.pure import Pure
 from sfumato.shuffled.bitsum.rr import RandomisedResponse
 from sfumato.shuffled.bitsum.sampled_rr import SampledResponse
-from sfumato.shuffled.bitsum.three_nb import ThreeNegativeBinomials
+from sfumato.shuffled.bitsum.signed import Pure, ThreeNegativeBinomials
+from sfumato.shuffled.bitsum.unsigned import NegativeBinomialNoise, PoissonNoise
 
 FALSE_ALARM = 1e-6
 DEVIATIONS = stats.norm.isf(FALSE_ALARM / 2)

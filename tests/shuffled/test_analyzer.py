@@ -12,7 +12,7 @@ import sfumato
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.privacy.bits import SecureBits
 from sfumato.shuffled import AnalyzerKey, Protocol, Submission
-from sfumato.shuffled.batch import Header, read_batch, read_header, write_batch
+from sfumato.shuffled.messages import Header, read_batch, read_header, write_batch
 from sfumato.shuffled.sealing import MESSAGE_BYTES, Context, seal
 from tests.shuffled.collections_for_tests import KEY, batch_of, small_protocol, submissions
 

@@ -14,13 +14,12 @@ from scipy import stats
 
 from sfumato.privacy.loss import gaussian_delta
 from sfumato.shuffled.bitsum import calibrate
-from sfumato.shuffled.bitsum.composition import LOSS_ERROR, composed_delta
-from sfumato.shuffled.bitsum.crosscheck import bracket
-from sfumato.shuffled.bitsum.curves import Accuracy, Curve, Pair, curve_of
-from sfumato.shuffled.bitsum.poisson import PoissonNoise
+from sfumato.shuffled.bitsum.curves import LOSS_ERROR, Accuracy, Curve, Pair, composed_delta, curve_of
 from sfumato.shuffled.bitsum.rr import RandomisedResponse, response_pair
 from sfumato.shuffled.bitsum.sampled_rr import FOURIER_ERROR, _ones_given
-from sfumato.shuffled.bitsum.three_nb import ThreeNegativeBinomials
+from sfumato.shuffled.bitsum.signed import ThreeNegativeBinomials
+from sfumato.shuffled.bitsum.unsigned import PoissonNoise
+from tests.shuffled.second_opinion import bracket
 
 
 def response(loss: float) -> Curve:

@@ -10,7 +10,7 @@ import pytest
 
 from sfumato.errors import InputError, StorageError
 from sfumato.shuffled import Shuffler, Submission
-from sfumato.shuffled.batch import read_batch
+from sfumato.shuffled.messages import read_batch
 from sfumato.shuffled.sealing import MESSAGE_BYTES
 from tests.shuffled.collections_for_tests import KEY, batch_of, small_protocol, submissions
 

@@ -13,10 +13,10 @@ from scipy import stats
 from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
 from sfumato.shuffled import Protocol, Shuffler
+from sfumato.shuffled.analyzer import sampled_counts
 from sfumato.shuffled.bitsum import Counts
 from sfumato.shuffled.bitsum.rr import RandomisedResponse
 from sfumato.shuffled.sealing import MESSAGE_BYTES
-from sfumato.shuffled.simulation import sampled_counts
 from tests.shuffled.collections_for_tests import KEY, batch_of, client_of, opened, points, small_protocol, submissions
 
 FALSE_ALARM = 1e-6

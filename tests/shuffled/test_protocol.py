@@ -17,7 +17,7 @@ from sfumato.kernels import L2LSH, InnerProduct
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers import FourierQuantizer, HashingQuantizer, InnerProductQuantizer, InnerProductSigns
 from sfumato.shuffled import AnalyzerKey, Protocol
-from sfumato.shuffled.rotated import RotatedLandmarks
+from sfumato.shuffled.features import RotatedLandmarks
 from tests.shuffled.collections_for_tests import KEY, client_of, points, small_protocol
 
 SMALL: dict[str, Any] = {"epsilon": 1, "delta": 1e-3, "participants": 50, "seed": 1}
@@ -88,20 +88,26 @@ class TestDocument:
             (lambda d: d.update(epsilon="1/2"), "does not keep epsilon 0.5"),
             (lambda d: d["guarantee"].update(epsilon="1/2"), "promises something else"),
             (lambda d: d["mechanism"].update(threat="nobody"), "threat must be one of"),
-            (lambda d: d["mechanism"]["groups"][0].update(bitsum="new"), "is not known"),
-            (lambda d: d["mechanism"]["groups"][0]["parameters"].update(more="1"), "are not its own"),
-            (lambda d: d["mechanism"]["groups"][0].pop("label"), "must have a label"),
-            (lambda d: d["mechanism"]["key"].update(id="00"), "key in the protocol is damaged"),
-            (lambda d: d["mechanism"]["key"].update(public="zz"), "key in the protocol is damaged"),
-            (lambda d: d["mechanism"].update(extra=1), "not that of a shuffled collection"),
+            (lambda d: d["mechanism"]["groups"][0].update(bitsum="new"), "bitsum must be one of"),
+            (
+                lambda d: d["mechanism"]["groups"][0]["parameters"].update(more="1"),
+                "has a field 'more'",
+            ),
+            (lambda d: d["mechanism"]["groups"][0].pop("label"), "lacks the field 'label'"),
+            (lambda d: d["mechanism"]["key"].update(id="00"), "mechanism.key.id must be 16"),
+            (lambda d: d["mechanism"]["key"].update(public="zz"), "mechanism.key.public must be 64"),
+            (lambda d: d["mechanism"].update(extra=1), "mechanism has a field 'extra'"),
             (lambda d: d["mechanism"].update(instances=18), "18 instances were expected"),
-            (lambda d: d["mechanism"].update(instances="16"), "does not describe its features"),
-            (lambda d: d["mechanism"].update(groups=[]), "must list its groups"),
+            (lambda d: d["mechanism"].update(instances="16"), "mechanism.instances must be a whole number"),
+            (lambda d: d["mechanism"].update(groups=[]), "mechanism.groups must be a list of 1"),
             (lambda d: d["mechanism"]["groups"].append(d["mechanism"]["groups"][0]), "distinct labels"),
             (lambda d: d["mechanism"]["quantizer"].pop("radius"), "does not describe its features"),
             (lambda d: d["domain"]["lower"].__setitem__(0, {"decimal": "-7.0"}), "not those of the protocol"),
             (lambda d: d.update(model="local"), "model 'local'"),
-            (lambda d: d["mechanism"]["arrays"].update(x={"kind": "<i8", "shape": [2], "base64": "AA=="}), "damaged"),
+            (
+                lambda d: d["mechanism"]["arrays"].update(x={"kind": "<i8", "shape": [2], "base64": "AA=="}),
+                "arrays.x",
+            ),
         ],
     )
     def test_a_document_is_no_proof(self, change: Callable[[dict[str, Any]], Any], message: str) -> None:
@@ -145,7 +151,7 @@ class TestDocument:
 
     @pytest.mark.parametrize("dimension", [0, -1, 1.0, True])
     def test_dimension(self, dimension: Any) -> None:
-        with pytest.raises(InputError, match="dimension must be a positive int"):
+        with pytest.raises(InputError, match="dimension must be a positive whole number"):
             made(dimension=dimension)
 
     def test_more_noise_than_needed_is_fine(self) -> None:
@@ -265,7 +271,7 @@ class TestChoices:
             ({"delta": 0.0}, "Only 'pure' does without"),
             ({"bitsum": "pure"}, "keeps delta = 0"),
             ({"threat": "friends"}, "threat must be one of"),
-            ({"key": b"short"}, "key in the protocol is damaged"),
+            ({"key": b"short"}, "key.public must be 64 lower-case"),
         ],
     )
     def test_refusals(self, options: dict[str, Any], message: str) -> None:

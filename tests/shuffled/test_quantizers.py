@@ -14,9 +14,9 @@ from sfumato.errors import InputError
 from sfumato.kernels import L2LSH, Gaussian, InnerProduct, Kernel
 from sfumato.privacy.bits import SecureBits
 from sfumato.shuffled import Protocol
-from sfumato.shuffled.features import BitFeatures
-from sfumato.shuffled.quantizing import Wanted, accuracy, build, published_error
-from sfumato.shuffled.rotated import RotatedLandmarks
+from sfumato.shuffled.features import BitFeatures, RotatedLandmarks
+from sfumato.shuffled.methods import make, request_for
+from sfumato.shuffled.promise import accuracy, published_error
 from tests.shuffled.collections_for_tests import points
 
 Points = NDArray[np.float64]
@@ -101,8 +101,8 @@ class TestBits:
     @pytest.mark.parametrize("name", CASES)
     def test_coordinates_stay_in_their_range(self, name: str) -> None:
         kernel, quantizer, instances, X, _ = CASES[name]
-        wanted = Wanted(kernel=kernel, dimension=X.shape[1], seed=3, landmarks=PUBLIC)
-        features = BitFeatures(build(quantizer, wanted, instances))
+        request = request_for(kernel, X.shape[1], 3, landmarks=PUBLIC if quantizer == "landmarks" else None)
+        features = BitFeatures(make(quantizer, request, instances))
         wild = np.vstack([X[:20], 1e3 * X[:20], np.full((1, X.shape[1]), np.nan), np.zeros((1, X.shape[1]))])
         encoded = features.quantizer.encode(features.points(wild))
         assert len(encoded) == 42  # nobody is left out: that would show
@@ -116,8 +116,8 @@ class TestBits:
     @pytest.mark.parametrize("name", ["fourier", "inner-product", "landmarks"])
     def test_rounding_is_unbiased(self, name: str) -> None:
         kernel, quantizer, instances, X, _ = CASES[name]
-        wanted = Wanted(kernel=kernel, dimension=X.shape[1], seed=3, landmarks=PUBLIC)
-        features = BitFeatures(build(quantizer, wanted, instances))
+        request = request_for(kernel, X.shape[1], 3, landmarks=PUBLIC if quantizer == "landmarks" else None)
+        features = BitFeatures(make(quantizer, request, instances))
         one = features.points(np.tile(X[:1], (4000, 1)))
         bits = sum(block.sum(axis=0) for block in features.blocks(one, SecureBits.seeded(2)))
         chance = (features.quantizer.encode(one[:1])[0] / features.largest + 1) / 2
@@ -126,15 +126,15 @@ class TestBits:
 
     def test_few_coordinates_are_clipped(self) -> None:
         kernel, _, _, X, _ = CASES["inner-product"]
-        features = BitFeatures(build("inner-product", Wanted(kernel=kernel, dimension=32, seed=3), 32))
+        features = BitFeatures(make("inner-product", request_for(kernel, 32, 3), 32))
         encoded = features.quantizer.encode(X)
         assert 0.001 < np.mean(np.abs(encoded) == features.largest) < 0.03
 
 
 @pytest.fixture(scope="module")
 def pair() -> tuple[Any, RotatedLandmarks]:
-    wanted = Wanted(kernel=Gaussian(2.0), dimension=4, seed=3, landmarks=PUBLIC)
-    made = build("landmarks", wanted, 17)
+    request = request_for(Gaussian(2.0), 4, 3, landmarks=PUBLIC)
+    made = make("landmarks", request, 17)
     assert isinstance(made, RotatedLandmarks)
     return made.inner, made
 

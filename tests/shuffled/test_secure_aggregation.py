@@ -131,5 +131,5 @@ def test_the_guarantee_says_what_happens_to_long_records() -> None:
 
 
 def test_dimension() -> None:
-    with pytest.raises(InputError, match="dimension must be a positive int"):
+    with pytest.raises(InputError, match="dimension must be a positive whole number"):
         SecureAggregation("inner-product", **{**SMALL, "dimension": 0})

@@ -19,9 +19,9 @@ from scipy import stats
 from sfumato.errors import InputError, StorageError
 from sfumato.privacy.bits import SecureBits
 from sfumato.shuffled import Protocol, Shuffler, Submission, shuffler
-from sfumato.shuffled.batch import read_batch, read_header
+from sfumato.shuffled.bitsum.shares import permutation
 from sfumato.shuffled.inbox import Inbox
-from sfumato.shuffled.permuting import permutation
+from sfumato.shuffled.messages import read_batch, read_header
 from sfumato.shuffled.sealing import MESSAGE_BYTES
 from sfumato.storage import AtomicFile
 from tests.shuffled.collections_for_tests import KEY, batch_of, client_of, opened, small_protocol, submissions

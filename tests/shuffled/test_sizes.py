@@ -19,16 +19,14 @@ from sfumato.errors import InputError
 from sfumato.kernels import L2LSH
 from sfumato.privacy.bits import SecureBits
 from sfumato.shuffled import Protocol, Shuffler, Submission
-from sfumato.shuffled.batch import Header, write_batch
 from sfumato.shuffled.bitsum import BitSum
-from sfumato.shuffled.bitsum.negative_binomial import NegativeBinomialNoise
-from sfumato.shuffled.bitsum.poisson import PoissonNoise
-from sfumato.shuffled.bitsum.pure import Pure
 from sfumato.shuffled.bitsum.rr import RandomisedResponse
 from sfumato.shuffled.bitsum.sampled_rr import SampledResponse
-from sfumato.shuffled.bitsum.three_nb import ThreeNegativeBinomials
+from sfumato.shuffled.bitsum.signed import Pure, ThreeNegativeBinomials
+from sfumato.shuffled.bitsum.unsigned import NegativeBinomialNoise, PoissonNoise
+from sfumato.shuffled.groups import SHARE, fewest_messages, overflow
+from sfumato.shuffled.messages import Header, write_batch
 from sfumato.shuffled.sealing import COVER, MESSAGE_BYTES, seal
-from sfumato.shuffled.sizes import SHARE, fewest_messages, overflow
 from tests.shuffled.collections_for_tests import KEY, batch_of, client_of, opened, small_protocol, submissions
 
 FALSE_ALARM = 1e-6
@@ -240,7 +238,7 @@ class TestPromise:
     def test_a_number_that_is_none(self, messages: object) -> None:
         document = json.loads(json.dumps(small_protocol(8, 4, "poisson").document))
         document["mechanism"]["groups"][0]["messages"] = messages
-        with pytest.raises(InputError, match="a number of messages|holds no float"):
+        with pytest.raises(InputError, match=r"groups\[0\].messages must be a whole number|holds no float"):
             Protocol.from_document(document)
 
     def test_the_guarantee_says_it(self) -> None:

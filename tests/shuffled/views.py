@@ -16,13 +16,11 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.signal import fftconvolve
 
-from sfumato.shuffled.bitsum.negative_binomial import NegativeBinomialNoise
-from sfumato.shuffled.bitsum.poisson import PoissonNoise
-from sfumato.shuffled.bitsum.protocol import BitSum
-from sfumato.shuffled.bitsum.pure import Pure
+from sfumato.shuffled.bitsum.bit_sum import BitSum
 from sfumato.shuffled.bitsum.rr import RandomisedResponse
 from sfumato.shuffled.bitsum.sampled_rr import SampledResponse
-from sfumato.shuffled.bitsum.three_nb import ThreeNegativeBinomials
+from sfumato.shuffled.bitsum.signed import Pure, ThreeNegativeBinomials
+from sfumato.shuffled.bitsum.unsigned import NegativeBinomialNoise, PoissonNoise
 
 Law = NDArray[np.float64]
 

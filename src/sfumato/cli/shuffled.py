@@ -152,7 +152,7 @@ def messages(
     Send a person's messages over a connection that hides who they are from everybody but the shuffler.
     """
     from sfumato.shuffled import Protocol
-    from sfumato.shuffled.making import account_of
+    from sfumato.shuffled.limits import account_of
 
     if point is not None and data is not None:
         raise InputError("pass either --point, a file with one point, or --data")
@@ -174,7 +174,7 @@ def _write_own(
     made: Protocol, output: Path, point: str, own: Any, account: DeviceAccount | None, limits: dict[str, Any]
 ) -> Any:
     """Write a device's messages and return the reported class; what is refused, or cannot be written, costs nothing."""
-    from sfumato.local.own_point import read_point
+    from sfumato.local.client import read_point
     from sfumato.shuffled import Client
     from sfumato.shuffled.limits import check_before_class
 
@@ -211,7 +211,7 @@ def shuffle(
     and so is one whose batch was lost or refused. What is no submission of this protocol is refused, the rest taken.
     """
     from sfumato.shuffled import Protocol, Shuffler
-    from sfumato.shuffled.batch import read_header
+    from sfumato.shuffled.messages import read_header
 
     files = list(message_files(submissions or []))
     refuse_inputs(output, protocol_file, *files)

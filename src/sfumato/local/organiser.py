@@ -177,7 +177,7 @@ def make_release(
         guarantee=guarantee,
         kernel=server.kernel,
         kernel_document=server.kernel.to_document(),
-        quantizer=server.quantizer(tally),
+        reader=server.quantizer(tally),
         values=server.published(tally),
         noise=ReportNoise(server.noise_variance(reports)),
         count=Count(reports, 0.0, public=True),

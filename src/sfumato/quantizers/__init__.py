@@ -76,7 +76,7 @@ _ELSEWHERE = {
     "local-vector": ("sfumato.local.vector_reader", "VectorReader"),
     "local-sketch": ("sfumato.published.local.sketch_reader", "SketchReader"),
     "reported-points": ("sfumato.published.local.reported_points", "ReportedPoints"),
-    "rotated-landmarks": ("sfumato.shuffled.rotated", "RotatedLandmarks"),
+    "rotated-landmarks": ("sfumato.shuffled.features", "RotatedLandmarks"),
     "projected-squares": ("sfumato.learn.squared_distance", "ProjectedSquares"),
 }
 

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from sfumato.shuffled.analyzer import Analyzer
     from sfumato.shuffled.client import Client
     from sfumato.shuffled.labels import LabelResponse
+    from sfumato.shuffled.messages import Submission
     from sfumato.shuffled.protocol import Protocol
     from sfumato.shuffled.sealing import AnalyzerKey
     from sfumato.shuffled.secure_aggregation import SecureAggregation
     from sfumato.shuffled.shuffler import Shuffler
-    from sfumato.shuffled.submission import Submission
 
 # Loaded at first use: bit sums alone need none of the rest.
 _NAMES = {
@@ -29,7 +29,7 @@ _NAMES = {
     "Protocol": "protocol",
     "SecureAggregation": "secure_aggregation",
     "Shuffler": "shuffler",
-    "Submission": "submission",
+    "Submission": "messages",
 }
 
 __all__ = [

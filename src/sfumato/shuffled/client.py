@@ -2,7 +2,7 @@
 
 Each bit of each instance becomes messages of its own, and the messages leave in random order, so that their places say
 nothing. To whoever carries them, the shuffler included, they are all alike, and how many there are is the same for all
-members of a group: whoever has fewer to send adds cover (`sizes`).
+members of a group: whoever has fewer to send adds cover (`groups`).
 
 Once. A second set of messages is a second participation. The process remembers that one was made; a device account on
 disk (`sfumato.local.account`) does so for good, adds up what all collections cost, and is written before a coin falls.
@@ -19,11 +19,10 @@ import numpy as np
 from sfumato.errors import InputError
 from sfumato.local.account import DeviceAccount
 from sfumato.privacy.bits import Integers, SecureBits
-from sfumato.shuffled.limits import MAX_DELTA, MAX_EPSILON, check_open, check_promise, check_size
-from sfumato.shuffled.once import charge_once
-from sfumato.shuffled.permuting import permutation
+from sfumato.shuffled.bitsum.shares import permutation
+from sfumato.shuffled.limits import MAX_DELTA, MAX_EPSILON, charge_once, check_open, check_promise, check_size
+from sfumato.shuffled.messages import Submission
 from sfumato.shuffled.sealing import COVER, seal
-from sfumato.shuffled.submission import Submission
 
 if TYPE_CHECKING:
     from sfumato.shuffled.bitsum import Counts

@@ -9,21 +9,40 @@ Number of bits in which two points differ at most, which is the number of instan
 two of every row of hash counters, the one that is left and the one that is entered.
 
 Variance of a rounded sum of n points: the sum of L^2 - v^2, at most n L^2.
+
+`RotatedLandmarks`: features turned by a public random rotation and clipped, so that all coordinates have the same small
+range.
+
+Under shuffling every coordinate is rounded to a bit and pays for its own range. Features f(x) in a ball of radius s,
+such as those of landmarks, have a few large coordinates and many small ones; after a random rotation all of them are
+like normal numbers of deviation |f(x)| / sqrt(r), and few exceed clip s / sqrt(r): of the longest vectors a share of
+erfc(clip / sqrt(2)) is lost, 1.2 % at the usual 2.5.
+
+Integers of one record: rint(f Q) clipped at C = floor(clip s / sqrt(r)), products exact in any order. Rotating back is
+post-processing of the sums, and leaves noise that is alike in all coordinates as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+import base64
+import binascii
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import InputError
-from sfumato.privacy.bits import Integers, SecureBits
+from sfumato.errors import InputError, ReleaseFileError
+from sfumato.privacy.bits import SecureBits
+from sfumato.public.codec import Field, Many, Schema, Text, Whole, refuse
 from sfumato.quantizers import HashingQuantizer, Quantizer
-from sfumato.quantizers.base import Floats
+from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
+from sfumato.quantizers.box import Box
+from sfumato.quantizers.inner_product import CLIP
+from sfumato.quantizers.landmarks import LandmarkQuantizer
+from sfumato.quantizers.rotation import MOST_ROTATED, ROTATION_BITS, rotation
 
 BLOCK_BITS = 1 << 21
 
@@ -112,3 +131,132 @@ class BitFeatures:
         if self.binary:
             return self.largest**2 * bit_sum_variance
         return self.largest**2 * (4 * bit_sum_variance + participants * rounded)
+
+
+@dataclass(frozen=True, eq=False)
+class RotatedLandmarks(LinearQuantizer):
+    """Features of landmarks, rotated and clipped.
+
+    Attributes
+    ----------
+    inner : LandmarkQuantizer
+        The features.
+    seed : int
+        Public seed of the rotation.
+    clip : float
+        Largest coordinate in units of s / sqrt(r).
+
+    Examples
+    --------
+    >>> from sfumato.kernels import Gaussian
+    >>> from sfumato.quantizers.nystrom import estimates
+    >>> from sfumato.quantizers.similarities import similarities
+    >>> fitted = similarities(Gaussian(1.0), np.linspace(-1, 1, 9)[:, None])
+    >>> inner = LandmarkQuantizer.fit(fitted, estimates(fitted, [4])[0], scale=1000)
+    >>> rotated = RotatedLandmarks(inner, seed=1)
+    >>> plain, turned = inner.encode(np.array([[0.3]])), rotated.encode(np.array([[0.3]]))
+    >>> int((plain**2).sum()), int((turned**2).sum())
+    (995186, 993811)
+    """
+
+    inner: LandmarkQuantizer
+    seed: int
+    clip: float = CLIP
+
+    name: ClassVar[str] = "rotated-landmarks"
+
+    def __post_init__(self) -> None:
+        if self.inner.size > MOST_ROTATED:
+            raise InputError(f"a rotation is for up to {MOST_ROTATED} features; got {self.inner.size}")
+        if not 0 < self.clip < math.inf or self.largest < 1:
+            raise InputError(f"clip must be a positive number that leaves something, got {self.clip!r}")
+
+    @property
+    def box(self) -> Box:
+        """Where records may live."""
+        return self.inner.box
+
+    @property
+    def width(self) -> int:
+        """The features and the residual."""
+        return self.inner.width
+
+    @property
+    def largest(self) -> int:
+        """Largest integer of a record."""
+        return min(self.inner.scale, math.floor(self.clip * self.inner.scale / math.sqrt(self.width)))
+
+    @property
+    def bound(self) -> Bound:
+        """Every coordinate lies in the clipped range; rounding may add half a unit to each before."""
+        largest, size = self.largest, self.width
+        return Bound(size * largest, size * largest**2, largest)
+
+    @property
+    def _rotation(self) -> Floats:
+        return rotation(self.width, self.seed)
+
+    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
+        """Rotated and clipped integers of the kept rows."""
+        turned = np.rint(np.ldexp(self.inner.encode(rows).astype(np.float64) @ self._rotation, -ROTATION_BITS))
+        return np.clip(turned, -self.largest, self.largest).astype(np.int64)
+
+    def _back(self, sums: Floats) -> Floats:
+        return np.asarray(np.ldexp(self._rotation @ sums, -ROTATION_BITS))
+
+    def weights(self, Y: Floats) -> Floats:
+        """Weights of the features, rotated."""
+        return np.asarray(np.ldexp(self.inner.weights(Y) @ self._rotation, -ROTATION_BITS))
+
+    def weigh(self, Y: Floats, sums: Floats) -> Reading:
+        """Rotate back and read."""
+        return self.inner.weigh(Y, self._back(sums))
+
+    def reading(self, Y: Floats, sums: Floats, known: Known) -> Reading:
+        """Rotate back and read, and state what clipping loses of the longest features."""
+        reading = self.inner.reading(Y, self._back(sums), known)
+        lost = math.erfc(self.clip / math.sqrt(2)) * np.abs(reading.total) / known.count
+        return replace(reading, bias=np.hypot(reading.bias, lost))
+
+    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the public description."""
+        inner, stored = self.inner.to_document()
+        return {"quantizer": self.name, "inner": inner, "seed": str(self.seed), "clip": self.clip}, stored
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int) -> Self:
+        """Rebuild from a release."""
+        if document["inner"]["quantizer"] != LandmarkQuantizer.name:
+            raise ReleaseFileError("rotated features are those of landmarks")
+        inner = LandmarkQuantizer.from_document(document["inner"], arrays, kernel, size)
+        return cls(inner, int(document["seed"]), document["clip"])
+
+
+class Array(Field[NDArray[Any]]):
+    """An array in a document: its kind, shape and little-endian bytes as base64."""
+
+    _schema = Schema(kind=Text("<i8", "<f8"), shape=Many(Whole(0, 2**40), most=8), base64=Text(longest=2**25))
+
+    def read(self, value: Any, path: str) -> NDArray[Any]:
+        """Return the array."""
+        entry = self._schema.read(value, path)
+        try:
+            content = base64.b64decode(entry["base64"], validate=True)
+        except (ValueError, binascii.Error):
+            content = b""
+        if len(content) != 8 * math.prod(entry["shape"]):
+            raise refuse(f"{path}.base64", f"the bytes of an array of shape {entry['shape']}", entry["base64"])
+        return np.frombuffer(content, dtype=entry["kind"]).reshape(entry["shape"]).copy()
+
+    def write(self, value: NDArray[Any]) -> dict[str, Any]:
+        """Return kind, shape and content."""
+        kind = "<f8" if value.dtype.kind == "f" else "<i8"
+        content = base64.b64encode(np.ascontiguousarray(value, dtype=kind).tobytes()).decode()
+        return {"kind": kind, "shape": list(value.shape), "base64": content}
+
+
+def arrays_from_document(document: Any, path: str) -> dict[str, NDArray[Any]]:
+    """Read arrays by their names."""
+    if not isinstance(document, Mapping) or len(document) > 100:
+        raise refuse(path, "an object of arrays", document)
+    return {str(name): Array().read(entry, f"{path}.{name!s:.40}") for name, entry in document.items()}

@@ -1,39 +1,51 @@
-"""A group of participants, one for each class, and the bit-sum protocol that hides its members among each other."""
+"""A group of participants, one for each class: the bit sum that hides its members, and how many messages each sends.
+
+The number of messages is one for all members of a group, so that a submission's size says nothing.
+Whoever has fewer messages adds cover: messages that are sealed like all others and that the analyzer drops. The number
+is also the most that one client can do to a collection, whatever it sends. It is the least one that a draw of the bit
+sum's coins exceeds with probability f, for the worst bits; a client whose draw does not fit draws again.
+
+Guarantee: drawing again changes the law of a client's messages by f at most in total variation, and the law of what n
+honest clients send together by n f. If the bit sums keep (e, d) without it, then for every event E of the view
+
+    Pr'[E | x] <= Pr[E | x] + n f <= e^e Pr[E | x'] + d + n f <= e^e Pr'[E | x'] + d + (1 + e^e) n f,
+
+which is what `overflow` adds to delta; honest clients beyond n are given away. Cover adds nothing: how much of it there
+is follows from the number of clients and of the other messages. `pure` promises delta = 0, which holds up to an
+`overflow` of 2^-128 that its guarantee names.
+
+f is bounded by Chernoff: Pr[T > c] <= exp(K(t) - t (c + 1)) for every t >= 0, with K the sum of the instances' exact
+log moments (`BitSum.message_exponent`), at the largest number of ones that a point has. The best t is searched for;
+the bound holds for any.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from sfumato.errors import InputError
-from sfumato.privacy.guarantee import fraction_from_text
-from sfumato.shuffled.bitsum import NAMES, BitSum, calibrate, central_gaussian_rmse
-from sfumato.shuffled.bitsum.negative_binomial import NegativeBinomialNoise
-from sfumato.shuffled.bitsum.poisson import PoissonNoise
-from sfumato.shuffled.bitsum.protocol import ComposableBitSum
-from sfumato.shuffled.bitsum.published import published_response, published_three_nb
-from sfumato.shuffled.bitsum.pure import Pure
-from sfumato.shuffled.bitsum.rr import RandomisedResponse
-from sfumato.shuffled.bitsum.sampled_rr import SampledResponse
-from sfumato.shuffled.bitsum.search import Search
-from sfumato.shuffled.bitsum.three_nb import ThreeNegativeBinomials, geometric_difference_variance
-from sfumato.shuffled.features import BitFeatures
-from sfumato.shuffled.labels import Label, plain_label
-from sfumato.shuffled.sizes import PURE_OVERFLOW, SHARE, fewest_messages, overflow
+import numpy as np
+from scipy.optimize import minimize_scalar
 
-_KINDS: dict[str, type[BitSum]] = {
-    "rr": RandomisedResponse,
-    "sampled-rr": SampledResponse,
-    "poisson": PoissonNoise,
-    "negative-binomial": NegativeBinomialNoise,
-    "3nb": ThreeNegativeBinomials,
-    "pure": Pure,
-}
-_NAMES = {kind: name for name, kind in _KINDS.items()}
-_FIELDS = {"label", "participants", "bitsum", "parameters", "messages"}
+from sfumato.errors import InputError
+from sfumato.public.codec import Many, Nested, Schema, Text, Whole
+from sfumato.shuffled.bitsum import NAMES, BitSum, calibrate
+from sfumato.shuffled.bitsum.bit_sum import LARGEST_PARTICIPANTS, ComposableBitSum
+from sfumato.shuffled.bitsum.calibration import KINDS, LARGEST_EPSILON
+from sfumato.shuffled.bitsum.rr import RandomisedResponse
+from sfumato.shuffled.bitsum.search import Search
+from sfumato.shuffled.bitsum.signed import Pure
+from sfumato.shuffled.features import BitFeatures
+from sfumato.shuffled.labels import MOST_CLASSES, Label, checked_classes, plain_label
+
+SHARE = 1 / 1000  # of delta, for draws that do not fit
+PURE_OVERFLOW = 2.0**-128
+_LARGEST_TILT = 30.0
+_ROUNDING = 1e-9  # relative, of the exponents; they are computed to about 1e-13
+_KIND_NAMES = {kind: name for name, kind in KINDS.items()}
 
 
 @dataclass(frozen=True)
@@ -64,7 +76,7 @@ class Group:
     bitsum : BitSum
         The protocol of one instance, for at least `bitsum.n` honest participants.
     messages : int
-        How many everybody sends, cover included, see `sizes`.
+        How many everybody sends, cover included.
 
     Examples
     --------
@@ -89,49 +101,32 @@ class Group:
 
     def to_document(self) -> dict[str, Any]:
         """Return the JSON form; fractions are text."""
-        parameters = {name: str(value) for name, value in self.bitsum.parameters.items()}
         return {
             "label": self.label,
             "participants": self.bitsum.n,
-            "bitsum": _NAMES[type(self.bitsum)],
-            "parameters": parameters,
+            "bitsum": _KIND_NAMES[type(self.bitsum)],
+            "parameters": self.bitsum.schema.write(self.bitsum),
             "messages": self.messages,
         }
 
     @classmethod
-    def from_document(cls, document: Any) -> Group:
+    def from_document(cls, document: Any, path: str = "group") -> Group:
         """Read back what `to_document` wrote."""
-        if not isinstance(document, Mapping) or set(document) != _FIELDS or type(document["messages"]) is not int:
-            raise InputError(
-                "a group of participants must have a label, participants, a bit sum, its parameters and a number of "
-                "messages"
-            )
-        kind = _KINDS.get(str(document["bitsum"]))
-        if kind is None or not isinstance(document["parameters"], Mapping):
-            raise InputError(f"the bit-sum protocol {document['bitsum']!r} is not known; update sfumato")
-        integers = {field.name for field in fields(kind) if field.type == "int"}  # type: ignore[arg-type]
-        given = {name: fraction_from_text(name, text) for name, text in document["parameters"].items()}
-        parameters = {name: int(value) if name in integers else value for name, value in given.items()}
-        label = None if document["label"] is None else plain_label(document["label"])
-        try:
-            bitsum = kind(n=document["participants"], **parameters)  # type: ignore[call-arg]
-        except TypeError:
-            raise InputError(f"the parameters of the bit-sum protocol {document['bitsum']!r} are not its own") from None
-        group = cls(label, bitsum, document["messages"])
-        if group.to_document() != document:
-            raise InputError("a group of participants says something that this version of sfumato does not know")
-        return group
+        read = _GROUP.read(document, path)
+        kind = KINDS[read["bitsum"]]
+        parameters = kind.schema.read(read["parameters"], f"{path}.parameters")
+        return cls(read["label"], kind(n=read["participants"], **parameters), read["messages"])  # type: ignore[call-arg]
 
     def certify(self, budget: Budget, features: BitFeatures) -> None:
         """Refuse parameters that do not keep what is promised: a document is no proof."""
         protocol, epsilon = self.bitsum, budget.epsilon
-        unfit = overflow(protocol, features.instances, features.ones, self.messages, float(epsilon))
-        if isinstance(protocol, Pure):
-            kept = protocol.is_private(epsilon / budget.changed) and unfit <= PURE_OVERFLOW
-        else:
-            assert isinstance(protocol, ComposableBitSum)
-            search = Search(protocol.n, budget.changed, float(epsilon), budget.delta)
-            kept = 0 < budget.delta >= unfit / SHARE and search.certify(protocol) + unfit <= budget.delta
+        try:
+            with np.errstate(all="ignore"):
+                kept = self._keeps(budget, features)
+        except (ArithmeticError, ValueError, IndexError) as problem:  # noise far beyond what anybody calibrates
+            if isinstance(problem, InputError):
+                raise
+            kept = False
         if not kept:
             raise InputError(
                 f"the protocol's noise does not keep epsilon {float(epsilon):g} and delta {budget.delta:g} with "
@@ -139,12 +134,41 @@ class Group:
                 "organiser for a document made with sfumato"
             )
 
+    def _keeps(self, budget: Budget, features: BitFeatures) -> bool:
+        protocol, epsilon = self.bitsum, budget.epsilon
+        if epsilon > LARGEST_EPSILON:
+            return False
+        unfit = overflow(protocol, features.instances, features.ones, self.messages, float(epsilon))
+        if isinstance(protocol, Pure):
+            return protocol.is_private(epsilon / budget.changed) and unfit <= PURE_OVERFLOW
+        assert isinstance(protocol, ComposableBitSum)
+        if not 0 < budget.delta >= unfit / SHARE:
+            return False
+        return (
+            Search(protocol.n, budget.changed, float(epsilon), budget.delta).certify(protocol) + unfit <= budget.delta
+        )
 
-def groups_from_documents(documents: Any) -> tuple[Group, ...]:
+
+def _label(value: Any, path: str) -> Label | None:
+    try:
+        return None if value is None else plain_label(value)
+    except InputError as problem:
+        raise InputError(f"{path}: {problem}") from None
+
+
+_GROUP = Schema(
+    label=Nested(_label),
+    participants=Whole(1, LARGEST_PARTICIPANTS),
+    bitsum=Text(*KINDS),
+    parameters=Nested(lambda value, _: value),  # read by the bit sum's own schema
+    messages=Whole(1, 2**53),
+)
+_GROUPS = Many(Nested(Group.from_document), most=MOST_CLASSES, least=1)
+
+
+def groups_from_documents(documents: Any, path: str = "groups") -> tuple[Group, ...]:
     """Read the groups of a protocol, with distinct labels; one without a label stands alone."""
-    if not isinstance(documents, list) or not documents:
-        raise InputError("a protocol must list its groups of participants")
-    groups = tuple(map(Group.from_document, documents))
+    groups = _GROUPS.read(documents, path)
     labels = [group.label for group in groups]
     if len(set(labels)) < len(labels) or (None in labels and len(labels) > 1):
         raise InputError("the groups of a protocol must have distinct labels")
@@ -156,7 +180,7 @@ def check_summary(groups: tuple[Group, ...], participants: Any, bitsum: Any) -> 
     least = min(group.participants for group in groups)
     if participants != least:
         raise InputError(f"the protocol names {participants!r} participants, and its smallest group has {least}")
-    kinds = {_NAMES[type(group.bitsum)] for group in groups}
+    kinds = {_KIND_NAMES[type(group.bitsum)] for group in groups}
     own = {"rr", "sampled-rr"} if bitsum == "rr" else {str(bitsum).removesuffix("-published")}
     if bitsum not in NAMES or not kinds <= own:
         raise InputError(f"the protocol names the bit sum {bitsum!r}, and its groups use {', '.join(sorted(kinds))}")
@@ -175,21 +199,82 @@ def calibrated(name: str, n: int, budget: Budget, features: BitFeatures, message
     return bitsum, fewest_messages(bitsum, features.instances, features.ones, float(epsilon), delta)
 
 
-def rough_variance(name: str, n: int, budget: Budget) -> float:
-    """Estimate the variance of a bit sum in no time, to choose the number of instances.
+def overflow(bitsum: BitSum, instances: int, ones: int, messages: int, epsilon: float) -> float:
+    """Return what draws that do not fit add to delta, an upper bound.
+
+    Parameters
+    ----------
+    bitsum : BitSum
+        Of one instance.
+    instances, ones : int
+        Bits of a point, and how many of them may be 1.
+    messages : int
+        How many a client sends.
+    epsilon : float
+        Of all instances together.
 
     Examples
     --------
-    >>> round(rough_variance("rr", 10_000, Budget(Fraction(1), 1e-5, 768)) ** 0.5)
-    103
+    >>> from fractions import Fraction
+    >>> from sfumato.shuffled.bitsum.unsigned import PoissonNoise
+    >>> noise = PoissonNoise(1000, Fraction(500))
+    >>> [overflow(noise, 64, 64, messages, 1.0) < 1e-8 for messages in (100, 160)]
+    [False, True]
     """
-    epsilon, delta, instances = float(budget.epsilon), budget.delta, budget.changed
-    if name == "pure":
-        share = epsilon / instances
-        drop = 1 / (40 * n * math.sinh(share / 2) ** 2)
-        return geometric_difference_variance(share) / (1 - drop) ** 2 if drop < 1 else math.inf
-    if name == "rr-published":
-        return published_response(n, instances, epsilon, delta).variance
-    if name == "3nb-published":
-        return published_three_nb(n, instances, epsilon, delta).variance
-    return central_gaussian_rmse(instances, epsilon, delta) ** 2 * (2 if name == "3nb" else 1)
+    fits = bitsum.most_messages is not None and messages >= bitsum.most_messages * instances
+    return 0.0 if fits else math.exp(min(_log_overflow(bitsum, instances, ones, messages, epsilon), 0.0))
+
+
+def fewest_messages(bitsum: BitSum, instances: int, ones: int, epsilon: float, delta: float) -> int:
+    """Return the least number of messages whose overflow is within its share of delta."""
+    allowed = (1 - SHARE) * (SHARE * delta if delta else PURE_OVERFLOW)  # a little less: others compute it again
+    high = instances
+    while overflow(bitsum, instances, ones, high, epsilon) > allowed:
+        high *= 2
+    low = 0  # nothing fits
+    while high - low > 1:
+        middle = (low + high) // 2
+        fits = overflow(bitsum, instances, ones, middle, epsilon) <= allowed
+        low, high = (low, middle) if fits else (middle, high)
+    return high
+
+
+def _log_overflow(bitsum: BitSum, instances: int, ones: int, messages: int, epsilon: float) -> float:
+    """Logarithm of (1 + e^epsilon) n Pr[messages of a client > messages], from above."""
+
+    def bound(tilt: float) -> float:
+        moment = ones * bitsum.message_exponent(tilt, 1) + (instances - ones) * bitsum.message_exponent(tilt, 0)
+        reach = tilt * (messages + 1)
+        return moment - reach + _ROUNDING * (moment + reach)
+
+    # Up to the largest tilt: close to it the moments are large, and lose digits.
+    largest = min(_LARGEST_TILT, 0.999 * bitsum.largest_tilt)
+    ends = math.log(largest) - 15, math.log(largest)
+    found = minimize_scalar(lambda log_tilt: bound(math.exp(log_tilt)), bounds=ends, method="bounded")
+    return math.log(bitsum.n) + math.log1p(math.exp(epsilon)) + min(float(found.fun), 0.0)
+
+
+def labels_of(classes: Sequence[Any] | None) -> tuple[Label | None, ...]:
+    """Return the labels of the groups; one group without a label where there are no classes."""
+    return (None,) if classes is None else checked_classes(classes)
+
+
+def classes_for(classes: Sequence[Any] | None) -> tuple[Label, ...]:
+    """Return the classes that labels are hidden among."""
+    if classes is None:
+        raise InputError("label_epsilon is for classes: pass classes=, or leave it out")
+    return checked_classes(classes)
+
+
+def participants_of(participants: Any, labels: tuple[Label | None, ...]) -> list[int]:
+    """Return the number of participants of every group."""
+    if isinstance(participants, Mapping):
+        counts = {plain_label(name): count for name, count in participants.items()}
+        if set(counts) != set(labels):
+            raise InputError(f"participants must give a number for each class of {list(labels)}, got {participants!r}")
+        return [counts[label] for label in labels]  # type: ignore[index]
+    if isinstance(participants, Sequence):
+        if len(participants) != len(labels):
+            raise InputError(f"participants must give a number for each of {len(labels)} classes")
+        return list(participants)
+    return [participants] * len(labels)

@@ -1,28 +1,127 @@
-"""The shuffler's inbox: a file of submissions that is added to and never changed, each whole or forgotten.
+"""What a shuffler keeps on disk: a folder with the stage of the collection, and in it the inbox of submissions.
 
-A record is the number of messages (8 bytes, little-endian), the submission's identity (16), a digest of these (8) and
-of these and the messages (16), and the messages. A crash can cut off or spoil the last record, which was not
-acknowledged; the digest of the start tells that from damage elsewhere, which is not passed over in silence. The file is
-for its owner alone: it holds the messages of each participant together.
+The folder has a marker that it is a shuffler's, which is also the lock. A folder is taken if it is new, empty or
+marked; any other is refused before a file in it is touched. The stage stands under a checksum, so that damage is found
+and not acted upon.
+
+The inbox is a file of submissions that is added to and never changed, each whole or forgotten. A record is the number
+of messages (8 bytes, little-endian), the submission's identity (16), a digest of these (8) and of these and the
+messages (16), and the messages. A crash can cut off or spoil the last record, which was not acknowledged; the digest of
+the start tells that from damage elsewhere, which is not passed over in silence.
+
+All of it is for its owner alone: it holds the messages of each participant together.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
+import json
 import os
+import re
+import shutil
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from sfumato.errors import InputError, StorageError
+from sfumato.public.canonical_json import parse
+from sfumato.public.codec import Schema
+from sfumato.shuffled.messages import Submission
 from sfumato.shuffled.sealing import MESSAGE_BYTES
-from sfumato.shuffled.submission import Submission
-from sfumato.storage import private_opener, storage_errors
+from sfumato.storage import AtomicFile, private_folder, private_opener, storage_errors
 
+_MARK = b"sfumato-shuffler-1\n"
+_LEFT = re.compile(r"buckets-[0-9a-f]{16}|\.sfumato-[0-9a-f]{16}\.tmp")
+_LARGEST_STATE = 10_000
 _START = struct.Struct("<Q16s")
 _START_DIGEST, _DIGEST = 8, 16
 _RECORD = _START.size + _START_DIGEST + _DIGEST
+
+
+class StateFolder:
+    """A folder that one shuffler uses at a time.
+
+    Parameters
+    ----------
+    path : Path
+        Made if it does not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = -1
+        with storage_errors("use", path):
+            private_folder(path)
+            self._refuse_others()
+            self._lock = private_opener(self.path / "lock", os.O_RDWR | os.O_CREAT)
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.pwrite(self._lock, _MARK, 0)
+                os.fsync(self._lock)
+            except BlockingIOError:
+                self.close()
+                raise InputError(f"another shuffler is using {str(path)!r}; stop it, or pass another folder") from None
+            except BaseException:
+                self.close()
+                raise
+            self._sweep()
+
+    def _refuse_others(self) -> None:
+        names = {entry.name for entry in self.path.iterdir()}
+        marker = self.path / "lock"
+        content = marker.read_bytes() if marker.is_file() and marker.stat().st_size <= len(_MARK) else None
+        if content == _MARK or not names or (names == {"lock"} and content == b""):  # killed before it was marked
+            return
+        raise InputError(
+            f"{str(self.path)!r} holds files that are not a shuffler's, and none of them was touched; pass a new or "
+            "empty folder"
+        )
+
+    def _sweep(self) -> None:
+        """Remove what a kill left behind, by names that only we give."""
+        for entry in self.path.iterdir():
+            if _LEFT.fullmatch(entry.name):
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+
+    def read(self, schema: Schema) -> dict[str, Any] | None:
+        """Return the stage, None in a new folder."""
+        path, inbox = self.path / "state.json", self.path / "inbox"
+        with storage_errors("read", path):
+            content = b"" if not path.exists() else path.open("rb").read(_LARGEST_STATE)
+        if not content and not inbox.exists():
+            return None
+        try:
+            state: dict[str, Any] = parse(content)
+            if state.pop("checksum") == _checksum(state):
+                return schema.read(state, "state")
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+            pass
+        raise StorageError(
+            f"the shuffler's state in {str(path)!r} is damaged, and without it nobody knows whether the collection "
+            "is closed; restore it from a backup, or collect again in a new folder"
+        )
+
+    def write(self, state: Mapping[str, Any]) -> None:
+        """Write the stage down, on disk when this returns."""
+        with AtomicFile(self.path / "state.json", overwrite=True, private=True) as file:
+            file.write(json.dumps({**state, "checksum": _checksum(state)}).encode())
+
+    def holds(self, path: str | Path) -> bool:
+        """Whether a path lies in the folder."""
+        return Path(path).resolve().is_relative_to(self.path.resolve())
+
+    def close(self) -> None:
+        """Let another shuffler use the folder."""
+        if self._lock >= 0:
+            os.close(self._lock)
+        self._lock = -1
+
+
+def _checksum(state: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 
 class Inbox:
@@ -41,15 +140,6 @@ class Inbox:
         Digests of the submissions, by identity.
     size : int
         Bytes of all whole records.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     inbox, nothing = Inbox(Path(folder, "inbox"), 1 << 20), Submission([])
-    ...     inbox.add([nothing, Submission([bytes(53)]), nothing])
-    ...     len(inbox.known), [len(piece) for piece in inbox.messages()]
-    (2, [53])
     """
 
     def __init__(self, path: Path, piece: int) -> None:

@@ -1,11 +1,12 @@
 """The opt-in round: participants say which class they are in, with a locally private answer, before anything else.
 
-Source: 3.3 of Wagner (2025); m-ary randomised response of P. Kairouz, K. Bonawitz, D. Ramage, 2016. The true
-class is reported with probability e^e / (e^e - 1 + m), rounded down to a multiple of 2^-40, and each other one with
-the same probability. Reports are public: they say how many take part in every reported class, which the bit sums need
-to know, and in whose sums a participant's messages count.
+Source: 3.3 of Wagner (2025); m-ary randomised response of P. Kairouz, K. Bonawitz, D. Ramage, 2016. The true class is
+reported with probability e^e / (e^e - 1 + m), rounded down to a multiple of 2^-40, and each other one with the same
+probability. Reports are public: they say how many take part in every reported class, which the bit sums need to know,
+and in whose sums a participant's messages count.
 
-Guarantee: e-differential privacy of the label without any trust: keep / other <= e^e.
+Guarantee: e-differential privacy of the label without any trust: keep / other <= e^e, decided in exact arithmetic
+(`sfumato.privacy.response`).
 
 Unmixing. With M the matrix of response probabilities, M[reported, true], the sums of the reported classes are in
 expectation M times those of the true ones. Multiplying by the inverse of M undoes that without bias, after the fact,
@@ -32,9 +33,10 @@ from sfumato.local.account import DeviceAccount
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.privacy.rational import exact_positive
 from sfumato.privacy.reported import ReportNoise
+from sfumato.privacy.response import keeps_epsilon
 from sfumato.quantizers.base import Encoder, Floats
 from sfumato.release import Count, Release
-from sfumato.shuffled.bitsum.protocol import rate_below
+from sfumato.shuffled.bitsum.bit_sum import CHANCE_DENOMINATOR, rate_below
 from sfumato.shuffled.bitsum.shares import coins
 
 LARGEST_LABEL_EPSILON = 20
@@ -77,12 +79,14 @@ class LabelResponse:
     @cached_property
     def keep(self) -> Fraction:
         """Probability of the true class."""
-        power = math.exp(float(Fraction(self.epsilon)))
-        keep = rate_below(power / (power - 1 + len(self.classes)) - _ROUNDING)
+        power, others = math.exp(float(Fraction(self.epsilon))), len(self.classes) - 1
+        keep = rate_below(power / (power + others) - _ROUNDING)
         if keep * len(self.classes) <= 1:
             raise InputError(
                 f"label_epsilon = {self.epsilon} is too small for a report to say anything; pass a larger one"
             )
+        while not keeps_epsilon(others * keep.numerator, keep.denominator - keep.numerator, Fraction(self.epsilon)):
+            keep -= Fraction(1, CHANCE_DENOMINATOR)  # floats only propose
         return keep
 
     @cached_property
@@ -205,8 +209,8 @@ def plain_label(label: Any) -> Label:
     (3, 'World')
     """
     value = label.item() if isinstance(label, np.generic) else label
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise InputError(f"a class must be a whole number or a text, got {label!r}")
+    if isinstance(value, bool) or not isinstance(value, int | str) or (isinstance(value, int) and abs(value) >= 2**63):
+        raise InputError(f"a class must be a whole number or a text, got {ascii(label)[:40]}")
     return value
 
 

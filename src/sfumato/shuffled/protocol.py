@@ -1,13 +1,13 @@
 """`Protocol`: the public document of a shuffled collection, and the roles that act on it.
 
 Source: Algorithm 1 of Wagner (2025), with exactly calibrated bit sums (`sfumato.shuffled.bitsum`). A point
-becomes integers (`quantizing`), these become bits (`features`), each bit is randomised and sealed as one message
+becomes integers (`methods`), these become bits (`features`), each bit is randomised and sealed as one message
 (`client`); a shuffler mixes the messages of all (`shuffler`); the analyzer counts (`analyzer`) and publishes a
 `Release`. docs/shuffled.md explains and proves.
 
 Guarantee: what the analyzer sees, the shuffled messages of each group, is (epsilon, delta)-differentially private when
 one participant's point is replaced, provided that at least `participants` follow the protocol, oneself included; with
-private labels see `guarantees`. A document holds parameters, not promises: whoever reads one certifies them again.
+private labels see `promise`. A document holds parameters, not promises: whoever reads one certifies them again.
 """
 
 from __future__ import annotations
@@ -20,37 +20,48 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import InputError
-from sfumato.kernels import Kernel, get_kernel, kernel_from_document
+from sfumato.kernels import Kernel, get_kernel
+from sfumato.methods.registry import SHUFFLED
 from sfumato.privacy.guarantee import Guarantee, check_choice, checked_delta
 from sfumato.privacy.rational import exact_epsilon
 from sfumato.public import document as documents
-from sfumato.quantizers import Quantizer, quantizer_from_document
+from sfumato.public.codec import Nested, Optional, Ratio, Schema, Text, Whole
+from sfumato.quantizers import Quantizer
 from sfumato.release import Release
-from sfumato.shuffled import quantizing
-from sfumato.shuffled.analyzer import Analyzer
-from sfumato.shuffled.arrays import arrays_from_document, arrays_to_document
+from sfumato.shuffled.analyzer import Analyzer, simulate
 from sfumato.shuffled.bitsum import NAMES
-from sfumato.shuffled.bitsum.calibration import LARGEST_INSTANCES
+from sfumato.shuffled.bitsum.bit_sum import checked_participants
+from sfumato.shuffled.bitsum.calibration import LARGEST_INSTANCES, check_delta
 from sfumato.shuffled.client import Client
-from sfumato.shuffled.features import BitFeatures
-from sfumato.shuffled.groups import Budget, Group, calibrated, check_summary, groups_from_documents
-from sfumato.shuffled.guarantees import THREATS, Promise
-from sfumato.shuffled.labels import Label, LabelResponse, plain_label
-from sfumato.shuffled.limits import MAX_DELTA, MAX_EPSILON
-from sfumato.shuffled.making import (
-    account_of,
-    checked_dimension,
+from sfumato.shuffled.features import Array, BitFeatures, arrays_from_document
+from sfumato.shuffled.groups import (
+    Budget,
+    Group,
+    calibrated,
+    check_summary,
     classes_for,
+    groups_from_documents,
     labels_of,
     participants_of,
-    quantizer_for,
 )
-from sfumato.shuffled.planning import Plan
+from sfumato.shuffled.labels import Label, LabelResponse, plain_label
+from sfumato.shuffled.limits import MAX_DELTA, MAX_EPSILON, account_of
+from sfumato.shuffled.methods import features_from, named, request_for
+from sfumato.shuffled.promise import THREATS, Plan, Promise
 from sfumato.shuffled.sealing import AnalyzerKey, Context, check_key, key_document
-from sfumato.shuffled.simulation import simulate
 
 NAME = "shuffled"
-_MECHANISM = {"name", "bitsum", "quantizer", "arrays", "instances", "groups", "label_epsilon", "threat", "key"}
+_MECHANISM = Schema(
+    {"name": NAME},
+    bitsum=Text(*NAMES),
+    quantizer=Nested(lambda value, _: documents.plain(value)),  # read by the quantizer of that name
+    arrays=Nested(arrays_from_document),
+    instances=Whole(1, LARGEST_INSTANCES),
+    groups=Nested(groups_from_documents),
+    label_epsilon=Optional(Ratio(10**20, positive=True)),
+    threat=Text(*THREATS),
+    key=Nested(check_key),
+)
 
 
 class Protocol:
@@ -126,19 +137,27 @@ class Protocol:
         expires: str | date | None = None,
         seed: int | str | None = None,
     ) -> None:
-        checked_dimension(dimension)
         if bitsum not in NAMES:
             raise InputError(f"Unknown bit-sum protocol {bitsum!r}; choose one of {', '.join(NAMES)}.")
         check_choice("threat", threat, THREATS)
         labels = labels_of(classes)
         counts = participants_of(participants, labels)
         public_seed = documents.seed_text(seed)
-        known = get_kernel(kernel, bandwidth)
-        wanted = quantizing.Wanted(
-            kernel=known, dimension=dimension, seed=int(public_seed, 16), bounds=bounds, landmarks=landmarks
+        known, exact, delta = get_kernel(kernel, bandwidth), exact_epsilon(epsilon), checked_delta(delta)
+        check_delta(bitsum, delta)
+        request = request_for(
+            known,
+            dimension,
+            int(public_seed, 16),
+            epsilon=exact,
+            delta=delta,
+            n=checked_participants(min(counts)),
+            bounds=bounds,
+            landmarks=landmarks,
+            bitsum=bitsum,
+            **({} if instances == "auto" else {"instances": instances}),
         )
-        exact, delta = exact_epsilon(epsilon), checked_delta(delta)
-        features = BitFeatures(quantizer_for(wanted, quantizer, instances, bitsum, min(counts), exact, delta))
+        features = BitFeatures(SHUFFLED.build(named(quantizer, request).name, request))
         budget = Budget(exact, delta, features.changed)
         made = {n: calibrated(bitsum, n, budget, features, messages) for n in set(counts)}
         groups = [Group(label, *made[n]) for label, n in zip(labels, counts, strict=True)]
@@ -158,7 +177,7 @@ class Protocol:
                 "name": NAME,
                 "bitsum": bitsum,
                 "quantizer": description,
-                "arrays": arrays_to_document(arrays),
+                "arrays": {name: Array().write(array) for name, array in arrays.items()},
                 "instances": features.instances,
                 "groups": [group.to_document() for group in groups],
                 "label_epsilon": None if response is None else str(response.epsilon),
@@ -168,35 +187,20 @@ class Protocol:
             seed=public_seed,
             expires=expires,
         )
-        self._open(known, features, tuple(groups), response, promise)
+        self._open(known, promise)
 
-    def _open(
-        self,
-        kernel: Kernel,
-        features: BitFeatures,
-        groups: tuple[Group, ...],
-        response: LabelResponse | None,
-        promise: Promise,
-    ) -> None:
-        self.kernel = kernel
-        self.features = features
-        self.groups = groups
-        self.labels = response
-        self.promise = promise
+    def _open(self, kernel: Kernel, promise: Promise) -> None:
+        self.kernel, self.promise = kernel, promise
+        self.features, self.groups, self.labels = promise.features, promise.groups, promise.response
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Protocol:
         """Read a document, and certify that its noise keeps its promise."""
         documents.check_document(document, NAME)
-        mechanism = document["mechanism"]
-        if set(mechanism) != _MECHANISM:
-            raise InputError("the protocol's mechanism is not that of a shuffled collection of this version")
-        try:
-            kernel, features = _features_from(document)
-        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as problem:
-            raise InputError(f"the protocol does not describe its features: {problem!s:.300}") from problem
-        groups = groups_from_documents(mechanism["groups"])
-        budget = Budget(exact_epsilon(document["epsilon"]), documents.plain(document["delta"]), features.changed)
+        mechanism = _MECHANISM.read(document["mechanism"], "mechanism")
+        kernel, features = features_from(document, mechanism["quantizer"], mechanism["arrays"], mechanism["instances"])
+        groups, epsilon = mechanism["groups"], Ratio(10**20, positive=True).read(document["epsilon"], "epsilon")
+        budget = Budget(epsilon, checked_delta(documents.plain(document["delta"])), features.changed)
         for group in {(group.bitsum, group.messages): group for group in groups}.values():
             group.certify(budget, features)
         check_summary(groups, document["participants"], mechanism["bitsum"])
@@ -205,13 +209,11 @@ class Protocol:
             labels = tuple(group.label for group in groups if group.label is not None)
             response = LabelResponse(labels, mechanism["label_epsilon"])
         promise = Promise(budget, groups, response, features)
-        check_choice("threat", mechanism["threat"], THREATS)
         if documents.exact(promise.guarantee(mechanism["threat"]).to_document()) != document["guarantee"]:
             raise InputError("the protocol promises something else than its parameters do; do not take part")
-        check_key(mechanism["key"])
         made = cls.__new__(cls)
         made.document = dict(document)
-        made._open(kernel, features, groups, response, promise)
+        made._open(kernel, promise)
         return made
 
     @classmethod
@@ -348,20 +350,3 @@ class Protocol:
             f"<shuffled Protocol {self.bitsum}: {self.kernel!r}, {self.features.instances} instances{classes}; "
             f"{self.guarantee()}>"
         )
-
-
-def _features_from(document: Mapping[str, Any]) -> tuple[Kernel, BitFeatures]:
-    """Rebuild the kernel and its features; whatever does not fit together raises."""
-    mechanism, kernel = document["mechanism"], kernel_from_document(documents.plain(document["kernel"]))
-    description, size = documents.plain(mechanism["quantizer"]), mechanism["instances"]
-    if type(size) is not int or not 1 <= size <= LARGEST_INSTANCES:
-        raise InputError(f"instances must be an int from 1 to {LARGEST_INSTANCES}; got {size!r:.40}")
-    quantizer = quantizer_from_document(description, arrays_from_document(mechanism["arrays"]), kernel, size)
-    box = quantizer.box
-    if not isinstance(quantizer, quantizing.KINDS) or quantizer.size != size:
-        raise InputError(f"{size!r} instances were expected of a quantizer that shuffling knows")
-    domain = box.domain()
-    domain.check_limits()
-    if domain.to_document() != document["domain"]:
-        raise InputError("the bounds of the features are not those of the protocol")
-    return kernel, BitFeatures(quantizer)

@@ -28,6 +28,7 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers
+from sfumato.public.codec import Field, Optional, Schema, Text, refuse
 from sfumato.public.document import expired, expiry_text
 from sfumato.storage import private_opener, storage_errors
 
@@ -37,7 +38,22 @@ COVER = (2**32 - 1, 0)  # instance and content of a message that says nothing
 _SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
 _LABEL = b"sfumato-shuffled-2\0"
 _LARGEST_KEY_FILE = 10_000
-_KEY = {"id", "public", "expires"}
+
+
+@dataclass(frozen=True)
+class Hexadecimal(Field[str]):
+    """So many lower-case hexadecimal digits."""
+
+    digits: int
+
+    def read(self, value: Any, path: str) -> str:
+        """Return the digits."""
+        if not isinstance(value, str) or len(value) != self.digits or not set(value) <= set("0123456789abcdef"):
+            raise refuse(path, f"{self.digits} lower-case hexadecimal digits", value)
+        return value
+
+
+_KEY = Schema(id=Hexadecimal(16), public=Hexadecimal(64), expires=Optional(Text(longest=40)))
 
 
 @dataclass(frozen=True)
@@ -62,13 +78,7 @@ class Context:
 
 
 def key_id(public: bytes) -> str:
-    """Return a short name of a public key: the first 8 bytes of its SHA-256.
-
-    Examples
-    --------
-    >>> key_id(bytes(32))
-    '66687aadf862bd77'
-    """
+    """Return a short name of a public key: the first 8 bytes of its SHA-256."""
     return hashlib.sha256(public).hexdigest()[:16]
 
 
@@ -148,17 +158,7 @@ class AnalyzerKey:
 
 
 def seal(instances: Integers, contents: Integers, public: bytes, context: Context) -> list[bytes]:
-    """Seal one message for each instance and content.
-
-    Parameters
-    ----------
-    instances, contents : ndarray of int
-        Which instance, and 0 or 1.
-    public : bytes
-        The analyzer's public key.
-    context : Context
-        What the messages are for.
-    """
+    """Seal one message for each instance and content."""
     recipient, info = X25519PublicKey.from_public_bytes(public), context.info
     pairs = zip(np.asarray(instances).tolist(), np.asarray(contents).tolist(), strict=True)
     return [_SUITE.encrypt(_PLAINTEXT.pack(instance, content), recipient, info=info) for instance, content in pairs]
@@ -177,18 +177,18 @@ def key_document(key: AnalyzerKey | bytes | None, expires: str | date | None) ->
     return entry
 
 
-def check_key(entry: Any) -> None:
+def check_key(entry: Any, path: str = "key") -> None:
     """Refuse a description that is not one."""
     if entry is None:
         return
+    read = _KEY.read(entry, path)
+    public = bytes.fromhex(read["public"])
+    if read["id"] != key_id(public):
+        raise refuse(f"{path}.id", "the name of the analyzer's public key", read["id"])
     try:
-        public = bytes.fromhex(entry["public"])
-        expired(entry)
-        sound = set(entry) == _KEY and len(public) == 32 and entry["id"] == key_id(public)
-    except (KeyError, TypeError, ValueError):
-        sound = False
-    if not sound:
-        raise InputError("the analyzer's key in the protocol is damaged; ask the organiser for the file again")
+        expired(read)
+    except ValueError:
+        raise refuse(f"{path}.expires", "a UTC time such as '2027-01-31T00:00:00Z'", read["expires"]) from None
     try:
         X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:  # a point of low order: every exchange with it gives zero

@@ -37,6 +37,7 @@ from scipy.optimize import brentq
 
 from sfumato.errors import InputError
 from sfumato.kernels import InnerProduct, Kernel, get_kernel
+from sfumato.methods.request import Request
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.privacy.gaussian import calibrate
 from sfumato.privacy.guarantee import Guarantee, check_choice, checked_delta
@@ -48,12 +49,10 @@ from sfumato.public.document import seed_text
 from sfumato.quantizers import InnerProductQuantizer, Quantizer
 from sfumato.quantizers.clamping import Ball
 from sfumato.release import Count, Release
-from sfumato.shuffled.bitsum.protocol import checked_participants
+from sfumato.shuffled.bitsum.bit_sum import checked_participants
 from sfumato.shuffled.bitsum.shares import poisson
-from sfumato.shuffled.features import BitFeatures
-from sfumato.shuffled.making import checked_dimension
-from sfumato.shuffled.quantizing import SCALE, Wanted, build, choose
-from sfumato.shuffled.rotated import RotatedLandmarks
+from sfumato.shuffled.features import BitFeatures, RotatedLandmarks
+from sfumato.shuffled.methods import SCALE, make, named, request_for
 from sfumato.sources import open_source
 
 METHOD = "secure-aggregation"
@@ -104,22 +103,17 @@ class SecureAggregation:
         quantizer: str = "auto",
         seed: int | str | None = None,
     ) -> None:
-        checked_dimension(dimension)
         check_choice("noise", noise, NOISES)
         self.kernel = get_kernel(kernel, bandwidth)
         self.participants = checked_participants(participants)
         self.epsilon, self.delta = exact_epsilon(epsilon), checked_delta(delta)
         if not self.delta:
             raise InputError("secure aggregation needs delta > 0; for delta = 0 use the bit sum 'pure'")
-        wanted = Wanted(
-            kernel=self.kernel,
-            dimension=dimension,
-            seed=int(seed_text(seed), 16),
-            bounds=bounds,
-            landmarks=landmarks,
+        request = request_for(
+            self.kernel, dimension, int(seed_text(seed), 16), delta=self.delta, bounds=bounds, landmarks=landmarks
         )
         self.noise = noise
-        self.quantizer = _quantizer(choose(quantizer, wanted), wanted, instances, noise)
+        self.quantizer = _quantizer(named(quantizer, request).name, request, instances, noise)
         self._points = BitFeatures(self.quantizer).points
         bound = self.quantizer.bound
         l2, l1 = math.nextafter(2 * math.sqrt(bound.l2_squared), math.inf), 2 * bound.l1
@@ -252,14 +246,14 @@ class Aggregator:
         return self._total, self._count
 
 
-def _quantizer(name: str, wanted: Wanted, instances: int, noise: str) -> Quantizer:
-    if name == "inner-product" and isinstance(wanted.kernel, InnerProduct):
-        scale = SCALE if noise != "skellam" else math.ceil(SKELLAM_SCALE * math.sqrt(wanted.dimension))
-        return InnerProductQuantizer(Ball.around(wanted.kernel, wanted.dimension, scale, wanted.bounds), None)
+def _quantizer(name: str, request: Request, instances: int, noise: str) -> Quantizer:
+    if name == "inner-product" and isinstance(request.kernel, InnerProduct):
+        scale = SCALE if noise != "skellam" else math.ceil(SKELLAM_SCALE * math.sqrt(request.dimension))
+        return InnerProductQuantizer(Ball.around(request.kernel, request.dimension, scale, request.bounds), None)
     if name not in ("fourier", "landmarks") or noise == "skellam":
         which = "inner products" if noise == "skellam" else "inner products, Fourier pairs and landmarks"
         raise InputError(f"{noise} shares are for {which}, not {name}")
-    made = build(name, wanted, instances)
+    made = make(name, request, instances)
     return made.inner if isinstance(made, RotatedLandmarks) else made
 
 

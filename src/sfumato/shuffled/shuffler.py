@@ -34,12 +34,11 @@ import numpy as np
 
 from sfumato.errors import InputError, StorageError
 from sfumato.privacy.bits import SecureBits
-from sfumato.shuffled.batch import Header, write_batch_to, written_batch
-from sfumato.shuffled.folder import StateFolder
-from sfumato.shuffled.inbox import Inbox
-from sfumato.shuffled.permuting import permutation
-from sfumato.shuffled.sealing import MESSAGE_BYTES
-from sfumato.shuffled.submission import Submission
+from sfumato.public.codec import Optional, Schema, Text, Whole
+from sfumato.shuffled.bitsum.shares import permutation
+from sfumato.shuffled.inbox import Inbox, StateFolder
+from sfumato.shuffled.messages import Header, Submission, write_batch_to, written_batch
+from sfumato.shuffled.sealing import MESSAGE_BYTES, Hexadecimal
 from sfumato.storage import AtomicFile, private_folder, private_opener, storage_errors
 
 if TYPE_CHECKING:
@@ -51,6 +50,14 @@ MOST_BUCKETS = 512
 _SHARE = 6  # a bucket, its copies while it is sorted and permuted, and the buffers
 _OPEN, _CLOSED, _DELIVERED, _FORGOTTEN = "open", "closed", "delivered", "forgotten"
 _NEW = {"stage": _OPEN, "bytes": None, "participants": None, "batch": None}
+_STATE = Schema(
+    fingerprint=Hexadecimal(64),
+    group=Whole(0, 2**32 - 1),
+    stage=Text(_OPEN, _CLOSED, _DELIVERED, _FORGOTTEN),
+    bytes=Optional(Whole(0, 2**62)),
+    participants=Optional(Whole(0, 2**40)),
+    batch=Optional(Hexadecimal(64)),
+)
 
 
 class Shuffler:
@@ -104,7 +111,7 @@ class Shuffler:
 
     def _open(self) -> None:
         mine = {"fingerprint": self._fingerprint, "group": self._place}
-        found = self._folder.read({*mine, *_NEW})
+        found = self._folder.read(_STATE)
         if found is None:
             self._write_state({**mine, **_NEW})
         elif mine != {name: found[name] for name in mine}:

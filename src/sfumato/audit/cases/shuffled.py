@@ -20,10 +20,10 @@ from sfumato.audit import AuditCase, Case, EpsilonClaim, ExactCase, register_aud
 from sfumato.audit.claims import Samples
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.shuffled.bitsum import BitSum, Calibration, Counts, calibrate
-from sfumato.shuffled.bitsum.negative_binomial import NegativeBinomialNoise
-from sfumato.shuffled.bitsum.protocol import Floats
-from sfumato.shuffled.bitsum.pure import Pure
+from sfumato.shuffled.bitsum.bit_sum import Floats
 from sfumato.shuffled.bitsum.search import Search
+from sfumato.shuffled.bitsum.signed import Pure
+from sfumato.shuffled.bitsum.unsigned import NegativeBinomialNoise
 from sfumato.shuffled.groups import Group
 from sfumato.shuffled.protocol import Protocol
 

@@ -25,7 +25,7 @@ from sfumato.audit.composition import Views
 from sfumato.audit.losses import lattice_distance
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.shuffled.bitsum import BitSum, calibrate
-from sfumato.shuffled.bitsum.pure import Pure
+from sfumato.shuffled.bitsum.signed import Pure
 from sfumato.shuffled.features import BitFeatures
 from sfumato.shuffled.protocol import Protocol
 from sfumato.shuffled.secure_aggregation import METHOD, SecureAggregation

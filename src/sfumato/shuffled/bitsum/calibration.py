@@ -3,34 +3,47 @@
 By default the noise is found numerically on the exact laws of what the analyzer sees (`curves`, `composition`), so that
 the claimed delta is certified: an upper bound that covers every neighbouring pair of inputs, tails, steps and rounding.
 Parameters are rounded to what is sampled exactly before they are certified. Neighbours differ in one user's data, and
-`n` is public. Calibrations are remembered (`cache`), and certified again when they come from a file.
+`n` is public.
+
+Calibrations are remembered on disk, so that a protocol found once is only certified the next time. A file holds
+parameters, never a promise: what is read is certified again, so that a file that someone tampered with may cost
+accuracy or messages, but no privacy. It lies in the folder that ``SFUMATO_CACHE`` names, by default in ``sfumato`` in
+the user's cache folder (``XDG_CACHE_HOME``, by default ``~/.cache``); an empty ``SFUMATO_CACHE`` turns it off. A folder
+that cannot be used is the same as none.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
+from pathlib import Path
 
-from sfumato.errors import InputError
+from sfumato.errors import InputError, SfumatoError
 from sfumato.privacy.rational import exact_epsilon, exact_positive
-from sfumato.shuffled.bitsum import cache
-from sfumato.shuffled.bitsum.negative_binomial import NegativeBinomialNoise
-from sfumato.shuffled.bitsum.poisson import PoissonNoise
-from sfumato.shuffled.bitsum.protocol import BitSum, ComposableBitSum, checked_participants, rate_below
+from sfumato.public.canonical_json import parse
+from sfumato.shuffled.bitsum.bit_sum import BitSum, ComposableBitSum, checked_participants, rate_below
 from sfumato.shuffled.bitsum.published import LARGEST_RHO, published_pure, published_response, published_three_nb
 from sfumato.shuffled.bitsum.rr import RandomisedResponse
 from sfumato.shuffled.bitsum.sampled_rr import SampledResponse
 from sfumato.shuffled.bitsum.search import Search
-from sfumato.shuffled.bitsum.three_nb import ThreeNegativeBinomials
+from sfumato.shuffled.bitsum.signed import Pure, ThreeNegativeBinomials
+from sfumato.shuffled.bitsum.unsigned import NegativeBinomialNoise, PoissonNoise
+from sfumato.storage import AtomicFile
+from sfumato.version import __version__
 
 NAMES = ("rr", "poisson", "negative-binomial", "3nb", "pure", "rr-published", "3nb-published")
 LARGEST_INSTANCES = 10**6
 LARGEST_EPSILON = 50
 SMALLEST_DELTA = 1e-15
+_LARGEST_FILE = 4096
 
 _PUBLISHED: dict[str, Callable[[int, int, float, float], ComposableBitSum]] = {
     "rr-published": published_response,
@@ -42,11 +55,13 @@ _EXACT: dict[str, Callable[[Search], ComposableBitSum]] = {
     "negative-binomial": Search.negative_binomial,
     "3nb": Search.three_nb,
 }
-_CLASSES: dict[str, Callable[..., ComposableBitSum]] = {
+KINDS: dict[str, type[BitSum]] = {
     "rr": RandomisedResponse,
+    "sampled-rr": SampledResponse,
     "poisson": PoissonNoise,
     "negative-binomial": NegativeBinomialNoise,
     "3nb": ThreeNegativeBinomials,
+    "pure": Pure,
 }
 
 
@@ -153,17 +168,23 @@ def calibrate(
         raise InputError(f"epsilon must be at most {LARGEST_EPSILON} for a bit-sum protocol; got {float(exact):g}.")
     if messages is not None and name != "rr":
         raise InputError(f"Only 'rr' has a message budget; leave out messages for {name!r}.")
+    check_delta(name, delta)
+    if name == "pure":
+        protocol = published_pure(n, instances, exact, exact_positive(rho, "rho", 1))
+        return Calibration(name=name, protocol=protocol, instances=instances, epsilon=exact, delta=0.0)
+    send = None if messages is None else _send_chance(messages, instances)
+    return _calibrated(name, n, instances, exact, float(delta), send)
+
+
+def check_delta(name: str, delta: float) -> None:
+    """Refuse a delta that a protocol cannot keep, or does not need."""
     if name == "pure":
         if delta:
             raise InputError(f"'pure' keeps delta = 0; got delta {delta!r}. Leave it out, or choose another protocol.")
-        protocol = published_pure(n, instances, exact, exact_positive(rho, "rho", 1))
-        return Calibration(name=name, protocol=protocol, instances=instances, epsilon=exact, delta=0.0)
-    if isinstance(delta, bool) or not isinstance(delta, int | float) or not SMALLEST_DELTA <= delta < 1:
+    elif isinstance(delta, bool) or not isinstance(delta, int | float) or not SMALLEST_DELTA <= delta < 1:
         raise InputError(
             f"delta must lie between {SMALLEST_DELTA:g} and 1 for {name!r}; got {delta!r}. Only 'pure' does without."
         )
-    send = None if messages is None else _send_chance(messages, instances)
-    return _calibrated(name, n, instances, exact, float(delta), send)
 
 
 def _send_chance(messages: float, instances: int) -> Fraction | None:
@@ -182,23 +203,49 @@ def _calibrated(
         if search.certify(published) > delta:
             raise InputError(f"the published formula of {name!r} does not reach here; use {name.split('-')[0]!r}")
         return Calibration(name=name, protocol=published, instances=instances, epsilon=epsilon, delta=delta)
-    key = cache.key(name, n, instances, epsilon, delta, send)
-    protocol = _remembered(name, n, key)
+    path = _path(name, n, instances, epsilon, delta, send)
+    protocol = _remembered("sampled-rr" if send is not None else name, n, path)
     certified = math.inf if protocol is None else search.certify(protocol)
     if protocol is None or certified > delta:
         protocol = _EXACT[name](search) if send is None else search.sampled_response(send)
         certified = search.certify(protocol)
-        cache.store(key, protocol.parameters)
+        _remember(protocol, path)
     return Calibration(name=name, protocol=protocol, instances=instances, epsilon=epsilon, delta=certified)
 
 
-def _remembered(name: str, n: int, key: str) -> ComposableBitSum | None:
-    parameters = cache.load(key)
-    if parameters is None:
+def _path(*question: object) -> Path | None:
+    """Return where the answer to a question is kept, if anywhere; another version asks another question."""
+    chosen = os.environ.get("SFUMATO_CACHE")
+    if chosen == "":
         return None
-    fields = {field: int(value) if field.endswith("shape") else value for field, value in parameters.items()}
-    build: Callable[..., ComposableBitSum] = SampledResponse if "send" in fields else _CLASSES[name]
+    text = "|".join(map(repr, (__version__, *question)))
     try:
-        return build(n=n, **fields)
-    except (TypeError, InputError):
+        folder = Path(chosen or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:  # a user without a home
         return None
+    folder = folder if chosen else folder / "sfumato"
+    return folder / f"bitsum-{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+
+
+def _remembered(kind: str, n: int, path: Path | None) -> ComposableBitSum | None:
+    """Return the protocol that is kept, None if there is none that can be read."""
+    if path is None:
+        return None
+    try:
+        with path.open("rb") as file:
+            document = parse(file.read(_LARGEST_FILE))
+        made = KINDS[kind](n=n, **KINDS[kind].schema.read(document))  # type: ignore[call-arg]
+    except (OSError, ValueError, RecursionError):
+        return None
+    assert isinstance(made, ComposableBitSum)
+    return made
+
+
+def _remember(protocol: ComposableBitSum, path: Path | None) -> None:
+    """Keep a protocol's parameters, if there is a folder for it."""
+    if path is None:
+        return
+    with suppress(OSError, SfumatoError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with AtomicFile(path, overwrite=True) as file:
+            file.write(json.dumps(protocol.schema.write(protocol)).encode())

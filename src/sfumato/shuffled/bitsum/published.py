@@ -6,7 +6,7 @@ composition, half of delta for the composition and half for the instances, and u
 (Lemma 4.8, two regimes) and Ghazi et al. 2020 in each. The latter leave the constant of the
 flood's rate open; here it is halved from 1 until the exact curve of one instance keeps (epsilon0, delta0). `pure` has
 the parameters of Ghazi et al. 2023 for noise and dropped bits, with rho in (0, 1/2] and q below 1, which circulating
-code exceeds; copies and flood are the cheapest that meet the proven condition of `sfumato.shuffled.bitsum.pure`.
+code exceeds; copies and flood are the cheapest that meet the proven condition of `sfumato.shuffled.bitsum.signed`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from scipy.optimize import brentq
 from scipy.special import gammaln
 
 from sfumato.errors import InputError
-from sfumato.shuffled.bitsum.protocol import Floats, chance_above, rate_below
-from sfumato.shuffled.bitsum.pure import Pure
+from sfumato.shuffled.bitsum.bit_sum import Floats, chance_above, rate_below
 from sfumato.shuffled.bitsum.rr import RandomisedResponse
-from sfumato.shuffled.bitsum.three_nb import ThreeNegativeBinomials
+from sfumato.shuffled.bitsum.signed import Pure, ThreeNegativeBinomials
 
 LARGEST_RHO = Fraction(1, 2)
 _SHAPES = np.unique(np.geomspace(2, 3000, 24).astype(np.int64))
@@ -32,14 +31,7 @@ _MOST_ATTEMPTS = 500
 
 
 def advanced_composition(instances: int, epsilon: float, delta: float) -> tuple[float, float]:
-    """Return the (epsilon0, delta0) of one instance by advanced composition.
-
-    Examples
-    --------
-    >>> epsilon0, delta0 = advanced_composition(768, 1.0, 1e-5)
-    >>> round(epsilon0, 5), round(delta0 * 1e9, 2)
-    (0.00703, 6.51)
-    """
+    """Return the (epsilon0, delta0) of one instance by advanced composition."""
     spread = math.sqrt(2 * instances * math.log(2 / delta))
 
     def excess(epsilon0: float) -> float:
@@ -49,13 +41,7 @@ def advanced_composition(instances: int, epsilon: float, delta: float) -> tuple[
 
 
 def published_response(n: int, instances: int, epsilon: float, delta: float) -> RandomisedResponse:
-    """Return randomised response with the flips of Cheu et al.
-
-    Examples
-    --------
-    >>> round(published_response(10_000, 384, 1.0, 1e-5).rmse)
-    4624
-    """
+    """Return randomised response with the flips of Cheu et al."""
     epsilon0, delta0 = advanced_composition(instances, epsilon, delta)
     needed = math.log(4 / delta0)
     if epsilon0 >= math.sqrt(192 * needed / n):
@@ -66,13 +52,7 @@ def published_response(n: int, instances: int, epsilon: float, delta: float) -> 
 
 
 def published_three_nb(n: int, instances: int, epsilon: float, delta: float) -> ThreeNegativeBinomials:
-    """Return 3NB with 0.99 epsilon0 for the noise and the flood of Ghazi et al.
-
-    Examples
-    --------
-    >>> round(published_three_nb(10_000, 384, 1.0, 1e-5).rmse, 1)
-    143.8
-    """
+    """Return 3NB with 0.99 epsilon0 for the noise and the flood of Ghazi et al."""
     epsilon0, delta0 = advanced_composition(instances, epsilon, delta)
     rate = 0.99 * epsilon0
     shape = math.ceil(3 * (1 + math.log(2 / delta0) + rate))
@@ -85,13 +65,7 @@ def published_three_nb(n: int, instances: int, epsilon: float, delta: float) -> 
 
 
 def published_pure(n: int, instances: int, epsilon: Fraction, rho: Fraction) -> Pure:
-    """Return the pure protocol with epsilon / instances for each instance.
-
-    Examples
-    --------
-    >>> published_pure(100, 1, Fraction(1), Fraction(1, 2)).copies
-    144
-    """
+    """Return the pure protocol with epsilon / instances for each instance."""
     if not 0 < rho <= LARGEST_RHO:
         raise InputError(f"rho must lie above 0 and not above 1/2; got {rho}.")
     share = epsilon / instances

@@ -19,14 +19,15 @@ from typing import ClassVar
 import numpy as np
 from numba import njit
 
-from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits
+from sfumato.public.codec import Schema
+from sfumato.shuffled.bitsum.bit_sum import FLIP, ComposableBitSum, Counts, Floats
 from sfumato.shuffled.bitsum.curves import Accuracy, Curve, Pair, curve_of
-from sfumato.shuffled.bitsum.protocol import ComposableBitSum, Counts, Floats, checked_participants
 from sfumato.shuffled.bitsum.shares import binomial, coins
 
 BLOCKS = 1000  # of numbers of ones among the others; each costs 1/BLOCKS of the participants
 _WIDE_WINDOW = 16.0  # standard deviations of a binomial factor; Bernstein's bound needs 12 at most
+_SMALLEST = 1e-290
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,8 @@ class RandomisedResponse(ComposableBitSum):
     n: int
     flip: Fraction
     name: ClassVar[str] = "rr"
+    schema: ClassVar[Schema] = Schema(flip=FLIP)
     most_messages: ClassVar[int | None] = 1
-
-    def __post_init__(self) -> None:
-        checked_participants(self.n)
-        if not 0 < self.flip < Fraction(1, 2):
-            raise InputError(f"The probability of a flip must lie above 0 and below 1/2; got {self.flip}.")
 
     def _send(self, bits: Integers, secure: SecureBits) -> Counts:
         """Flip some bits and send all."""
@@ -92,11 +89,6 @@ class RandomisedResponse(ComposableBitSum):
         """Return that of one message."""
         return tilt
 
-    @property
-    def parameters(self) -> dict[str, Fraction | int]:
-        """The flip probability."""
-        return {"flip": self.flip}
-
     def typical_curve(self, accuracy: Accuracy) -> Curve:
         """Return the curve if the others hold no ones, which is close to the worst case."""
         return self._curve_for(range(1), accuracy)
@@ -114,24 +106,7 @@ class RandomisedResponse(ComposableBitSum):
 
 
 def response_pair(n: int, ones: int, flip: float, tail: float) -> Pair:
-    """Return the laws of the number of ones among `n` messages, the last user's bit being 1 or 0.
-
-    Parameters
-    ----------
-    n : int
-        Participants.
-    ones : int
-        Ones among the bits of the first n - 1.
-    flip : float
-        Probability of a flip.
-    tail : float
-        Probability that may be left out.
-
-    Examples
-    --------
-    >>> response_pair(2, 1, 0.25, 1e-15).first
-    array([0.0625, 0.375 , 0.5625])
-    """
+    """Return the laws of the number of ones among `n` messages, the last user's bit being 1 or 0."""
     keep, others = 1 - flip, n - 1
     # Bernstein's inequality for independent bits of total variance (n - 1) p (1 - p).
     needed = math.log(2 / tail)
@@ -140,7 +115,10 @@ def response_pair(n: int, ones: int, flip: float, tail: float) -> Pair:
     low, high = max(math.floor(mean - reach), 0), min(math.ceil(mean + reach), others)
     law = _ones_among_others(others, ones, flip, low, high)  # from low - 1 to high + 1
     first, second = flip * law[1:] + keep * law[:-1], keep * law[1:] + flip * law[:-1]
-    return Pair(first, second, np.log(first / second), tail)
+    known = np.minimum(first, second) > _SMALLEST  # the logarithm of less has no digits left
+    unknown = float(first[~known].sum() + second[~known].sum())
+    first, second = first[known], second[known]
+    return Pair(first, second, np.log(first / second), tail + unknown)
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]

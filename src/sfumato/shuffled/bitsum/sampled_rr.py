@@ -24,13 +24,15 @@ from scipy.stats import binom
 
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits
-from sfumato.shuffled.bitsum.added_noise import law_from_ratios
+from sfumato.public.codec import Schema
+from sfumato.shuffled.bitsum.bit_sum import CHANCE, FLIP, ComposableBitSum, Counts, Floats
 from sfumato.shuffled.bitsum.curves import Accuracy, Curve, Mixture, Pair, curve_of
-from sfumato.shuffled.bitsum.protocol import ComposableBitSum, Counts, Floats, checked_participants
 from sfumato.shuffled.bitsum.shares import binomial, coins
+from sfumato.shuffled.bitsum.unsigned import law_from_ratios
 
 BLOCKS = 400  # the smallest block of numbers of ones costs 1/BLOCKS of the participants
 LIFT = 1e-3  # by which a larger block may raise the curve
+MOST_SAMPLED = 10**6  # messages of an instance
 GROUPS = 32  # of numbers of messages
 FOURIER_ERROR = 1e-12  # of a law, summed over its values; the tests measure less than 1e-14
 _NOISE = 1e-16  # probabilities below are not trusted
@@ -64,14 +66,8 @@ class SampledResponse(ComposableBitSum):
     flip: Fraction
     send: Fraction
     name: ClassVar[str] = "rr"
+    schema: ClassVar[Schema] = Schema(flip=FLIP, send=CHANCE)
     most_messages: ClassVar[int | None] = 1
-
-    def __post_init__(self) -> None:
-        checked_participants(self.n)
-        if not 0 < self.flip < Fraction(1, 2):
-            raise InputError(f"The probability of a flip must lie above 0 and below 1/2; got {self.flip}.")
-        if not 0 < self.send < 1:
-            raise InputError(f"The probability of sending must lie above 0 and below 1; got {self.send}.")
 
     def _send(self, bits: Integers, secure: SecureBits) -> Counts:
         """Send some of the bits, flipping a few."""
@@ -104,11 +100,6 @@ class SampledResponse(ComposableBitSum):
         """Return that of one message or none."""
         return math.log1p(float(self.send) * math.expm1(tilt))
 
-    @property
-    def parameters(self) -> dict[str, Fraction | int]:
-        """Probabilities of a flip and of sending."""
-        return {"flip": self.flip, "send": self.send}
-
     def typical_curve(self, accuracy: Accuracy) -> Curve:
         """Return the curve if the others hold almost no ones, which is close to the worst case."""
         view, flip = self._view(self.n - self.n // BLOCKS, 0, accuracy.tail), float(self.flip)
@@ -135,6 +126,11 @@ class SampledResponse(ComposableBitSum):
         """Return the view if `ones` of the others hold a one, by groups of numbers of messages."""
         send, flip = float(self.send), float(self.flip)
         mean = participants * send
+        if mean > MOST_SAMPLED:
+            raise InputError(
+                f"a message budget is certified for up to {MOST_SAMPLED} messages an instance; {participants} "
+                f"participants would send {mean:.2g}. Lower the budget, or leave out messages."
+            )
         low, high = _window(mean, mean * (1 - send), tail / 2, 0, participants)
         tops = np.unique(np.linspace(low, high, GROUPS + 1).astype(np.int64))
         weights = np.diff(binom.cdf(tops, participants, send), prepend=0.0)

@@ -19,14 +19,12 @@ from scipy.optimize import brentq
 
 from sfumato.errors import InputError
 from sfumato.privacy.loss import gaussian_delta
-from sfumato.shuffled.bitsum.composition import composed_delta
-from sfumato.shuffled.bitsum.curves import Accuracy, Curve
-from sfumato.shuffled.bitsum.negative_binomial import NegativeBinomialNoise, rate_for_variance
-from sfumato.shuffled.bitsum.poisson import PoissonNoise
-from sfumato.shuffled.bitsum.protocol import ComposableBitSum, chance_above, rate_below
+from sfumato.shuffled.bitsum.bit_sum import ComposableBitSum, chance_above, rate_below
+from sfumato.shuffled.bitsum.curves import Accuracy, Curve, composed_delta
 from sfumato.shuffled.bitsum.rr import RandomisedResponse
 from sfumato.shuffled.bitsum.sampled_rr import FOURIER_ERROR, SampledResponse
-from sfumato.shuffled.bitsum.three_nb import ThreeNegativeBinomials, rate_for_difference
+from sfumato.shuffled.bitsum.signed import ThreeNegativeBinomials, rate_for_difference
+from sfumato.shuffled.bitsum.unsigned import NegativeBinomialNoise, PoissonNoise, rate_for_variance
 
 TAIL_SHARE = 1e-6  # of delta that may be left out of the laws, all instances together
 FEWEST_STEPS, MOST_STEPS = 50, 400  # per standard deviation of the loss: for many instances, and for one
@@ -38,7 +36,6 @@ _MOST_DOUBLINGS = 10
 _TOLERANCE = 1e-4  # of the variance
 _LARGEST_FACTOR = 1e6  # by which the variance may exceed that of a Gaussian
 _MOST_ATTEMPTS = 10
-_MOST_SAMPLED = 10**6
 
 Composable = TypeVar("Composable", bound=ComposableBitSum)
 
@@ -90,11 +87,6 @@ class Search:
             raise InputError(
                 f"delta {self.delta:g} is too small for a message budget over {self.instances} instances; "
                 f"take at least {100 * self.instances * FOURIER_ERROR:.1g}, or leave out messages."
-            )
-        if self.n * send > _MOST_SAMPLED:
-            raise InputError(
-                f"a message budget is certified for up to {_MOST_SAMPLED} messages an instance; {self.n} participants "
-                f"would send {float(self.n * send):.2g}. Lower the budget, or leave out messages."
             )
 
         def make(variance: float) -> SampledResponse:

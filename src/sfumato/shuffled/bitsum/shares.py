@@ -1,4 +1,4 @@
-"""Exact samplers of message counts: coins, Poisson counts, and shares of negative binomial counts, integers only.
+"""Exact samplers of messages: coins, Poisson counts, shares of negative binomial counts, orders; integers only.
 
 Source. Poisson: J. von Neumann's scheme, as in P. Flajolet, M. Pelletier, M. Soria, "On Buffon Machines and Numbers",
 SODA 2011: a geometric count k of a rational chance m, kept with probability 1/k!, has probability proportional to
@@ -6,7 +6,7 @@ m^k / k!. Negative binomial: a geometric count G is negative binomial of shape 1
 shapes a and 1 - a if its units go one after the other into a Polya urn that starts with a and 1 - a balls: the number
 in the first part given G is beta-binomial, which is the law of a part of a negative binomial count given the whole.
 The urn's chances (a + mine) / (1 + step) are rational, and the geometric count is exact for a rational rate
-(`sfumato.privacy.noise.geometric`).
+(`sfumato.privacy.noise.geometric`). Orders: Fisher and Yates's shuffle, each swap uniform below its bound.
 
 Guarantee: the laws hold exactly, given uniform words (`sfumato.privacy.bits`); no floating-point number takes part.
 Counts that would not fit 62 bits have probability below e^-100 within the limits that are checked here.
@@ -37,12 +37,7 @@ _TWO = np.uint64(2)
 
 
 def checked_rates(*rates: Fraction) -> None:
-    """Refuse rates of geometric counts that are not sampled.
-
-    Examples
-    --------
-    >>> checked_rates(Fraction(1, 10))
-    """
+    """Refuse rates of geometric counts that are not sampled."""
     if min(rates) < SMALLEST_RATE:
         raise InputError(
             f"the rate of the noise would be {float(min(rates)):.2g}, less than is sampled (2**-24); "
@@ -124,6 +119,11 @@ def negative_binomial(bits: SecureBits, count: int, shape: Fraction, rate: Fract
     parameters = [whole, part.numerator, part.denominator, rate.numerator, rate.denominator]
     words = 12.0 * float(shape + 1) + (float(1 / rate) if part else 0.0)
     return bits.draw(_fill_negative_binomial, count, words, *map(np.uint64, parameters))
+
+
+def permutation(secure: SecureBits, count: int) -> Integers:
+    """Return the numbers from 0 to count - 1 in a uniformly random order."""
+    return np.asarray(_swapped(secure.draw(_fill_swaps, count, 1.1)))
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
@@ -211,3 +211,26 @@ def _fill_negative_binomial(
         done += 1
         at = end
     return done, at
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _fill_swaps(words: Words, out: Integers, done: int) -> tuple[int, int]:
+    """Fill place k with a number uniform from 0 to k."""
+    at = 0
+    while done < out.size:
+        value, end = next_below(words, at, np.uint64(done + 1))
+        if end > words.size:
+            break
+        out[done] = value
+        done += 1
+        at = end
+    return done, at
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _swapped(swaps: Integers) -> Integers:
+    order = np.arange(swaps.size)
+    for place in range(swaps.size - 1, 0, -1):
+        other = swaps[place]
+        order[place], order[other] = order[other], order[place]
+    return order

@@ -9,20 +9,65 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits
+from sfumato.public.codec import Field, Ratio, Schema, refuse
 from sfumato.shuffled.bitsum.curves import Accuracy, Curve
 
 Floats = NDArray[np.float64]
 
 LARGEST_PARTICIPANTS = 10**9
 CHANCE_DENOMINATOR = 2**40  # chances are multiples of 2**-40: exact coins, and exact as floats
+_LARGEST_TERM = 2**120  # of a parameter; as floats they are neither zero nor infinite
+
+
+@dataclass(frozen=True)
+class Between(Field[Fraction]):
+    """A positive fraction as text, from one number on and below another."""
+
+    least: Fraction
+    limit: Fraction
+
+    def read(self, value: Any, path: str) -> Fraction:
+        """Return the fraction."""
+        ratio = Ratio(_LARGEST_TERM, positive=True).read(value, path)
+        if not self.least <= ratio < self.limit:
+            raise refuse(path, f"a positive fraction from {self.least} on and below {self.limit}", value)
+        return ratio
+
+    def write(self, value: Fraction) -> str:
+        """Return the text in lowest terms."""
+        return str(value)
+
+
+@dataclass(frozen=True)
+class Digits(Field[int]):
+    """A positive whole number as text."""
+
+    most: int
+
+    def read(self, value: Any, path: str) -> int:
+        """Return the number."""
+        if not isinstance(value, str) or not value.isascii() or not value.isdigit() or len(value) > 20:
+            raise refuse(path, "a whole number's text", value)
+        if value.startswith("0") or int(value) > self.most:
+            raise refuse(path, f"a whole number's text from 1 to {self.most}", value)
+        return int(value)
+
+    def write(self, value: int) -> str:
+        """Return its digits."""
+        return str(value)
+
+
+CHANCE = Between(Fraction(0), Fraction(1))
+FLIP = Between(Fraction(0), Fraction(1, 2))
 
 
 class Counts(NamedTuple):
@@ -40,9 +85,14 @@ class BitSum(ABC):
     """
 
     name: ClassVar[str]
+    schema: ClassVar[Schema]  # of the parameters, all besides `n`
     message_bits: ClassVar[int] = 1  # of content; messages that all say the same have none
     most_messages: ClassVar[int | None] = None  # of a user in one instance; None if there is no such number
     n: int
+
+    def __post_init__(self) -> None:
+        checked_participants(self.n)
+        self.schema.read(self.schema.write(self))
 
     def randomise(self, bits: Integers, secure: SecureBits) -> Counts:
         """Return what users send, one entry a user and instance, for their bits 0 or 1."""
@@ -89,9 +139,9 @@ class BitSum(ABC):
         return math.inf
 
     @property
-    @abstractmethod
     def parameters(self) -> dict[str, Fraction | int]:
         """What defines the protocol besides `n`, by the names of its fields."""
+        return {name: getattr(self, name) for name in self.schema.fields}
 
 
 class ComposableBitSum(BitSum):
@@ -107,26 +157,14 @@ class ComposableBitSum(BitSum):
 
 
 def checked_participants(n: int) -> int:
-    """Return the number of participants if it is one.
-
-    Examples
-    --------
-    >>> checked_participants(10)
-    10
-    """
+    """Return the number of participants if it is one."""
     if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= LARGEST_PARTICIPANTS:
         raise InputError(f"n, the number of honest participants, must be an int from 1 to 10**9; got {n!r}.")
     return n
 
 
 def checked_bits(bits: Integers) -> Integers:
-    """Return bits as integers if they are bits: any other number would not be hidden.
-
-    Examples
-    --------
-    >>> checked_bits(np.array([True, False]))
-    array([1, 0])
-    """
+    """Return bits as integers if they are bits: any other number would not be hidden."""
     values = np.asarray(bits)
     if values.dtype.kind not in "biu" or not np.isin(values, (0, 1)).all():
         raise InputError("bits must be the integers 0 and 1")
@@ -134,22 +172,10 @@ def checked_bits(bits: Integers) -> Integers:
 
 
 def chance_above(value: float) -> Fraction:
-    """Return the least chance of an exact coin that is not below a number.
-
-    Examples
-    --------
-    >>> chance_above(0.25), chance_above(1e-12)
-    (Fraction(1, 4), Fraction(1, 549755813888))
-    """
+    """Return the least chance of an exact coin that is not below a number."""
     return Fraction(-int(-value * CHANCE_DENOMINATOR // 1), CHANCE_DENOMINATOR)
 
 
-def rate_below(value: float) -> Fraction:
-    """Return the largest rate of exact geometric counts that is not above a number: noise is rounded up.
-
-    Examples
-    --------
-    >>> rate_below(0.3) <= 0.3 < rate_below(0.3) + Fraction(1, CHANCE_DENOMINATOR)
-    True
-    """
+def rate_below(value: float | Fraction) -> Fraction:
+    """Return the largest rate of exact geometric counts that is not above a number: noise is rounded up."""
     return Fraction(int(value * CHANCE_DENOMINATOR // 1), CHANCE_DENOMINATOR)

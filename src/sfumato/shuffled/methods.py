@@ -1,0 +1,248 @@
+"""The methods of shuffled collections: how a point becomes numbers, and what an answer costs in accuracy.
+
+All classes share one draw of public features: a draw for each class would give each its own approximation error, and
+comparing densities would compare those errors.
+
+"auto" takes the first method that applies, in the order in which they are defined here. Their predictions stand in one
+table and are not all comparable: that of landmarks rests on how much the records resemble public points, that of
+hashing on typical collisions. The number of instances is the smallest of a list whose predicted error is nearly the
+least.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from numpy.typing import NDArray
+
+from sfumato.errors import InputError
+from sfumato.kernels import InnerProduct, Kernel, ShiftInvariantKernel, kernel_from_document
+from sfumato.methods.method import Method, Prediction
+from sfumato.methods.registry import SHUFFLED
+from sfumato.methods.request import Request
+from sfumato.public import document as documents
+from sfumato.quantizers import (
+    Box,
+    FourierQuantizer,
+    HashingQuantizer,
+    InnerProductQuantizer,
+    InnerProductSigns,
+    LandmarkQuantizer,
+    Quantizer,
+    quantizer_from_document,
+)
+from sfumato.quantizers.clamping import Ball
+from sfumato.quantizers.hashes import family_for
+from sfumato.quantizers.inner_product import CLIP
+from sfumato.quantizers.nystrom import PublicSample, Spectrum, estimates
+from sfumato.quantizers.similarities import Similarities, similarities
+from sfumato.shuffled.bitsum import central_gaussian_rmse
+from sfumato.shuffled.bitsum.published import published_response, published_three_nb
+from sfumato.shuffled.bitsum.signed import geometric_difference_variance
+from sfumato.shuffled.features import BitFeatures, RotatedLandmarks
+from sfumato.shuffled.groups import Budget
+from sfumato.shuffled.promise import KINDS, accuracy
+
+SCALE, SIGNS_SCALE = 2**18, 2**12
+COUNTERS = 16  # of a hash function
+MOST_RANK = 255
+CANDIDATES = (64, 128, 256, 512, 1024, 2048)  # numbers of instances
+NEARLY_BEST = 1.05
+
+Refusal = Callable[[Request], str | None]
+Maker = Callable[[Request, int], Quantizer]  # of about so many integers, each of which becomes one bit
+_MAKERS: dict[str, Maker] = {}
+
+
+def request_for(
+    kernel: Kernel,
+    dimension: int,
+    seed: int,
+    *,
+    epsilon: Fraction = Fraction(1),
+    delta: float = 0.0,
+    n: int = 1,
+    bounds: Any = None,
+    landmarks: Any = None,
+    **options: Any,
+) -> Request:
+    """Return what is known in public when a method is chosen."""
+    given = Request(kernel, dimension, epsilon, n, seed, delta, "replace", bounds, options, trust="shuffled")
+    return given if landmarks is None else replace(given, landmarks=PublicSample.of(landmarks, dimension))
+
+
+def named(name: str, request: Request) -> Method:
+    """Return a method by its name; "auto" is the first that applies.
+
+    Examples
+    --------
+    >>> named("auto", request_for(InnerProduct(), 3, seed=1)).name
+    'inner-product'
+    """
+    if name != "auto":
+        if name not in SHUFFLED:
+            raise InputError(f"quantizer must be 'auto' or one of {', '.join(SHUFFLED)}; got {name!r}")
+        return SHUFFLED[name]
+    for method in SHUFFLED.values():
+        if not method.baseline and method.refuse(request) is None:
+            return method
+    raise InputError(f"no quantizer is known for {request.kernel!r}; pass landmarks=, or a kernel that has one")
+
+
+def make(name: str, request: Request, instances: int) -> Quantizer:
+    """Make the quantizer of a method with about so many integers."""
+    method = named(name, request)
+    if (reason := method.refuse(request)) is not None:
+        raise InputError(reason)
+    return _MAKERS[method.name](request, instances)
+
+
+def _fourier(request: Request, instances: int) -> Quantizer:
+    assert isinstance(request.kernel, ShiftInvariantKernel)
+    pairs = max(1, instances // 2)
+    return FourierQuantizer.draw(request.kernel, request.dimension, pairs, request.feature_seed, bounds=request.bounds)
+
+
+def _hashing(request: Request, instances: int) -> Quantizer:
+    rows, seed = max(1, instances // COUNTERS), request.feature_seed
+    return HashingQuantizer.draw(request.kernel, request.dimension, rows, seed, width=COUNTERS, bounds=request.bounds)
+
+
+def _ball(request: Request, scale: int) -> Ball:
+    assert isinstance(request.kernel, InnerProduct)
+    return Ball.around(request.kernel, request.dimension, scale, request.bounds)
+
+
+def _inner_product(request: Request, instances: int) -> Quantizer:
+    return InnerProductQuantizer(_ball(request, SCALE), CLIP, request.feature_seed)  # an instance a column
+
+
+def _signs(request: Request, instances: int) -> Quantizer:
+    return InnerProductSigns(_ball(request, SIGNS_SCALE), instances, request.feature_seed)
+
+
+def _landmarks(request: Request, instances: int) -> Quantizer:
+    assert request.landmarks is not None
+    box = None if request.bounds is None else Box.from_bounds(request.bounds, request.dimension)
+    fitted, spectrum = _spanned(request.landmarks, request.kernel, box)
+    rank = max(1, min(instances - 1, spectrum.rank, MOST_RANK))
+    inner = LandmarkQuantizer.fit(fitted, estimates(fitted, [rank])[0], SCALE, spectrum)
+    return RotatedLandmarks(inner, request.feature_seed)
+
+
+@lru_cache(maxsize=4)
+def _spanned(sample: PublicSample, kernel: Kernel, box: Box | None) -> tuple[Similarities, Spectrum]:
+    """Decompose the sample's kernel matrix, once for all sizes."""
+    bounds = None if box is None else list(zip(box.lower, box.upper, strict=True))
+    fitted = similarities(kernel, sample.points, bounds, "clip")
+    return fitted, Spectrum.of(fitted.matrix())
+
+
+def _no_inner_product(request: Request) -> str | None:
+    return (
+        None if isinstance(request.kernel, InnerProduct) else f"it is for the inner product, not {request.kernel.name}"
+    )
+
+
+def _no_landmarks(request: Request) -> str | None:
+    if request.landmarks is None:
+        return "the quantizer 'landmarks' needs public points that resemble the records: pass landmarks="
+    return None if request.kernel.portable else "landmarks need a kernel by name, which a document can carry"
+
+
+def _no_pairs(request: Request) -> str | None:
+    if isinstance(request.kernel, ShiftInvariantKernel) and request.kernel.portable:
+        return None
+    return f"Fourier pairs need a shift-invariant kernel by name, not {request.kernel.name}"
+
+
+def _no_hashes(request: Request) -> str | None:
+    return f"no hash functions are known for {request.kernel.name}" if family_for(request.kernel) is None else None
+
+
+def _method(name: str, summary: str, refuse: Refusal, maker: Maker, baseline: bool = False) -> Method:
+    def build(request: Request) -> Quantizer:
+        return _sized(name, maker, request)
+
+    def predict(request: Request, density: float) -> Prediction:
+        quantizer = build(request)
+        found = accuracy(quantizer, _rough(request, quantizer), request.n, density)
+        return Prediction(found.rmse, quantizer.size, parameters={"instances": quantizer.size})
+
+    _MAKERS[name] = maker
+    return Method(name, summary, ("bitsum", "instances"), refuse, predict, build, baseline)
+
+
+def _sized(name: str, maker: Maker, request: Request) -> Quantizer:
+    """Make the quantizer; without a number of instances, with the fewest whose predicted error is nearly the least."""
+    if "instances" in request.options:
+        instances = request.positive_option("instances", 1)
+        made = maker(request, instances)
+        if made.size != instances:
+            raise InputError(f"{name} has {made.size} instances here, not {instances}; pass that number or 'auto'")
+        return made
+    found: list[tuple[float, Quantizer]] = []
+    for size in CANDIDATES:
+        quantizer = maker(request, size)
+        if found and quantizer.size == found[-1][1].size:
+            break  # an instance a column, or landmarks that span no more
+        variance = _rough(request, quantizer)
+        found.append((accuracy(quantizer, variance, request.n, request.density).rmse, quantizer))
+    best = min(error for error, _ in found)
+    return next(quantizer for error, quantizer in found if error <= NEARLY_BEST * best)
+
+
+def _rough(request: Request, quantizer: Quantizer) -> float:
+    budget = Budget(request.epsilon, request.delta, BitFeatures(quantizer).changed)
+    return rough_variance(str(request.options.get("bitsum", "rr")), request.n, budget)
+
+
+def rough_variance(name: str, n: int, budget: Budget) -> float:
+    """Estimate the variance of a bit sum in no time, to choose the number of instances.
+
+    Examples
+    --------
+    >>> round(rough_variance("rr", 10_000, Budget(Fraction(1), 1e-5, 768)) ** 0.5)
+    103
+    """
+    epsilon, delta, instances = float(budget.epsilon), budget.delta, budget.changed
+    if name == "pure":
+        share = epsilon / instances
+        drop = 1 / (40 * n * math.sinh(share / 2) ** 2)
+        return geometric_difference_variance(share) / (1 - drop) ** 2 if drop < 1 else math.inf
+    if name == "rr-published":
+        return published_response(n, instances, epsilon, delta).variance
+    if name == "3nb-published":
+        return published_three_nb(n, instances, epsilon, delta).variance
+    return central_gaussian_rmse(instances, epsilon, delta) ** 2 * (2 if name == "3nb" else 1)
+
+
+def features_from(
+    document: Mapping[str, Any], description: Any, arrays: dict[str, NDArray[Any]], size: int
+) -> tuple[Kernel, BitFeatures]:
+    """Rebuild the kernel and the features of a document; whatever does not fit together is refused."""
+    try:
+        kernel = kernel_from_document(documents.plain(document["kernel"]))
+        quantizer = quantizer_from_document(description, arrays, kernel, size)
+        box = quantizer.box
+        if not isinstance(quantizer, KINDS) or quantizer.size != size:
+            raise InputError(f"{size!r} instances were expected of a quantizer that shuffling knows")
+        domain = box.domain()
+        domain.check_limits()
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as problem:
+        raise InputError(f"the protocol does not describe its features: {problem!s:.300}") from problem
+    if domain.to_document() != document["domain"]:
+        raise InputError("the bounds of the features are not those of the protocol")
+    return kernel, BitFeatures(quantizer)
+
+
+INNER_PRODUCT = _method("inner-product", "rotated and clipped columns", _no_inner_product, _inner_product)
+SIGNS = _method("inner-product-signs", "signs of random sums, as published", _no_inner_product, _signs, baseline=True)
+LANDMARKS = _method("landmarks", "features of public points, rotated and clipped", _no_landmarks, _landmarks)
+FOURIER = _method("fourier", "random Fourier pairs", _no_pairs, _fourier)
+HASHING = _method("hashing", "counters of hash functions", _no_hashes, _hashing)
