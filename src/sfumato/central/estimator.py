@@ -21,11 +21,10 @@ from sfumato.engines.threads import Progress
 from sfumato.errors import InputError
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.request import COUNT_SHARE, Request
-from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.bits import SecureBits, noise_bits
 from sfumato.privacy.guarantee import NEIGHBOURS, checked_delta
 from sfumato.privacy.ledger import Account
 from sfumato.privacy.rational import exact_epsilon
-from sfumato.privacy.seeding import noise_bits
 from sfumato.public.ranges import MOST_RECORDS
 from sfumato.quantizers.base import Floats
 from sfumato.release import Release

@@ -28,11 +28,10 @@ from sfumato.errors import BudgetError, InputError, ReleaseFileError
 from sfumato.kernels import Kernel, get_kernel, kernel_from_document
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.request import Request, check_kernel
-from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.bits import SecureBits, noise_bits
 from sfumato.privacy.ledger import Account, Epsilon
 from sfumato.privacy.noise import wrapped
 from sfumato.privacy.rational import exact_epsilon
-from sfumato.privacy.seeding import noise_bits
 from sfumato.public.ranges import LARGEST_OPTION, MOST_COLUMNS, check_size, check_whole
 from sfumato.quantizers.base import Integers
 from sfumato.quantizers.hashing import HashingQuantizer

@@ -33,7 +33,7 @@ from sfumato.cli import (
 )
 from sfumato.cli import map as map_
 from sfumato.cli.console import complain, in_flags
-from sfumato.errors import NotPrivateWarning, OddDataWarning, SfumatoError, StorageError
+from sfumato.errors import NotPrivateWarning, OddDataWarning, SfumatoError, StorageError, WaitWarning
 from sfumato.version import __version__
 
 INTERRUPTED = 130
@@ -53,7 +53,7 @@ class Commands(TyperGroup):
                 others = warnings.showwarning
 
                 def show(message: Any, category: type[Warning], *place: Any, **line: Any) -> None:
-                    if issubclass(category, OddDataWarning):
+                    if issubclass(category, OddDataWarning | WaitWarning):
                         complain(f"warning: {in_flags(str(message))}")
                     else:
                         others(message, category, *place, **line)

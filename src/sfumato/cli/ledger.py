@@ -117,9 +117,7 @@ def account_document(account: Account) -> dict[str, Any]:
 
 
 def _charge_documents(account: Account) -> list[dict[str, Any]]:
-    from sfumato.privacy.events import event_record
-
-    return [event_record(charge) for charge in account.charges]
+    return [charge.to_document() for charge in account.charges]
 
 
 def standing_text(account: Account) -> str:

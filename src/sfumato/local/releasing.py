@@ -10,7 +10,7 @@ from sfumato.errors import InputError
 from sfumato.local.server import Server
 from sfumato.local.tally import Tally
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.privacy.reported import ReportNoise
+from sfumato.privacy.laws import ReportNoise
 from sfumato.public.document import plain
 from sfumato.release import Count, Release
 

@@ -10,8 +10,8 @@ from typing import Any
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel, get_kernel, kernel_from_document
 from sfumato.local.server import Request
-from sfumato.privacy.guarantee import fraction_from_text
 from sfumato.privacy.rational import exact_epsilon
+from sfumato.public.codec import Ratio
 from sfumato.public.document import LARGEST_DIMENSION, Domain, plain
 from sfumato.quantizers.box import Box
 
@@ -53,7 +53,7 @@ def request_from_document(document: Mapping[str, Any]) -> Request:
         kernel=kernel_from_document(plain(document["kernel"])),
         dimension=domain.dimension,
         participants=document["participants"],
-        epsilon=fraction_from_text("epsilon", document["epsilon"]),
+        epsilon=Ratio().read(document["epsilon"], "epsilon"),
         bounds=Box(domain.lower, domain.upper) if domain.declared else None,
     )
 

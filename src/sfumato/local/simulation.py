@@ -10,7 +10,7 @@ from sfumato.errors import InputError
 from sfumato.local.mechanism import Device
 from sfumato.local.releasing import make_release
 from sfumato.local.vectorised import directions
-from sfumato.privacy.seeding import noise_bits
+from sfumato.privacy.bits import noise_bits
 from sfumato.public.domain import Domain
 from sfumato.quantizers.base import Floats
 from sfumato.sources import Source, open_source

@@ -6,8 +6,8 @@ See `sfumato.privacy.noise` for the laws and their source.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from sfumato.compiled import njit
 from sfumato.privacy.bits import Integers, Words, next_below
 
 _ZERO = np.uint64(0)

@@ -13,13 +13,13 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
-from sfumato.errors import BudgetError, InputError
-from sfumato.privacy.accounting import basic_composition
-from sfumato.privacy.events import Budget, Charge, Event, account_name, event_from_record, event_record
+from sfumato.errors import BudgetError, InputError, LedgerError
+from sfumato.privacy.accounting import Standing, basic_composition
+from sfumato.privacy.events import Budget, Charge, Event, account_name, event_from_record
 from sfumato.privacy.guarantee import promised_epsilon
 from sfumato.privacy.journal import Journal, Record
 from sfumato.privacy.loss import Loss
-from sfumato.privacy.standing import Standing
+from sfumato.storage import user_folder
 
 __all__ = ["Account", "Ledger", "basic_composition", "default_ledger_path"]
 
@@ -42,9 +42,12 @@ def default_ledger_path() -> Path:
     """
     if chosen := os.environ.get("SFUMATO_LEDGER"):
         return Path(chosen)
-    state = Path(os.environ.get("XDG_STATE_HOME", ""))
-    if not state.is_absolute():  # the standard says to ignore relative ones
-        state = Path.home() / ".local" / "state"
+    state = user_folder("XDG_STATE_HOME", ".local/state")
+    if state is None:
+        raise LedgerError(
+            "the ledger's default place is ~/.local/state/sfumato/ledger.jsonl, and no home folder is known here; set "
+            "SFUMATO_LEDGER to the path of a file that will be kept, or pass --ledger"
+        )
     return state / "sfumato" / "ledger.jsonl"
 
 
@@ -116,7 +119,9 @@ class Ledger:
 
         def decide(records: list[Record]) -> Record:
             self._standing(event.dataset, records).refuse(event)
-            return event_record(event)
+            record = event.to_document()
+            event_from_record(record)  # what could not be read back would close the whole ledger
+            return record
 
         self._journal.append(decide)
 

@@ -20,9 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 from sfumato.engines.threads import default_threads, one_blas_thread
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Distance, InnerProduct, Kernel, ShiftInvariantKernel, kernel_from_document
+from sfumato.privacy.bits import warn_unless_private
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.laws import NoiseLaw, law_from_document
-from sfumato.privacy.seeding import warn_unless_private
 from sfumato.public.ranges import FARTHEST_QUERY
 from sfumato.quantizers import quantizer_from_document
 from sfumato.quantizers.answer import Answer, Floats, Known

@@ -25,7 +25,7 @@ import numpy as np
 
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers
-from sfumato.privacy.reported import ReportNoise
+from sfumato.privacy.laws import ReportNoise
 from sfumato.release import Count, Release
 from sfumato.shuffled.batch import BLOCK_MESSAGES, read_batch, read_header
 from sfumato.shuffled.bitsum import Counts

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from sfumato.errors import InputError
-from sfumato.privacy.guarantee import fraction_from_text
+from sfumato.public.codec import Ratio
 from sfumato.shuffled.bitsum import NAMES, BitSum, calibrate, central_gaussian_rmse
 from sfumato.shuffled.bitsum.negative_binomial import NegativeBinomialNoise
 from sfumato.shuffled.bitsum.poisson import PoissonNoise
@@ -110,7 +110,7 @@ class Group:
         if kind is None or not isinstance(document["parameters"], Mapping):
             raise InputError(f"the bit-sum protocol {document['bitsum']!r} is not known; update sfumato")
         integers = {field.name for field in fields(kind) if field.type == "int"}  # type: ignore[arg-type]
-        given = {name: fraction_from_text(name, text) for name, text in document["parameters"].items()}
+        given = {name: Ratio().read(text, name) for name, text in document["parameters"].items()}
         parameters = {name: int(value) if name in integers else value for name, value in given.items()}
         label = None if document["label"] is None else plain_label(document["label"])
         try:

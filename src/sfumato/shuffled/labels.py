@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 from sfumato.errors import InputError
 from sfumato.local.account import DeviceAccount
 from sfumato.privacy.bits import Integers, SecureBits
+from sfumato.privacy.laws import ReportNoise
 from sfumato.privacy.rational import exact_positive
-from sfumato.privacy.reported import ReportNoise
 from sfumato.quantizers.base import Encoder, Floats
 from sfumato.release import Count, Release
 from sfumato.shuffled.bitsum.protocol import rate_below

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError
-from sfumato.privacy.bits import Integers, SecureBits
-from sfumato.privacy.seeding import noise_bits
+from sfumato.privacy.bits import Integers, SecureBits, noise_bits
 from sfumato.release import Release
 from sfumato.shuffled.analyzer import release_from
 from sfumato.shuffled.bitsum import BitSum, Counts

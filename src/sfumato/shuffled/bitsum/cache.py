@@ -17,7 +17,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from sfumato.errors import SfumatoError
-from sfumato.storage import AtomicFile
+from sfumato.storage import AtomicFile, user_folder
 from sfumato.version import __version__
 
 _LARGEST_FILE = 4096
@@ -74,5 +74,6 @@ def _path(name: str) -> Path | None:
     chosen = os.environ.get("SFUMATO_CACHE")
     if chosen == "":
         return None
-    folder = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sfumato"
-    return folder / f"bitsum-{name}.json"
+    user = user_folder("XDG_CACHE_HOME", ".cache")
+    folder = Path(chosen) if chosen else user and user / "sfumato"
+    return folder and folder / f"bitsum-{name}.json"
