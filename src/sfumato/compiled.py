@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core.caching import NullCache
 
 from sfumato.storage import private_folder, user_folder
 
@@ -44,8 +45,10 @@ def _njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
         made = numba.njit(**options)(function)
         folder = cache_folder() if wanted else None
         if folder is not None:
-            with _numba_caches_in(folder):
+            with _numba_caches_in(folder), suppress(RuntimeError):  # a function without a file, or a folder that went
                 made.enable_caching()
+            if not str(made._cache.cache_path).startswith(folder):
+                made._cache = NullCache()  # Numba found another place
             _forgive_full_disks(made._cache)
         return made
 

@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sfumato.compiled import njit
 from sfumato.local.hashing import HASH_BITS, LABEL, Grid, MinHash, PStable, RowHash, Signs
 from sfumato.public.rows import CELLS, KEY_BYTES, NORMAL, WORD_BYTES, Law, row_bytes
 from sfumato.quantizers.base import Integers

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from numba import njit
 
+from sfumato.compiled import njit
 from sfumato.local.odds import Window
 from sfumato.local.sphere import SphereNoise
 from sfumato.privacy.bits import SecureBits, Words

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sfumato.compiled import njit
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels.inner_product import InnerProduct
 from sfumato.quantizers.base import Integers

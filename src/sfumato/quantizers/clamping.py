@@ -8,7 +8,8 @@ that is none counts as the lower end (0 in a ball), and nothing is converted to 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sfumato.compiled import njit
 
 
 @njit(nogil=True, cache=True)

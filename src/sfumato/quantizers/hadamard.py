@@ -7,7 +7,8 @@ as long as d times the largest of them stays below 2^53. Each row is transformed
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sfumato.compiled import njit
 
 
 @njit(nogil=True, cache=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from sfumato.compiled import njit
 from sfumato.privacy.bits import Integers, SecureBits, Words, next_below
 
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sfumato.compiled import njit
 from sfumato.kernels import Hat, Laplacian
 from sfumato.public import portable
 from sfumato.public.streams import PublicStream

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sfumato.compiled import njit
 from sfumato.kernels import Jaccard
 from sfumato.public.streams import PublicStream
 from sfumato.quantizers.base import Floats, Integers

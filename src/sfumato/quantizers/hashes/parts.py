@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sfumato.compiled import njit
 from sfumato.quantizers.base import Integers
 from sfumato.quantizers.hashes.base import HashFamily
 from sfumato.quantizers.hashes.rehash import Rehash

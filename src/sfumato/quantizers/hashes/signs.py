@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sfumato.compiled import njit
 from sfumato.kernels import Angular
 from sfumato.public.streams import PublicStream
 from sfumato.quantizers.base import Floats, Integers

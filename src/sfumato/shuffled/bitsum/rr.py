@@ -17,8 +17,8 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
 
+from sfumato.compiled import njit
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.shuffled.bitsum.curves import Accuracy, Curve, Pair, curve_of
