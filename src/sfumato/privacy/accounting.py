@@ -236,15 +236,6 @@ _LEAST: dict[str, Callable[[Loss, float], float]] = {"gdp": _gdp_epsilon, "zcdp"
 class Standing:
     """One data set's events at one moment.
 
-    Attributes
-    ----------
-    dataset : str
-        The account.
-    budget : Budget or None
-        What may be spent in all.
-    charges : tuple of Charge
-        Every spending, oldest first.
-
     Examples
     --------
     >>> standing = Standing("survey", Budget(dataset="survey", epsilon=1), ())

@@ -62,10 +62,7 @@ class SecureBits:
     def seeded(cls, seed: SupportsIndex | bytes | str) -> SecureBits:
         """Return a reproducible stream that is NOT PRIVATE.
 
-        Parameters
-        ----------
-        seed
-            An integer, bytes or text. The same seed gives the same words on every machine.
+        The same integer, bytes or text gives the same words on every machine.
 
         Examples
         --------
@@ -109,13 +106,7 @@ class SecureBits:
         return self._with_key(hashlib.sha256(self._known_key + b"%d" % index).digest())
 
     def words(self, count: int) -> Words:
-        """Return the next `count` words.
-
-        Examples
-        --------
-        >>> SecureBits().words(3).dtype
-        dtype('uint64')
-        """
+        """Return the next `count` words."""
         keystream = self._keystream
         if keystream.process != _process():
             # A key of its own, and a lock that is not held by a thread that was left behind in the parent. Threads
@@ -126,12 +117,7 @@ class SecureBits:
     def below(self, bound: int, count: int) -> Integers:
         """Return `count` integers, exactly uniform in [0, bound).
 
-        Parameters
-        ----------
-        bound
-            From 1 to 2**62.
-        count
-            How many integers.
+        The bound may be up to 2**62.
 
         Examples
         --------
@@ -151,17 +137,9 @@ class SecureBits:
         chunks. A sample for which the words run out is made again from the same words once more have been drawn:
         to start it from fresh words instead would favour samples that need few.
 
-        Parameters
-        ----------
-        kernel
-            ``kernel(words, out, done, *parameters)`` fills ``out[done:]`` as far as the words last, and returns how
-            many samples are done and how many words they used.
-        count
-            How many samples.
-        words_each
-            About how many words a sample needs; it sets the chunks' size and nothing else.
-        parameters
-            What else the kernel needs.
+        ``kernel(words, out, done, *parameters)`` fills ``out[done:]`` as far as the words last, and returns how many
+        samples are done and how many words they used. About `words_each` words a sample set the chunks' size and
+        nothing else.
 
         Examples
         --------
@@ -246,12 +224,7 @@ def noise_bits(random_state: int | None) -> SecureBits:
 
 
 def warn_unless_private(guarantee: Guarantee) -> None:
-    """Warn whoever saves what promises nothing.
-
-    Examples
-    --------
-    >>> warn_unless_private(Guarantee(trust="central", neighbours="add-remove", unit="record", epsilon=1))
-    """
+    """Warn whoever saves what promises nothing."""
     if not guarantee.private:
         _warn("NOT PRIVATE: the noise of what is saved here came from a seed, or there is none. Do not publish it")
 

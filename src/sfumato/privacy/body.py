@@ -36,7 +36,7 @@ variance of a coordinate, so groups should be scaled to the same; the largest is
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -155,14 +155,39 @@ class CubeNoise(Documented):
         return (self.size + 1) * (self.size + 2) / (3 * float(self.rate) ** 2)
 
 
-@dataclass(frozen=True)
-class StackedCubes(Documented):
-    """Independent blocks of cube noise, one after the other.
+class _Stack(Documented, ABC):
+    """Noises side by side: `sizes` integers of each part in one draw of all."""
 
-    Parameters
-    ----------
-    parts : tuple of CubeNoise
-        The blocks.
+    parts: tuple[CubeNoise | DiscNoise, ...]
+
+    @property
+    @abstractmethod
+    def sizes(self) -> tuple[int, ...]:
+        """Integers of each part."""
+
+    @property
+    def block(self) -> int:
+        """Integers in one draw of all parts."""
+        return sum(self.sizes)
+
+    def sample(self, bits: SecureBits, count: int) -> Integers:
+        """Return `count` integers: whole draws of all parts, one after the other."""
+        draws, rest = divmod(count, self.block)
+        if rest:
+            raise InputError(f"stacked noise comes in whole draws of {self.block} integers, {count} were asked for")
+        pairs = zip(self.parts, self.sizes, strict=True)
+        columns = [part.sample(bits, draws * size).reshape(draws, size) for part, size in pairs]
+        return np.concatenate(columns, axis=1).reshape(-1)
+
+    @property
+    def variance(self) -> float:
+        """Largest variance of a coordinate."""
+        return max(part.variance for part in self.parts)
+
+
+@dataclass(frozen=True)
+class StackedCubes(_Stack):
+    """Independent blocks of cube noise, one after the other.
 
     Examples
     --------
@@ -179,22 +204,13 @@ class StackedCubes(Documented):
             raise InputError("stacked noise needs at least one block")
 
     @property
-    def block(self) -> int:
-        """Integers in one draw of all blocks."""
-        return sum(part.size for part in self.parts)
-
-    def sample(self, bits: SecureBits, count: int) -> Integers:
-        """Return `count` integers: whole draws of all blocks."""
-        return _side_by_side(self.parts, [part.size for part in self.parts], bits, count)
-
-    @property
-    def variance(self) -> float:
-        """Largest variance of a coordinate."""
-        return max(part.variance for part in self.parts)
+    def sizes(self) -> tuple[int, ...]:
+        """Integers of each block."""
+        return tuple(part.size for part in self.parts)
 
 
 @dataclass(frozen=True)
-class StackedDiscs(Documented):
+class StackedDiscs(_Stack):
     """Several structures side by side, each a number of blocks of disc noise at its own rate.
 
     Parameters
@@ -228,31 +244,6 @@ class StackedDiscs(Documented):
     def sizes(self) -> tuple[int, ...]:
         """Integers of each structure."""
         return tuple(part.block * count for part, count in zip(self.parts, self.blocks, strict=True))
-
-    @property
-    def block(self) -> int:
-        """Integers in one draw of all structures."""
-        return sum(self.sizes)
-
-    def sample(self, bits: SecureBits, count: int) -> Integers:
-        """Return `count` integers: whole draws of all structures."""
-        return _side_by_side(self.parts, self.sizes, bits, count)
-
-    @property
-    def variance(self) -> float:
-        """Largest variance of a coordinate."""
-        return max(part.variance for part in self.parts)
-
-
-def _side_by_side(
-    parts: Sequence[CubeNoise | DiscNoise], sizes: Sequence[int], bits: SecureBits, count: int
-) -> Integers:
-    """Return whole draws of all parts, `sizes` integers of each, one draw after the other."""
-    draws, rest = divmod(count, sum(sizes))
-    if rest:
-        raise InputError(f"stacked noise comes in whole draws of {sum(sizes)} integers, {count} were asked for")
-    columns = [part.sample(bits, draws * size).reshape(draws, size) for part, size in zip(parts, sizes, strict=True)]
-    return np.concatenate(columns, axis=1).reshape(-1)
 
 
 def _check(size: int, rate: Fraction) -> None:

@@ -147,12 +147,7 @@ class Guarantee(Documented):
         return "; ".join([f"{line}, provided: {self.conditions[0]}", *self.conditions[1:]]) if self.conditions else line
 
     def statement(self) -> str:
-        """Put the promise in plain language.
-
-        Returns
-        -------
-        str
-            One paragraph for readers who know nothing about differential privacy.
+        """Put the promise in plain language: one paragraph for readers who know nothing about differential privacy.
 
         Examples
         --------
@@ -208,14 +203,7 @@ class Guarantee(Documented):
         return "A person with several records is protected less: with k records, the factor is taken to the power k."
 
     def to_document(self) -> dict[str, Any]:
-        """Return the value as plain JSON types; epsilon is text, so that no digit is lost.
-
-        Examples
-        --------
-        >>> promise = Guarantee(trust="central", neighbours="add-remove", unit="record", epsilon=Fraction(1, 3))
-        >>> promise.to_document()["epsilon"]
-        '1/3'
-        """
+        """Return the value as plain JSON types; epsilon is text, so that no digit is lost."""
         document = super().to_document()
         if not self.within:
             del document["within"]  # earlier versions had no such field
@@ -242,26 +230,14 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
 
 
 def checked_delta(delta: object) -> float:
-    """Return `delta` as a float, which must be at least 0 and below 1.
-
-    Examples
-    --------
-    >>> checked_delta(0)
-    0.0
-    """
+    """Return `delta` as a float, which must be at least 0 and below 1."""
     if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not 0 <= delta < 1:
         raise InputError(f"delta must be a number with 0 <= delta < 1, got {delta!r}")
     return float(delta)
 
 
 def checked_text(name: str, text: object, empty: bool = False) -> str:
-    """Return `text`, which must be one line of printable characters, and not empty unless `empty` allows it.
-
-    Examples
-    --------
-    >>> checked_text("note", "spring survey")
-    'spring survey'
-    """
+    """Return `text`, which must be one line of printable characters, and not empty unless `empty` allows it."""
     if not isinstance(text, str) or not text.isprintable() or not (text.strip() or empty):
         raise InputError(f"{name} must be one line of printable text, got {text!r}")
     if len(text) > LONGEST_TEXT:
@@ -292,12 +268,7 @@ def promised_epsilon(value: int | float | str | Decimal | Fraction) -> Fraction:
 def amount_text(amount: Fraction, rounding: str = ROUND_CEILING) -> str:
     """Show a non-negative fraction: exactly where that is short, else six digits marked "about".
 
-    Parameters
-    ----------
-    amount : Fraction
-        An epsilon, spent or left.
-    rounding : str
-        A rounding mode of `decimal`. Up by default: a promise must not look stronger than it is.
+    It is rounded up by default: a promise must not look stronger than it is.
 
     Examples
     --------

@@ -62,22 +62,13 @@ class Journal:
         return self._store.path
 
     def records(self) -> list[Record]:
-        """Return all records, oldest first, after checking the chain.
-
-        Raises
-        ------
-        LedgerError
-            If the file is damaged, altered or of a newer version; the text says which line.
-        """
+        """Return all records, oldest first, or raise `LedgerError` with the line at which the chain breaks."""
         return self._parse(self._store.read())[0]
 
     def append(self, decide: Callable[[list[Record]], Record]) -> None:
-        """Add one record. When this returns, it is on disk.
+        """Add one record; when this returns, it is on disk.
 
-        Parameters
-        ----------
-        decide : callable
-            Gets all records, while nobody else can add one, and returns the record to add, or raises to add none.
+        `decide` gets all records, while nobody else can add one, and returns the record to add, or raises to add none.
         """
         with self._store.locked():
             content = self._store.read()

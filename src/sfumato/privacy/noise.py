@@ -97,15 +97,6 @@ def wrapped(value: int) -> int:
 def geometric(bits: SecureBits, count: int, rate: Fraction) -> Integers:
     """Sample Pr[k] = (1 - e^-rate) e^(-rate k), k = 0, 1, 2, ..., exactly.
 
-    Parameters
-    ----------
-    bits
-        Where the randomness comes from.
-    count
-        How many samples.
-    rate
-        A positive fraction whose numerator and denominator are at most 2**56.
-
     Examples
     --------
     >>> geometric(SecureBits.seeded(7), 5, Fraction(1, 10))
@@ -140,13 +131,7 @@ class DiscreteLaplace(Documented):
 
     @classmethod
     def at_most(cls, rate: Fraction) -> DiscreteLaplace:
-        """Return the law of this rate, or of the next lower one that the sampler takes: a little more noise.
-
-        Examples
-        --------
-        >>> DiscreteLaplace.at_most(Fraction(10**9 + 1, 10**20))
-        DiscreteLaplace(rate=Fraction(1, 99999999901))
-        """
+        """Return the law of this rate, or of the next lower one that the sampler takes: a little more noise."""
         return cls(rounded_down(rate))
 
     def sample(self, bits: SecureBits, count: int) -> Integers:
@@ -167,11 +152,6 @@ class DiscreteLaplace(Documented):
 @dataclass(frozen=True)
 class FlooredLaplace(Documented):
     """Integer noise with the law of floor(Laplace(1 / rate)).
-
-    Parameters
-    ----------
-    rate
-        Epsilon divided by the l1 sensitivity, as for `DiscreteLaplace`.
 
     Examples
     --------
