@@ -58,19 +58,8 @@ def basic_composition(charges: Iterable[Charge]) -> tuple[Fraction, float]:
 def compose(charges: Iterable[Charge], rule: str = "basic", delta: float = 0.0) -> Fraction | None:
     """Return the epsilon that charges on the same data cost together at a given delta.
 
-    Parameters
-    ----------
-    charges : iterable of Charge
-        Under one neighbouring relation and unit.
-    rule : {"basic", "gdp", "zcdp", "pld"}
-        The rule of composition.
-    delta : float
-        The delta for all of them together.
-
-    Returns
-    -------
-    Fraction or None
-        Rounded up to six digits unless the epsilons were just added; None if the rule gives no epsilon at this delta.
+    The charges are under one neighbouring relation and unit; delta is for all of them together. The epsilon is rounded
+    up to six digits unless epsilons were just added; None if the rule gives no epsilon at this delta.
 
     Examples
     --------
@@ -91,12 +80,7 @@ def compose(charges: Iterable[Charge], rule: str = "basic", delta: float = 0.0) 
 def covers(charges: Iterable[Charge], rule: str, epsilon: Fraction, delta: float) -> bool:
     """Whether charges on the same data keep within a budget.
 
-    Parameters
-    ----------
-    charges, rule
-        As in `compose`.
-    epsilon, delta : number
-        The budget. Accepting a charge whenever this holds afterwards is what the rules allow.
+    Accepting a charge whenever this holds afterwards is what the rules allow.
 
     Examples
     --------
@@ -234,14 +218,7 @@ _LEAST: dict[str, Callable[[Loss, float], float]] = {"gdp": _gdp_epsilon, "zcdp"
 
 @dataclass(frozen=True)
 class Standing:
-    """One data set's events at one moment.
-
-    Examples
-    --------
-    >>> standing = Standing("survey", Budget(dataset="survey", epsilon=1), ())
-    >>> standing.spent, standing.remaining
-    ((Fraction(0, 1), 0.0), (Fraction(1, 1), 0.0))
-    """
+    """One data set's events at one moment."""
 
     dataset: str
     budget: Budget | None

@@ -140,11 +140,6 @@ class SecureBits:
         ``kernel(words, out, done, *parameters)`` fills ``out[done:]`` as far as the words last, and returns how many
         samples are done and how many words they used. About `words_each` words a sample set the chunks' size and
         nothing else.
-
-        Examples
-        --------
-        >>> SecureBits.seeded(7).draw(_fill_below, 4, 1.0, np.uint64(6))
-        array([2, 1, 5, 5])
         """
         out = np.empty(_checked_count(count), dtype=np.int64)
         pending, done = _NO_WORDS, 0

@@ -35,24 +35,19 @@ variance of a coordinate, so groups should be scaled to the same; the largest is
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from sfumato.compiled import njit
 from sfumato.errors import InputError
-from sfumato.privacy.bits import Integers, SecureBits, next_below
-from sfumato.privacy.coins import next_geometric
+from sfumato.privacy.bits import Integers, SecureBits
+from sfumato.privacy.coins import fill_cubes, fill_discs
 from sfumato.privacy.noise import RATE
 from sfumato.public.codec import Documented, Many, Nested, Schema, Whole
 from sfumato.public.ranges import MOST_INTEGERS
 
-_ZERO, _ONE, _TWO, _TEN = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(10)
-_OCTAGON = np.uint64(82844)
-LARGEST_RADIUS = 2**29
 LARGEST_MEAN_RADIUS = 2**22
 LARGEST_CUBE_MEAN_RADIUS = 2**55
 MOST_COORDINATES = 2**24
@@ -105,7 +100,7 @@ class DiscNoise(Documented):
     def sample(self, bits: SecureBits, count: int) -> Integers:
         """Return `count` integers: independent blocks of `pairs` pairs."""
         _check_blocks(count, self.block)
-        return bits.draw(_fill_discs, count, 50.0, np.uint64(self.block), *_terms(self.rate))
+        return bits.draw(fill_discs, count, 50.0, np.uint64(self.block), *_terms(self.rate))
 
     @property
     def variance(self) -> float:
@@ -147,7 +142,7 @@ class CubeNoise(Documented):
     def sample(self, bits: SecureBits, count: int) -> Integers:
         """Return `count` integers: independent blocks of `size` coordinates."""
         _check_blocks(count, self.block)
-        return bits.draw(_fill_cubes, count, 16.0, np.uint64(self.block), *_terms(self.rate))
+        return bits.draw(fill_cubes, count, 16.0, np.uint64(self.block), *_terms(self.rate))
 
     @property
     def variance(self) -> float:
@@ -260,115 +255,3 @@ def _check_blocks(count: int, block: int) -> None:
 
 def _terms(rate: Fraction) -> tuple[np.uint64, np.uint64]:
     return np.uint64(rate.numerator), np.uint64(rate.denominator)
-
-
-@njit(nogil=True, cache=True)
-def _coin(words, at, numerator, denominator):  # type: ignore[no-untyped-def]
-    value, at = next_below(words, at, denominator)
-    return value < numerator, at
-
-
-@njit(nogil=True, cache=True)
-def _cube_radius(words, at, size, numerator, denominator):  # type: ignore[no-untyped-def]
-    """One attempt at a radius with Pr[R] proportional to (2R + 1)^size e^(-rate R): (radius, accepted, position)."""
-    radius = _ZERO
-    for _ in range(size + _ONE):
-        step, _zero, at = next_geometric(words, at, numerator, denominator)
-        if at > words.size:
-            return radius, False, at
-        radius += step
-    odd = _TWO * radius + _ONE
-    for i in range(_ONE, size + _ONE):
-        accepted, at = _coin(words, at, odd, _TWO * (radius + np.uint64(i)))
-        if not accepted or at > words.size:
-            return radius, False, at
-    return radius, True, at
-
-
-@njit(nogil=True, cache=True)
-def _fill_cubes(words, out, done, size, numerator, denominator):  # type: ignore[no-untyped-def]
-    at = 0
-    while done < out.size:
-        radius, accepted, end = _cube_radius(words, at, size, numerator, denominator)
-        if accepted:
-            for i in range(done, done + np.int64(size)):
-                value, end = next_below(words, end, _TWO * radius + _ONE)
-                out[i] = np.int64(value) - np.int64(radius)
-        if end > words.size:
-            break
-        at = end
-        if accepted:
-            done += np.int64(size)
-    return done, at
-
-
-@njit(nogil=True, cache=True)
-def _root(value):  # type: ignore[no-untyped-def]
-    """Return floor(sqrt(value)) for value < 2^62, corrected to be exact."""
-    root = np.int64(math.sqrt(value))
-    while root * root > value:
-        root -= 1
-    while (root + 1) * (root + 1) <= value:
-        root += 1
-    return root
-
-
-@njit(nogil=True, cache=True)
-def _disc_pairs(words, at, radius, pairs):  # type: ignore[no-untyped-def]
-    """Fill `pairs` uniformly from the octagons, as long as they stay in their discs: (all inside, position)."""
-    diagonal = _root(2 * radius * radius)
-    odd = np.uint64(2 * radius + 1)
-    for i in range(0, pairs.size, 2):
-        while True:
-            a, at = next_below(words, at, odd)
-            b, at = next_below(words, at, odd)
-            if at > words.size:
-                return False, at
-            x, y = np.int64(a) - radius, np.int64(b) - radius
-            if abs(x) + abs(y) <= diagonal:
-                break
-        if x * x + y * y > radius * radius:
-            return False, at
-        pairs[i], pairs[i + 1] = x, y
-    return True, at
-
-
-@njit(nogil=True, cache=True)
-def _octagon_coins(words, at, radius, pairs):  # type: ignore[no-untyped-def]
-    """Coins of probability |O_R| / (c (2R + 1)^2), c = 82844 / 100000, one for each pair."""
-    corner = np.uint64(2 * radius - _root(2 * radius * radius))
-    square = np.uint64(2 * radius + 1) * np.uint64(2 * radius + 1)
-    rest = square - _TWO * corner * (corner + _ONE)
-    # Long division, 100000 |O_R| = quotient * square + rest, because the product would not fit 64 bits.
-    quotient = _ZERO
-    for _ in range(5):
-        rest *= _TEN
-        quotient = quotient * _TEN + rest // square
-        rest %= square
-    for _ in range(pairs):
-        part, at = next_below(words, at, _OCTAGON)
-        accepted = part < quotient
-        if part == quotient:
-            accepted, at = _coin(words, at, rest, square)
-        if not accepted or at > words.size:
-            return False, at
-    return True, at
-
-
-@njit(nogil=True, cache=True)
-def _fill_discs(words, out, done, size, numerator, denominator):  # type: ignore[no-untyped-def]
-    at = 0
-    block = np.int64(size)
-    while done < out.size:
-        radius, accepted, end = _cube_radius(words, at, size, numerator, denominator)
-        accepted = accepted and _ZERO < radius < np.uint64(LARGEST_RADIUS)
-        if accepted:
-            accepted, end = _octagon_coins(words, end, np.int64(radius), block // 2)
-        if accepted:
-            accepted, end = _disc_pairs(words, end, np.int64(radius), out[done : done + block])
-        if end > words.size:
-            break
-        at = end
-        if accepted:
-            done += block
-    return done, at

@@ -55,14 +55,7 @@ def account_name(dataset: object) -> str:
 class Budget(Documented):
     """The event that a data set's budget was set; the last one counts.
 
-    Parameters
-    ----------
-    dataset : str
-        The account; see `account_name`.
-    epsilon, delta : number
-        What may be spent in all.
-    rule : {"basic", "gdp", "zcdp", "pld"}
-        How charges add up, see `privacy.accounting`.
+    Epsilon and delta are what may be spent in all; `rule` says how charges add up, see `privacy.accounting`.
 
     Examples
     --------
@@ -90,26 +83,8 @@ class Budget(Documented):
 class Charge(Documented):
     """The event that a data set's budget was spent.
 
-    Parameters
-    ----------
-    dataset : str
-        The account; see `account_name`.
-    mechanism : str
-        What the budget was spent on, such as a method's name.
-    epsilon : Fraction
-        What was spent.
-    delta : float
-        What was spent besides.
-    neighbours : {"add-remove", "replace"}
-        The neighbouring relation under which epsilon and delta hold.
-    unit : {"record", "user"}
-        What they protect.
-    note : str
-        The curator's remark.
-    loss : Loss or None
-        What was revealed, where more is known than epsilon and delta; it must not exceed them.
-    id : str
-        32 random hexadecimal digits; says nothing about the data.
+    The fields are the arguments of `Account.charge`, the account's name (`account_name`), and an `id` of 32 random
+    hexadecimal digits, which says nothing about the data. A `loss` must not exceed epsilon and delta.
 
     Examples
     --------
@@ -170,13 +145,7 @@ Event = Budget | Charge
 
 
 def event_from_record(record: Any) -> Event:
-    """Read back an event's document, and those of version 1, which have neither rule nor loss.
-
-    Examples
-    --------
-    >>> event_from_record(Budget(dataset="survey", epsilon=Fraction(1, 3)).to_document()).epsilon
-    Fraction(1, 3)
-    """
+    """Read back an event's document, and those of version 1, which have neither rule nor loss."""
     if not isinstance(record, Mapping):
         raise refuse("", "an object", record)
     if Text("budget", "charge").read(record.get("event"), "event") == "budget":

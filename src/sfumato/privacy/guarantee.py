@@ -217,14 +217,7 @@ class Guarantee(Documented):
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Raise `InputError` unless `value` is one of `choices`.
-
-    Examples
-    --------
-    >>> check_choice("unit", "household", UNITS)
-    Traceback (most recent call last):
-    sfumato.errors.InputError: unit must be one of 'record', 'user', got 'household'
-    """
+    """Raise `InputError` unless `value` is one of `choices`."""
     if not isinstance(value, str) or value not in choices:
         raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
 

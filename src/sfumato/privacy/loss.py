@@ -120,11 +120,5 @@ def gaussian_delta(multiplier: float, epsilon: float) -> float:
 
 
 def decimal_fraction(value: float) -> Fraction:
-    """Return a float as the decimal that it is written as, so that three times 1e-5 is 3e-5.
-
-    Examples
-    --------
-    >>> decimal_fraction(1e-05)
-    Fraction(1, 100000)
-    """
+    """Return a float as the decimal that it is written as, so that three times 1e-5 is 3e-5."""
     return Fraction(repr(value))

@@ -72,11 +72,6 @@ def comparing_rate(rate: Fraction) -> Fraction:
     """Round a rate down as `rounded_down` does, for noise that is compared and not only added.
 
     A sample that wraps around would be compared wrongly. From this rate on that has probability below e^-8192.
-
-    Examples
-    --------
-    >>> comparing_rate(Fraction(1, 3))
-    Fraction(1, 3)
     """
     if rate < SMALLEST_COMPARING_RATE:
         raise InputError("so little budget does not fit 64-bit comparisons; pass a larger epsilon or fewer steps")
@@ -151,13 +146,7 @@ class DiscreteLaplace(Documented):
 
 @dataclass(frozen=True)
 class FlooredLaplace(Documented):
-    """Integer noise with the law of floor(Laplace(1 / rate)).
-
-    Examples
-    --------
-    >>> FlooredLaplace(Fraction(1, 10)).sample(SecureBits.seeded(7), 5).dtype
-    dtype('int64')
-    """
+    """Integer noise with the law of floor(Laplace(1 / rate))."""
 
     schema = Schema({"law": "floored-laplace"}, rate=RATE)
     rate: Fraction
