@@ -11,7 +11,7 @@ SALTED := $(addprefix tests/,privacy quantizers release methods central distance
   audit kernels fast maps/test_sampling.py maps/test_band.py)
 # What the lowest versions have to do: one file for each dependency.
 SMOKE := $(addprefix tests/,cli/test_release.py cli/test_plan.py privacy/test_accounting.py sources/test_formats.py \
-  maps/test_picture.py shuffled/test_protocol.py local/test_client.py central/test_kde.py)
+  maps/test_picture.py local/test_client.py central/test_kde.py)
 
 .PHONY: demo test test-lowest test-salted lint audit bench lock clean
 
