@@ -2,14 +2,29 @@
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
+LOWEST := .venv-lowest
+N ?= 20
 export SFUMATO_DATA
 
-.PHONY: demo test lint audit bench clean
+# What salted rounds look at: every room whose tests measure noise, features or answers.
+SALTED := $(addprefix tests/,privacy quantizers release methods central distances published local shuffled learn bandwidth \
+  audit kernels fast maps/test_sampling.py maps/test_band.py)
+# What the lowest versions have to do: one file for each dependency.
+SMOKE := $(addprefix tests/,cli/test_release.py cli/test_plan.py privacy/test_accounting.py sources/test_formats.py \
+  maps/test_picture.py local/test_client.py central/test_kde.py)
 
-$(VENV)/ready: pyproject.toml
+.PHONY: demo test test-lowest test-salted lint audit bench lock clean
+
+# CONSTRAINTS=constraints/ci.txt repeats a run with the versions of another.
+$(VENV)/ready: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
 	$(RUN)/python -m pip install --quiet --upgrade pip
-	$(RUN)/python -m pip install --quiet -e '.[dev]'
+	$(RUN)/python -m pip install --quiet -e '.[dev]' $(addprefix -c ,$(CONSTRAINTS))
+	touch $@
+
+$(LOWEST)/ready: pyproject.toml constraints/lowest.txt
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet -e '.[dev]' -c constraints/lowest.txt
 	touch $@
 
 demo: $(VENV)/ready
@@ -17,6 +32,14 @@ demo: $(VENV)/ready
 
 test: $(VENV)/ready lint
 	$(RUN)/pytest -n 2 --dist loadfile
+
+# The least version of every dependency that pyproject.toml allows, all of them together.
+test-lowest: $(LOWEST)/ready
+	$(LOWEST)/bin/pytest -n 2 --dist loadfile $(SMOKE)
+
+# N rounds in which every seed of the tests stands for another one.
+test-salted: $(VENV)/ready
+	for salt in $$(seq $(N)); do SFUMATO_TEST_SALT=$$salt $(RUN)/pytest -n 2 --dist loadfile $(SALTED) || exit 1; done
 
 lint: $(VENV)/ready
 	$(RUN)/ruff check .
@@ -30,5 +53,9 @@ audit: $(VENV)/ready
 bench: $(VENV)/ready
 	$(RUN)/python -m benchmarks
 
+# The versions that are installed now become those that CI repeats.
+lock: $(VENV)/ready
+	$(RUN)/python -m pip freeze --exclude-editable > constraints/ci.txt
+
 clean:
-	rm -rf $(VENV) demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -16,7 +16,7 @@ from sfumato.distances import hats, squares
 from sfumato.distances.design import laplace_split
 from sfumato.distances.hat import PROFILE_BITS, HatQuantizer
 from sfumato.methods.mechanism import Mechanism
-from sfumato.privacy.stacked import StackedCubes
+from sfumato.privacy.body import StackedCubes
 from sfumato.published import huang_roth
 from sfumato.published import moments as published_moments
 from sfumato.published.moments import Halves

@@ -18,8 +18,8 @@ from sfumato.audit.cases.smooth import published_cases, sum_cases
 from sfumato.central import exponential_sums
 from sfumato.methods.mechanism import Mechanism
 from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.body import StackedDiscs
 from sfumato.privacy.noise import DiscreteLaplace
-from sfumato.privacy.stacked_discs import StackedDiscs
 from sfumato.published import exponential_sums as exponential_sums_published
 
 

@@ -33,10 +33,8 @@ from sfumato.audit.exact import SMALL_RADIUS, at_small_scale, exact_case
 from sfumato.central import fourier, fourier_gaussian, grid
 from sfumato.methods.mechanism import Mechanism
 from sfumato.privacy.bits import Integers, SecureBits
-from sfumato.privacy.body import DiscNoise
+from sfumato.privacy.body import DiscNoise, StackedCubes, StackedDiscs
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
-from sfumato.privacy.stacked import StackedCubes
-from sfumato.privacy.stacked_discs import StackedDiscs
 from sfumato.published import lsq_rff
 from sfumato.quantizers import FourierQuantizer, ShardedFourier
 

@@ -98,10 +98,10 @@ def test_a_release_that_was_loaded_warns_when_it_is_saved_again(tmp_path: Path) 
 
 
 def test_there_is_no_other_door() -> None:
-    """Only `privacy.seeding` turns a seed of the caller's into noise; beside it, the coins of simulated labels."""
+    """Only `privacy.bits` turns a seed of the caller's into noise; beside it, the coins of simulated labels."""
     package = Path(sfumato.__file__).parent
     doors = {path.name for path in package.rglob("*.py") if "seeded(random_state" in path.read_text()}
-    assert doors == {"seeding.py"}
+    assert doors == {"bits.py"}
 
 
 def test_the_command_line_says_it_in_its_own_words(tmp_path: Path) -> None:

@@ -52,3 +52,7 @@ class StorageError(SfumatoError, OSError):
 
 class OddDataWarning(UserWarning):
     """Told to the curator alone: the data look wrong, which must not decide whether a release happens."""
+
+
+class WaitWarning(UserWarning):
+    """Something takes longer than a caller may expect, because another process is in the way."""

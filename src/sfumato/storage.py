@@ -123,6 +123,26 @@ def private_folder(path: str | Path) -> None:
     folder.mkdir(exist_ok=True)  # raises where a file has the name
 
 
+def user_folder(variable: str, default: str) -> Path | None:
+    """Return the user's folder for caches or state: the variable's, else one in the home; None where there is no home.
+
+    Relative ones are ignored, as the standard for these variables says: they would be the current folder's.
+
+    Examples
+    --------
+    >>> folder = user_folder("XDG_CACHE_HOME", ".cache")
+    >>> folder is None or folder.is_absolute()
+    True
+    """
+    chosen = Path(os.environ.get(variable, ""))
+    if chosen.is_absolute():
+        return chosen
+    with suppress(RuntimeError):  # a user without an entry, as in many containers
+        home = Path.home()
+        return home / default if home.is_absolute() else None
+    return None
+
+
 class AtomicFile:
     """A file that appears whole, or not at all, when the ``with`` block ends.
 

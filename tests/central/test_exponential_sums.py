@@ -16,7 +16,7 @@ from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Gaussian, Rational
 from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
-from sfumato.privacy.stacked_discs import StackedDiscs
+from sfumato.privacy.body import StackedDiscs
 from sfumato.quantizers import ExponentialSums
 from sfumato.release import from_content
 

@@ -15,9 +15,8 @@ from sfumato.distances.squares import Weights, cube_factor, partition, shares
 from sfumato.errors import InputError
 from sfumato.kernels import Distance
 from sfumato.privacy.bits import SecureBits
-from sfumato.privacy.body import CubeNoise
+from sfumato.privacy.body import CubeNoise, StackedCubes
 from sfumato.privacy.laws import law_from_document
-from sfumato.privacy.stacked import StackedCubes
 from sfumato.published.moments import PublishedMoments, squares_around_mean
 from sfumato.quantizers.box import Box
 from tests.distances.runs import built

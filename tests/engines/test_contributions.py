@@ -509,7 +509,8 @@ def test_error_is_the_formula(method: str, features: int) -> None:
     tolerance = 5 * np.std(squares) / math.sqrt(RUNS)
     assert tolerance < 0.35 * np.mean(squares)
     assert abs(np.mean(squares) - expected) < tolerance
-    assert 0.85 < np.mean(scores) < 1.2
+    chance = 5 * np.std(scores) / math.sqrt(RUNS)  # else it holds for some seeds only
+    assert 0.85 - chance < np.mean(scores) < 1.2 + chance
     request = _request(method, dimension=3, epsilon=Fraction(2), n=N, options={**options})
     predicted = METHODS[method].predict(request, float(KERNEL.value(THEIRS, THEIRS).mean())).rmse
     assert 0.8 < predicted / math.sqrt(np.mean(squares)) < 1.3

@@ -35,7 +35,7 @@ def test_scikit_learn_conventions(estimator: Any, check: Any) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"method": "lsq-rff", "options": {"n_features": 300}},
+        {"method": "lsq-rff", "options": {"n_features": 3000}, "epsilon": 20},
         {"bounds": (-20, 20)},
         {"bounds": (-20, 20), "delta": 1e-6},
     ],

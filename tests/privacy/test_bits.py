@@ -43,6 +43,7 @@ def forked_words(bits: SecureBits, count: int, fork: Callable[[], int] = os.fork
     return received
 
 
+@pytest.mark.exact
 def test_words_are_the_aes_counter_keystream_of_the_hashed_seed() -> None:
     key = hashlib.sha256(b"integer:7").digest()
     counters = b"".join(block.to_bytes(16, "big") for block in range(3000))

@@ -8,13 +8,15 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from sfumato.errors import LedgerError, StorageError
+from sfumato.errors import LedgerError, StorageError, WaitWarning
 from sfumato.privacy import journal
 from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.loss import Loss
@@ -129,6 +131,45 @@ def test_a_held_lock_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert len(account.charges) == 2  # reading does not wait
     account.charge("m", 0.1)
     assert len(account.charges) == 3
+
+
+def test_a_queue_of_others_is_waited_for_and_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "LOCK_SECONDS", 1.0)
+    monkeypatch.setattr(journal, "NOTICE_SECONDS", 0.1)
+    content, holds = path.read_bytes(), threading.Event()
+
+    def others() -> None:
+        with open(f"{path}.lock") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            holds.set()
+            for turn in range(8):  # longer than the limit, but somebody charges all the time
+                time.sleep(0.2)
+                (path.parent / f"next-{turn}").write_bytes(content)
+                os.replace(path.parent / f"next-{turn}", path)
+
+    thread = threading.Thread(target=others)
+    thread.start()
+    holds.wait()
+    with pytest.warns(WaitWarning, match="ledger's lock"):
+        Ledger(path).account("survey").charge("m", 0.1)
+    thread.join()
+    assert len(Ledger(path).account("survey").charges) == 3
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_disk_without_locks_is_named(path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    with pytest.raises(LedgerError, match=r"cannot lock files .*put the ledger on a local disk"):
+        Ledger(path).account("survey").charge("m", 0.1)
+
+
+def test_a_system_without_locks_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "fcntl", None)
+    with pytest.raises(LedgerError, match="no file locks"):
+        Ledger(path).account("survey").charge("m", 0.1)
 
 
 @pytest.mark.parametrize("call", ["write", "fsync", "replace"])

@@ -1,9 +1,10 @@
-"""Noise laws beside the main ones: Laplace noise rounded down, and sums of noises."""
+"""Noise laws beside the main ones: Laplace noise rounded down, sums of noises, noise that participants added."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -14,9 +15,8 @@ from scipy import stats
 from sfumato.audit import exact_epsilon, log_weights
 from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
-from sfumato.privacy.floored import FlooredLaplace
-from sfumato.privacy.laws import SummedNoise, law_from_document
-from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from sfumato.privacy.laws import ReportNoise, SummedNoise, law_from_document
+from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace, FlooredLaplace
 
 LAWS = [FlooredLaplace(Fraction(1, 3)), FlooredLaplace(Fraction(2)), FlooredLaplace(Fraction(1, 40))]
 
@@ -81,3 +81,49 @@ class TestSummedNoise:
     def test_bad_documents(self, parts: Any) -> None:
         with pytest.raises(InputError):
             law_from_document({"law": "sum", "parts": parts})
+
+
+def test_reported_noise_document() -> None:
+    assert law_from_document(ReportNoise(2.5).to_document()) == ReportNoise(2.5)
+
+
+def test_reported_noise_cannot_be_drawn() -> None:
+    with pytest.raises(InputError, match="on their own devices"):
+        ReportNoise(1.0).sample(SecureBits(), 1)
+
+
+@pytest.mark.parametrize("variance", [-1.0, float("inf"), float("nan"), True, "1"])
+def test_bad_variances_of_reports_are_refused(variance: object) -> None:
+    with pytest.raises(InputError, match="variance"):
+        ReportNoise(variance)  # type: ignore[arg-type]
+
+
+def test_unknown_fields_of_reports_are_refused() -> None:
+    with pytest.raises(InputError, match="noise has a field 'sigma'"):
+        law_from_document({"law": "reported", "variance": 1.0, "sigma": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({"law": "stacked-cubes", "parts": [{"law": "cube", "size": 2, "rate": "1/2"}, {"law": "disc"}]}, "parts[1]"),
+        ({"law": "stacked-cubes", "parts": [{"law": "cube", "size": 2, "rate": "1"}]}, "parts[0].rate"),
+        (
+            {"law": "stacked-discs", "parts": [{"law": "disc", "pairs": 2, "rate": "1/2"}], "blocks": [True]},
+            "blocks[0]",
+        ),
+        (
+            {"law": "stacked-discs", "parts": [{"law": "disc", "pairs": 2, "rate": "1/2"}], "blocks": [2, 2]},
+            "structure",
+        ),
+        ({"law": "disc", "pairs": 2**30, "rate": "1/2"}, "noise.pairs"),
+        ({"law": "sum", "parts": [{"law": "sum", "parts": []}]}, "noise.parts[0].law"),
+        ({"law": "discrete-gaussian", "sigma": 2**40}, "noise.sigma"),
+        ({"law": ["cube"]}, "noise.law"),
+        (None, "noise must be an object"),
+    ],
+    ids=str,
+)
+def test_broken_documents_are_refused_by_their_path(document: Any, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        law_from_document(document)

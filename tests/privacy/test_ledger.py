@@ -25,7 +25,7 @@ from sklearn.base import BaseEstimator, clone
 from sfumato.errors import BudgetError, InputError, LedgerError
 from sfumato.privacy import journal
 from sfumato.privacy.accounting import compose
-from sfumato.privacy.events import Charge, event_record
+from sfumato.privacy.events import Charge
 from sfumato.privacy.ledger import Account, Ledger, default_ledger_path
 from sfumato.privacy.loss import Loss
 
@@ -215,7 +215,7 @@ def test_accounts_of_two_relations_that_were_kept_apart_take_no_more(ledger: Led
     first = Charge(dataset="d", mechanism="m", epsilon=Fraction(1), neighbours="add-remove", unit="record")
     second = Charge(dataset="d ", mechanism="m", epsilon=Fraction(1), neighbours="replace", unit="record")
     for event in (first, second):
-        ledger._journal.append(lambda records, event=event: {**event_record(event), "dataset": "d"})
+        ledger._journal.append(lambda records, event=event: {**event.to_document(), "dataset": "d"})
     for neighbours in ("add-remove", "replace"):
         with pytest.raises(LedgerError, match="do not add up"):
             ledger.account("d").charge("m", 1, neighbours=neighbours)

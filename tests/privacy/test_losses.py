@@ -20,12 +20,9 @@ from sfumato.audit.losses import (
     norms,
 )
 from sfumato.errors import InputError
-from sfumato.privacy.body import CubeNoise, DiscNoise
-from sfumato.privacy.floored import FlooredLaplace
-from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
-from sfumato.privacy.reported import ReportNoise
-from sfumato.privacy.stacked import StackedCubes
-from sfumato.privacy.stacked_discs import StackedDiscs
+from sfumato.privacy.body import CubeNoise, DiscNoise, StackedCubes, StackedDiscs
+from sfumato.privacy.laws import ReportNoise
+from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace, FlooredLaplace
 
 RATE = Fraction(2, 5)
 

@@ -6,12 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError
-from sfumato.privacy.body import CubeNoise, DiscNoise
-from sfumato.privacy.floored import FlooredLaplace
+from sfumato.privacy.body import CubeNoise, DiscNoise, StackedCubes, StackedDiscs
 from sfumato.privacy.laws import NoiseLaw
-from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
-from sfumato.privacy.stacked import StackedCubes
-from sfumato.privacy.stacked_discs import StackedDiscs
+from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace, FlooredLaplace
 
 
 def log_weights(law: NoiseLaw, noise: NDArray[np.number]) -> NDArray[np.float64]:

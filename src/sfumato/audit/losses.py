@@ -33,12 +33,9 @@ from scipy.signal import fftconvolve
 from scipy.special import log_ndtr
 
 from sfumato.errors import InputError
-from sfumato.privacy.body import CubeNoise, DiscNoise
-from sfumato.privacy.floored import FlooredLaplace
+from sfumato.privacy.body import CubeNoise, DiscNoise, StackedCubes, StackedDiscs
 from sfumato.privacy.laws import NoiseLaw
-from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
-from sfumato.privacy.stacked import StackedCubes
-from sfumato.privacy.stacked_discs import StackedDiscs
+from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace, FlooredLaplace
 
 Changes = NDArray[np.int64]
 Floats = NDArray[np.float64]

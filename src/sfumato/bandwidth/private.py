@@ -22,13 +22,12 @@ from sfumato.bandwidth.public import checked_choice
 from sfumato.bandwidth.statistics import ColumnSpreads, PairDistances, Statistic
 from sfumato.engines import Engine, engine_of
 from sfumato.errors import InputError
-from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.bits import SecureBits, noise_bits
 from sfumato.privacy.events import Charge
 from sfumato.privacy.guarantee import NEIGHBOURS, Guarantee, check_choice
 from sfumato.privacy.ledger import Account
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.privacy.rational import LARGEST_EPSILON, exact_epsilon
-from sfumato.privacy.seeding import noise_bits
 from sfumato.public.ranges import MOST_RECORDS, check_budget, check_whole
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box

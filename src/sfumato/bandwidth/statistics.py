@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from sklearn.isotonic import isotonic_regression
 
 from sfumato.bandwidth.public import rule_factor
+from sfumato.compiled import njit
 from sfumato.engines import Engine
 from sfumato.errors import InputError
 from sfumato.kernels import Gaussian, Laplacian

@@ -39,8 +39,7 @@ from sfumato.kernels.rational import ExponentialSum, exponential_sum
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
 from sfumato.methods.request import Request
-from sfumato.privacy.body import LARGEST_MEAN_RADIUS, DiscNoise
-from sfumato.privacy.stacked_discs import StackedDiscs
+from sfumato.privacy.body import LARGEST_MEAN_RADIUS, DiscNoise, StackedDiscs
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.exponential_sums import ExponentialSums, draw_terms
 from sfumato.quantizers.sharded import ShardedFourier

@@ -22,10 +22,10 @@ from sfumato.kernels import Kernel, get_kernel
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.registry import METHODS
 from sfumato.methods.request import COUNT_SHARE, Request
+from sfumato.privacy.bits import noise_bits
 from sfumato.privacy.guarantee import NEIGHBOURS, checked_delta
 from sfumato.privacy.ledger import Account
 from sfumato.privacy.rational import exact_epsilon
-from sfumato.privacy.seeding import noise_bits
 from sfumato.public.ranges import MOST_RECORDS
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.nystrom import PublicSample

@@ -30,9 +30,9 @@ from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Kernel, get_kernel, kernel_from_document
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.request import Request, check_kernel
+from sfumato.privacy.bits import noise_bits
 from sfumato.privacy.ledger import Account, Epsilon
 from sfumato.privacy.rational import exact_epsilon
-from sfumato.privacy.seeding import noise_bits
 from sfumato.public.codec import Nested, Schema, Whole
 from sfumato.public.ranges import LARGEST_OPTION, MOST_COLUMNS, check_size, check_whole
 from sfumato.quantizers.base import Integers

@@ -32,7 +32,7 @@ from sfumato.cli import (
 )
 from sfumato.cli import map as map_
 from sfumato.cli.console import complain, in_flags, in_one_line
-from sfumato.errors import NotPrivateWarning, OddDataWarning, SfumatoError
+from sfumato.errors import NotPrivateWarning, OddDataWarning, SfumatoError, WaitWarning
 from sfumato.version import __version__
 
 INTERRUPTED = 130
@@ -52,7 +52,7 @@ class Commands(TyperGroup):
                 others = warnings.showwarning
 
                 def show(message: Any, category: type[Warning], *place: Any, **line: Any) -> None:
-                    if issubclass(category, OddDataWarning):
+                    if issubclass(category, OddDataWarning | WaitWarning):
                         complain(f"warning: {in_flags(str(message))}")
                     else:
                         others(message, category, *place, **line)

@@ -25,7 +25,7 @@ from sfumato.cli.flags import argument, file_of, flag, same_file
 from sfumato.errors import InputError, LedgerError, StorageError
 from sfumato.public.canonical_json import parse
 from sfumato.public.shown import shown
-from sfumato.storage import AtomicFile, private_folder
+from sfumato.storage import AtomicFile, private_folder, user_folder
 
 if TYPE_CHECKING:
     from sfumato.privacy.ledger import Account, Ledger
@@ -133,10 +133,8 @@ def dataset_of(book: Ledger, data: str) -> str:
 
 
 def _note(ledger: Path) -> Path:
-    """Where the budgets of a ledger are noted."""
-    folder = Path(os.environ.get("XDG_CONFIG_HOME", ""))
-    if not folder.is_absolute():  # the standard says to ignore relative ones
-        folder = Path.home() / ".config"
+    """Where the budgets of a ledger are noted; beside it where the user has no folder for configuration."""
+    folder = user_folder("XDG_CONFIG_HOME", ".config") or ledger.parent
     return folder / "sfumato" / "budgets" / f"{hashlib.sha256(os.fsencode(ledger)).hexdigest()[:32]}.json"
 
 
@@ -213,9 +211,7 @@ def account_document(account: Account) -> dict[str, Any]:
 
 
 def _charge_documents(account: Account) -> list[dict[str, Any]]:
-    from sfumato.privacy.events import event_record
-
-    return [event_record(charge) for charge in account.charges]
+    return [charge.to_document() for charge in account.charges]
 
 
 def spending(account: Account | None) -> tuple[dict[str, Any] | None, str]:

@@ -32,9 +32,9 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sfumato.compiled import njit
 from sfumato.distances.columns import ColumnReading, ColumnSums
 from sfumato.distances.norms import largest_l1, largest_l2_squared
 from sfumato.errors import InputError, ReleaseFileError

@@ -6,7 +6,7 @@ centre of the public box, noise shaped like the cube that they lie in, and budge
 Guarantee of `moments`. The sums fall into blocks: groups of columns, and the squares with the number of records. In a
 block of D sums every integer of one record is at most s; f records differ between neighbours (add/remove 1, replace 2,
 times the records of a user). Cube noise of rate e_b / (f s) is e_b-DP for the block, and the e_b add up to epsilon
-(`privacy.stacked`). A replaced record moves the squares by at most 3/2 s + 1 (from -s/2 to s) and the number by s (if
+(`privacy.body`). A replaced record moves the squares by at most 3/2 s + 1 (from -s/2 to s) and the number by s (if
 it is dropped), so that block's reach is that instead of 2 s.
 `moments-gaussian`: Gaussian noise on all sums, calibrated to f times the l2 norm of the scales.
 
@@ -36,9 +36,8 @@ from sfumato.errors import InputError
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
 from sfumato.methods.request import Request
-from sfumato.privacy.body import CubeNoise
+from sfumato.privacy.body import CubeNoise, StackedCubes
 from sfumato.privacy.gaussian import gaussian_noise, largest_length
-from sfumato.privacy.stacked import StackedCubes
 from sfumato.quantizers.base import Floats
 
 LAPLACE, GAUSSIAN = "moments", "moments-gaussian"

@@ -38,9 +38,9 @@ from sfumato.learn import collecting, files, rules, squared_distance
 from sfumato.learn.labels import ClassSums, LabelledSource, label_conditions, labelled, one_type
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.registry import METHODS
+from sfumato.privacy.bits import noise_bits, warn_unless_private
 from sfumato.privacy.guarantee import TRUSTS, Guarantee, check_choice
 from sfumato.privacy.ledger import Account
-from sfumato.privacy.seeding import noise_bits, warn_unless_private
 from sfumato.quantizers.base import Floats
 from sfumato.release import Release
 from sfumato.sources import Source

@@ -24,9 +24,8 @@ from sfumato.errors import InputError
 from sfumato.kernels import Kernel
 from sfumato.learn import rules
 from sfumato.learn.labels import LabelledSource
-from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.bits import SecureBits, noise_bits
 from sfumato.privacy.guarantee import Guarantee, amount_text
-from sfumato.privacy.seeding import noise_bits
 from sfumato.release import Release
 
 SIMULATED = "simulated: one party held all points and is trusted with them"

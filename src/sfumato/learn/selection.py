@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sfumato.compiled import njit
 from sfumato.engines import Progress
 from sfumato.engines.threads import default_threads
 from sfumato.errors import InputError

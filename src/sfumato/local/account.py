@@ -25,8 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import BudgetError, LedgerError
-from sfumato.privacy.guarantee import amount_text, fraction_from_text, promised_epsilon
+from sfumato.privacy.guarantee import amount_text, promised_epsilon
 from sfumato.public.canonical_json import parse
+from sfumato.public.codec import Ratio
 from sfumato.storage import AtomicFile, private_opener, storage_errors
 
 try:
@@ -176,7 +177,7 @@ def _spent(content: dict[str, Any]) -> Fraction:
     charges = content["protocols"].values()
     if not all(type(charge["reports"]) is int and charge["reports"] >= 0 for charge in charges):
         raise ValueError
-    costs = (fraction_from_text("epsilon", charge["epsilon"]) * charge["reports"] for charge in charges)
+    costs = (Ratio().read(charge["epsilon"], "epsilon") * charge["reports"] for charge in charges)
     return sum(costs, Fraction(0))
 
 

@@ -26,10 +26,10 @@ from typing import Any, ClassVar
 
 from sfumato.errors import InputError, SfumatoError
 from sfumato.local.coins import Coins
-from sfumato.privacy.guarantee import Guarantee, amount_text, fraction_from_text
+from sfumato.privacy.guarantee import Guarantee, amount_text
 from sfumato.privacy.rational import exact_epsilon
 from sfumato.public.canonical_json import plain
-from sfumato.public.codec import Field, Schema, Whole
+from sfumato.public.codec import Field, Ratio, Schema, Whole
 from sfumato.public.document import PREFIX_BYTES
 from sfumato.public.domain import Domain
 
@@ -87,7 +87,7 @@ class Device(ABC):
         self.document = document
         self.parameters: Mapping[str, Any] = document["mechanism"]
         self.domain = Domain.from_document(document["domain"])
-        self.epsilon: Fraction = fraction_from_text("epsilon", document["epsilon"])
+        self.epsilon: Fraction = Ratio().read(document["epsilon"], "epsilon")
         self.seed = bytes.fromhex(document["seed"])
 
     def read(self, **fields: Field[Any]) -> dict[str, Any]:

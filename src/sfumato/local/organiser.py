@@ -18,10 +18,11 @@ from sfumato.local.server import Design, Server, Tally
 from sfumato.methods.ranking import Ranking, Row, compare
 from sfumato.methods.registry import LOCAL
 from sfumato.methods.request import Request
-from sfumato.privacy.guarantee import Guarantee, fraction_from_text
+from sfumato.privacy.bits import noise_bits
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.laws import ReportNoise
 from sfumato.privacy.rational import exact_epsilon
-from sfumato.privacy.reported import ReportNoise
-from sfumato.privacy.seeding import noise_bits
+from sfumato.public.codec import Ratio
 from sfumato.public.document import Domain, exact, make_document, plain, sealed
 from sfumato.public.ranges import MOST_COLUMNS
 from sfumato.quantizers.base import Floats
@@ -128,7 +129,7 @@ def request_from_document(document: Mapping[str, Any]) -> Request:
     return Request(
         kernel=kernel_from_document(plain(document["kernel"])),
         dimension=domain.dimension,
-        epsilon=fraction_from_text("epsilon", document["epsilon"]),
+        epsilon=Ratio().read(document["epsilon"], "epsilon"),
         n=document["participants"],
         trust="local",
         neighbours="replace",

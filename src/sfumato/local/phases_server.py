@@ -21,8 +21,8 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
 
+from sfumato.compiled import njit
 from sfumato.errors import InputError
 from sfumato.kernels import Cauchy, Gaussian, Kernel, Laplacian
 from sfumato.local.device import Device

@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sfumato.compiled import njit
 from sfumato.local.coins import SphereNoise
 from sfumato.local.hashing import HASH_BITS, LABEL, Grid, MinHash, PStable, RowHash, Signs
 from sfumato.privacy.bits import SecureBits

@@ -25,11 +25,11 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.integrate import simpson
 from scipy.stats import binom, halfnorm
 
+from sfumato.compiled import njit
 from sfumato.errors import InputError
 from sfumato.kernels import Cauchy, Exponential, Gaussian, InnerProduct, Laplacian
 from sfumato.local.pool import numbers, row_table

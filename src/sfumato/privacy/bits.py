@@ -6,7 +6,8 @@ breaking AES. No word is handed out twice: requests from several threads are ser
 process draws a key of its own, whether or not Python saw the fork, and a stream can be neither copied nor pickled.
 
 A seeded stream runs the same generator under a key that anyone who knows the seed can compute. It is meant for tests
-and reproducible experiments; what is sampled from it is NOT PRIVATE, and `SecureBits.private` says so.
+and reproducible experiments; what is sampled from it is NOT PRIVATE, and `SecureBits.private` says so. The door through
+which a seed may stand in for secret noise, `noise_bits`, warns whoever opens it.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ import operator
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from typing import NoReturn, SupportsIndex, TypeAlias
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
-from numba import njit
 from numpy.typing import NDArray
 
-from sfumato.errors import InputError
+from sfumato.compiled import njit
+from sfumato.errors import InputError, NotPrivateWarning
+from sfumato.privacy.guarantee import Guarantee
 
 Words: TypeAlias = NDArray[np.uint64]
 Integers: TypeAlias = NDArray[np.int64]
@@ -59,10 +62,7 @@ class SecureBits:
     def seeded(cls, seed: SupportsIndex | bytes | str) -> SecureBits:
         """Return a reproducible stream that is NOT PRIVATE.
 
-        Parameters
-        ----------
-        seed
-            An integer, bytes or text. The same seed gives the same words on every machine.
+        The same integer, bytes or text gives the same words on every machine.
 
         Examples
         --------
@@ -106,13 +106,7 @@ class SecureBits:
         return self._with_key(hashlib.sha256(self._known_key + b"%d" % index).digest())
 
     def words(self, count: int) -> Words:
-        """Return the next `count` words.
-
-        Examples
-        --------
-        >>> SecureBits().words(3).dtype
-        dtype('uint64')
-        """
+        """Return the next `count` words."""
         keystream = self._keystream
         if keystream.process != _process():
             # A key of its own, and a lock that is not held by a thread that was left behind in the parent. Threads
@@ -123,12 +117,7 @@ class SecureBits:
     def below(self, bound: int, count: int) -> Integers:
         """Return `count` integers, exactly uniform in [0, bound).
 
-        Parameters
-        ----------
-        bound
-            From 1 to 2**62.
-        count
-            How many integers.
+        The bound may be up to 2**62.
 
         Examples
         --------
@@ -148,22 +137,9 @@ class SecureBits:
         chunks. A sample for which the words run out is made again from the same words once more have been drawn:
         to start it from fresh words instead would favour samples that need few.
 
-        Parameters
-        ----------
-        kernel
-            ``kernel(words, out, done, *parameters)`` fills ``out[done:]`` as far as the words last, and returns how
-            many samples are done and how many words they used.
-        count
-            How many samples.
-        words_each
-            About how many words a sample needs; it sets the chunks' size and nothing else.
-        parameters
-            What else the kernel needs.
-
-        Examples
-        --------
-        >>> SecureBits.seeded(7).draw(_fill_below, 4, 1.0, np.uint64(6))
-        array([2, 1, 5, 5])
+        ``kernel(words, out, done, *parameters)`` fills ``out[done:]`` as far as the words last, and returns how many
+        samples are done and how many words they used. About `words_each` words a sample set the chunks' size and
+        nothing else.
         """
         out = np.empty(_checked_count(count), dtype=np.int64)
         pending, done = _NO_WORDS, 0
@@ -223,6 +199,37 @@ class _Keystream:
             self._cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
         self._unread = np.frombuffer(self._cipher.update(_ZEROS[: self._refill_bytes]), dtype="<u8")
         self._refill_bytes = min(2 * self._refill_bytes, LARGEST_REFILL_BYTES)
+
+
+def noise_bits(random_state: int | None) -> SecureBits:
+    """Return secret bits, or after a warning those of a seed; every call that takes a seed for its noise asks once.
+
+    Examples
+    --------
+    >>> noise_bits(None)
+    SecureBits(private)
+    """
+    if random_state is None:
+        return SecureBits()
+    _warn(
+        "NOT PRIVATE: random_state seeds the noise, and whoever knows the seed can subtract it. Leave it out for "
+        "anything that is to be published"
+    )
+    return SecureBits.seeded(random_state)
+
+
+def warn_unless_private(guarantee: Guarantee) -> None:
+    """Warn whoever saves what promises nothing."""
+    if not guarantee.private:
+        _warn("NOT PRIVATE: the noise of what is saved here came from a seed, or there is none. Do not publish it")
+
+
+def _warn(text: str) -> None:
+    """Warn at the line of code that called the library."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] == "sfumato":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, NotPrivateWarning, stacklevel=level)
 
 
 _forks = 0  # how many forks lie between this process and the first, as far as Python saw them

@@ -26,35 +26,38 @@ promise; such a radius is drawn again.
 
 Variance of one coordinate, to a relative precision of about rate: cube (D + 1)(D + 2) / (3 rate^2); discs
 (2m + 1)(2m + 2) / (4 rate^2). Coordinates of one draw are uncorrelated.
+
+Stacks. Sums in groups, each hidden by noise of its own: group j moves by at most s_j in |.|_K, and noise of rate e_j /
+s_j makes it e_j-DP. In a structure of several blocks of discs one record moves a single block, so the structure is
+e_j-DP too. The noises are independent, so all together are (sum of the e_j)-DP. A release has one number for the
+variance of a coordinate, so groups should be scaled to the same; the largest is stated.
 """
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 
 from sfumato.errors import InputError
-from sfumato.privacy.bits import Integers, SecureBits, next_below
-from sfumato.privacy.coins import next_geometric
+from sfumato.privacy.bits import Integers, SecureBits
+from sfumato.privacy.coins import fill_cubes, fill_discs
+from sfumato.privacy.noise import RATE
+from sfumato.public.codec import Documented, Many, Nested, Schema, Whole
+from sfumato.public.ranges import MOST_INTEGERS
 
-_ZERO, _ONE, _TWO, _TEN = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(10)
-_OCTAGON = np.uint64(82844)
-LARGEST_RADIUS = 2**29
 LARGEST_MEAN_RADIUS = 2**22
 LARGEST_CUBE_MEAN_RADIUS = 2**55
+MOST_COORDINATES = 2**24
+MOST_PARTS = 2**20
 MOST_PAIRS = 128  # all pairs fall in their discs with probability 0.948^pairs
 LARGEST_DISC_RATE = 8  # beyond, hardly any radius is above 0, and rejection takes for ever
 
 
 @dataclass(frozen=True)
-class DiscNoise:
+class DiscNoise(Documented):
     """K-norm noise for blocks of m pairs, each pair of one record within a disc of radius s.
 
     Parameters
@@ -73,9 +76,9 @@ class DiscNoise:
     75000.0
     """
 
+    schema = Schema({"law": "disc"}, pairs=Whole(1, MOST_PAIRS), rate=RATE)
     pairs: int
     rate: Fraction
-    name: ClassVar[str] = "disc"
 
     def __post_init__(self) -> None:
         _check(self.pairs, self.rate)
@@ -97,25 +100,16 @@ class DiscNoise:
     def sample(self, bits: SecureBits, count: int) -> Integers:
         """Return `count` integers: independent blocks of `pairs` pairs."""
         _check_blocks(count, self.block)
-        return bits.draw(_fill_discs, count, 50.0, np.uint64(self.block), *_terms(self.rate))
+        return bits.draw(fill_discs, count, 50.0, np.uint64(self.block), *_terms(self.rate))
 
     @property
     def variance(self) -> float:
         """Variance of one coordinate."""
         return (self.block + 1) * (self.block + 2) / (4 * float(self.rate) ** 2)
 
-    def to_document(self) -> dict[str, Any]:
-        """Return the law as JSON-safe values."""
-        return {"law": self.name, "pairs": self.pairs, "rate": f"{self.rate.numerator}/{self.rate.denominator}"}
-
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> DiscNoise:
-        """Read what `to_document` wrote."""
-        return cls(_whole(document, "pairs"), _fraction(document, "rate"))
-
 
 @dataclass(frozen=True)
-class CubeNoise:
+class CubeNoise(Documented):
     """K-norm noise for blocks of `size` coordinates, each coordinate of one record at most s in absolute value.
 
     Parameters
@@ -131,9 +125,9 @@ class CubeNoise:
     (6,)
     """
 
+    schema = Schema({"law": "cube"}, size=Whole(1, MOST_COORDINATES), rate=RATE)
     size: int
     rate: Fraction
-    name: ClassVar[str] = "cube"
 
     def __post_init__(self) -> None:
         _check(self.size, self.rate)
@@ -148,25 +142,107 @@ class CubeNoise:
     def sample(self, bits: SecureBits, count: int) -> Integers:
         """Return `count` integers: independent blocks of `size` coordinates."""
         _check_blocks(count, self.block)
-        return bits.draw(_fill_cubes, count, 16.0, np.uint64(self.block), *_terms(self.rate))
+        return bits.draw(fill_cubes, count, 16.0, np.uint64(self.block), *_terms(self.rate))
 
     @property
     def variance(self) -> float:
         """Variance of one coordinate."""
         return (self.size + 1) * (self.size + 2) / (3 * float(self.rate) ** 2)
 
-    def to_document(self) -> dict[str, Any]:
-        """Return the law as JSON-safe values."""
-        return {"law": self.name, "size": self.size, "rate": f"{self.rate.numerator}/{self.rate.denominator}"}
 
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> CubeNoise:
-        """Read what `to_document` wrote."""
-        return cls(_whole(document, "size"), _fraction(document, "rate"))
+class _Stack(Documented, ABC):
+    """Noises side by side: `sizes` integers of each part in one draw of all."""
+
+    parts: tuple[CubeNoise | DiscNoise, ...]
+
+    @property
+    @abstractmethod
+    def sizes(self) -> tuple[int, ...]:
+        """Integers of each part."""
+
+    @property
+    def block(self) -> int:
+        """Integers in one draw of all parts."""
+        return sum(self.sizes)
+
+    def sample(self, bits: SecureBits, count: int) -> Integers:
+        """Return `count` integers: whole draws of all parts, one after the other."""
+        draws, rest = divmod(count, self.block)
+        if rest:
+            raise InputError(f"stacked noise comes in whole draws of {self.block} integers, {count} were asked for")
+        pairs = zip(self.parts, self.sizes, strict=True)
+        columns = [part.sample(bits, draws * size).reshape(draws, size) for part, size in pairs]
+        return np.concatenate(columns, axis=1).reshape(-1)
+
+    @property
+    def variance(self) -> float:
+        """Largest variance of a coordinate."""
+        return max(part.variance for part in self.parts)
+
+
+@dataclass(frozen=True)
+class StackedCubes(_Stack):
+    """Independent blocks of cube noise, one after the other.
+
+    Examples
+    --------
+    >>> law = StackedCubes((CubeNoise(3, Fraction(1, 100)), CubeNoise(2, Fraction(1, 60))))
+    >>> law.block, law.sample(SecureBits.seeded(7), 10).shape
+    (5, (10,))
+    """
+
+    schema = Schema({"law": "stacked-cubes"}, parts=Many(Nested(CubeNoise.from_document), MOST_PARTS, least=1))
+    parts: tuple[CubeNoise, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.parts, tuple) or not self.parts:
+            raise InputError("stacked noise needs at least one block")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Integers of each block."""
+        return tuple(part.size for part in self.parts)
+
+
+@dataclass(frozen=True)
+class StackedDiscs(_Stack):
+    """Several structures side by side, each a number of blocks of disc noise at its own rate.
+
+    Parameters
+    ----------
+    parts : tuple of DiscNoise
+        The noise of each structure.
+    blocks : tuple of int
+        How many blocks of it each structure has.
+
+    Examples
+    --------
+    >>> law = StackedDiscs((DiscNoise(2, Fraction(1, 100)), DiscNoise(3, Fraction(1, 60))), blocks=(5, 1))
+    >>> law.block, law.sample(SecureBits.seeded(7), 52).shape
+    (26, (52,))
+    """
+
+    schema = Schema(
+        {"law": "stacked-discs"},
+        parts=Many(Nested(DiscNoise.from_document), MOST_PARTS, least=1),
+        blocks=Many(Whole(1, MOST_INTEGERS), MOST_PARTS, least=1),
+    )
+    parts: tuple[DiscNoise, ...]
+    blocks: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        whole = all(type(count) is int and count >= 1 for count in self.blocks)
+        if not self.parts or len(self.parts) != len(self.blocks) or not whole:
+            raise InputError("stacked discs need at least one structure, each of a positive number of blocks")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Integers of each structure."""
+        return tuple(part.block * count for part, count in zip(self.parts, self.blocks, strict=True))
 
 
 def _check(size: int, rate: Fraction) -> None:
-    if type(size) is not int or not 1 <= size <= 2**24:
+    if type(size) is not int or not 1 <= size <= MOST_COORDINATES:
         raise InputError(f"the size of K-norm noise must be a whole number from 1 to 2**24, got {size!r}")
     if not isinstance(rate, Fraction) or rate <= 0 or max(rate.numerator, rate.denominator) > 2**56:
         raise InputError(f"the rate must be a positive Fraction with terms up to 2**56, got {rate!r}")
@@ -179,129 +255,3 @@ def _check_blocks(count: int, block: int) -> None:
 
 def _terms(rate: Fraction) -> tuple[np.uint64, np.uint64]:
     return np.uint64(rate.numerator), np.uint64(rate.denominator)
-
-
-def _whole(document: Mapping[str, Any], field: str) -> int:
-    value = document.get(field)
-    if type(value) is not int:
-        raise InputError(f"the field {field!r} of a noise law must be a whole number, got {value!r}")
-    return value
-
-
-def _fraction(document: Mapping[str, Any], field: str) -> Fraction:
-    text = document.get(field)
-    if not isinstance(text, str) or not re.fullmatch(r"[1-9][0-9]{0,17}/[1-9][0-9]{0,17}", text):
-        raise InputError(f"the field {field!r} of a noise law must be text such as '1/10', got {text!r}")
-    return Fraction(text)
-
-
-@njit(nogil=True, cache=True)
-def _coin(words, at, numerator, denominator):  # type: ignore[no-untyped-def]
-    value, at = next_below(words, at, denominator)
-    return value < numerator, at
-
-
-@njit(nogil=True, cache=True)
-def _cube_radius(words, at, size, numerator, denominator):  # type: ignore[no-untyped-def]
-    """One attempt at a radius with Pr[R] proportional to (2R + 1)^size e^(-rate R): (radius, accepted, position)."""
-    radius = _ZERO
-    for _ in range(size + _ONE):
-        step, _zero, at = next_geometric(words, at, numerator, denominator)
-        if at > words.size:
-            return radius, False, at
-        radius += step
-    odd = _TWO * radius + _ONE
-    for i in range(_ONE, size + _ONE):
-        accepted, at = _coin(words, at, odd, _TWO * (radius + np.uint64(i)))
-        if not accepted or at > words.size:
-            return radius, False, at
-    return radius, True, at
-
-
-@njit(nogil=True, cache=True)
-def _fill_cubes(words, out, done, size, numerator, denominator):  # type: ignore[no-untyped-def]
-    at = 0
-    while done < out.size:
-        radius, accepted, end = _cube_radius(words, at, size, numerator, denominator)
-        if accepted:
-            for i in range(done, done + np.int64(size)):
-                value, end = next_below(words, end, _TWO * radius + _ONE)
-                out[i] = np.int64(value) - np.int64(radius)
-        if end > words.size:
-            break
-        at = end
-        if accepted:
-            done += np.int64(size)
-    return done, at
-
-
-@njit(nogil=True, cache=True)
-def _root(value):  # type: ignore[no-untyped-def]
-    """Return floor(sqrt(value)) for value < 2^62, corrected to be exact."""
-    root = np.int64(math.sqrt(value))
-    while root * root > value:
-        root -= 1
-    while (root + 1) * (root + 1) <= value:
-        root += 1
-    return root
-
-
-@njit(nogil=True, cache=True)
-def _disc_pairs(words, at, radius, pairs):  # type: ignore[no-untyped-def]
-    """Fill `pairs` uniformly from the octagons, as long as they stay in their discs: (all inside, position)."""
-    diagonal = _root(2 * radius * radius)
-    odd = np.uint64(2 * radius + 1)
-    for i in range(0, pairs.size, 2):
-        while True:
-            a, at = next_below(words, at, odd)
-            b, at = next_below(words, at, odd)
-            if at > words.size:
-                return False, at
-            x, y = np.int64(a) - radius, np.int64(b) - radius
-            if abs(x) + abs(y) <= diagonal:
-                break
-        if x * x + y * y > radius * radius:
-            return False, at
-        pairs[i], pairs[i + 1] = x, y
-    return True, at
-
-
-@njit(nogil=True, cache=True)
-def _octagon_coins(words, at, radius, pairs):  # type: ignore[no-untyped-def]
-    """Coins of probability |O_R| / (c (2R + 1)^2), c = 82844 / 100000, one for each pair."""
-    corner = np.uint64(2 * radius - _root(2 * radius * radius))
-    square = np.uint64(2 * radius + 1) * np.uint64(2 * radius + 1)
-    rest = square - _TWO * corner * (corner + _ONE)
-    # Long division, 100000 |O_R| = quotient * square + rest, because the product would not fit 64 bits.
-    quotient = _ZERO
-    for _ in range(5):
-        rest *= _TEN
-        quotient = quotient * _TEN + rest // square
-        rest %= square
-    for _ in range(pairs):
-        part, at = next_below(words, at, _OCTAGON)
-        accepted = part < quotient
-        if part == quotient:
-            accepted, at = _coin(words, at, rest, square)
-        if not accepted or at > words.size:
-            return False, at
-    return True, at
-
-
-@njit(nogil=True, cache=True)
-def _fill_discs(words, out, done, size, numerator, denominator):  # type: ignore[no-untyped-def]
-    at = 0
-    block = np.int64(size)
-    while done < out.size:
-        radius, accepted, end = _cube_radius(words, at, size, numerator, denominator)
-        accepted = accepted and _ZERO < radius < np.uint64(LARGEST_RADIUS)
-        if accepted:
-            accepted, end = _octagon_coins(words, end, np.int64(radius), block // 2)
-        if accepted:
-            accepted, end = _disc_pairs(words, end, np.int64(radius), out[done : done + block])
-        if end > words.size:
-            break
-        at = end
-        if accepted:
-            done += block
-    return done, at

@@ -1,18 +1,20 @@
 """Compiled exact samplers: coins of probability exp(-x) and what is built from them, integers only.
 
-See `sfumato.privacy.noise` for the laws and their source.
+See `sfumato.privacy.noise` and `sfumato.privacy.body` for the laws and their sources.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+import math
 
+import numpy as np
+
+from sfumato.compiled import njit
 from sfumato.privacy.bits import Integers, Words, next_below
 
-_ZERO = np.uint64(0)
-_ONE = np.uint64(1)
-_TWO = np.uint64(2)
+_ZERO, _ONE, _TWO, _TEN = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(10)
+_OCTAGON = np.uint64(82844)
+LARGEST_RADIUS = 2**29
 
 # The compiled samplers read words[at:] and return the position after the last word read, beyond words.size if the words
 # ran out; then every coin falls False, the loops end, and the sample means nothing.
@@ -150,4 +152,121 @@ def fill_gaussian(words: Words, out: Integers, done: int, sigma: np.uint64) -> t
         if accepted:
             out[done] = value
             done += 1
+    return done, at
+
+
+# K-norm noise; `privacy.body` proves the steps.
+
+
+@njit(nogil=True, cache=True)
+def _coin(words, at, numerator, denominator):  # type: ignore[no-untyped-def]
+    value, at = next_below(words, at, denominator)
+    return value < numerator, at
+
+
+@njit(nogil=True, cache=True)
+def _cube_radius(words, at, size, numerator, denominator):  # type: ignore[no-untyped-def]
+    """One attempt at a radius with Pr[R] proportional to (2R + 1)^size e^(-rate R): (radius, accepted, position)."""
+    radius = _ZERO
+    for _ in range(size + _ONE):
+        step, _zero, at = next_geometric(words, at, numerator, denominator)
+        if at > words.size:
+            return radius, False, at
+        radius += step
+    odd = _TWO * radius + _ONE
+    for i in range(_ONE, size + _ONE):
+        accepted, at = _coin(words, at, odd, _TWO * (radius + np.uint64(i)))
+        if not accepted or at > words.size:
+            return radius, False, at
+    return radius, True, at
+
+
+@njit(nogil=True, cache=True)
+def fill_cubes(words, out, done, size, numerator, denominator):  # type: ignore[no-untyped-def]
+    """Fill with blocks of cube noise."""
+    at = 0
+    while done < out.size:
+        radius, accepted, end = _cube_radius(words, at, size, numerator, denominator)
+        if accepted:
+            for i in range(done, done + np.int64(size)):
+                value, end = next_below(words, end, _TWO * radius + _ONE)
+                out[i] = np.int64(value) - np.int64(radius)
+        if end > words.size:
+            break
+        at = end
+        if accepted:
+            done += np.int64(size)
+    return done, at
+
+
+@njit(nogil=True, cache=True)
+def _root(value):  # type: ignore[no-untyped-def]
+    """Return floor(sqrt(value)) for value < 2^62, corrected to be exact."""
+    root = np.int64(math.sqrt(value))
+    while root * root > value:
+        root -= 1
+    while (root + 1) * (root + 1) <= value:
+        root += 1
+    return root
+
+
+@njit(nogil=True, cache=True)
+def _disc_pairs(words, at, radius, pairs):  # type: ignore[no-untyped-def]
+    """Fill `pairs` uniformly from the octagons, as long as they stay in their discs: (all inside, position)."""
+    diagonal = _root(2 * radius * radius)
+    odd = np.uint64(2 * radius + 1)
+    for i in range(0, pairs.size, 2):
+        while True:
+            a, at = next_below(words, at, odd)
+            b, at = next_below(words, at, odd)
+            if at > words.size:
+                return False, at
+            x, y = np.int64(a) - radius, np.int64(b) - radius
+            if abs(x) + abs(y) <= diagonal:
+                break
+        if x * x + y * y > radius * radius:
+            return False, at
+        pairs[i], pairs[i + 1] = x, y
+    return True, at
+
+
+@njit(nogil=True, cache=True)
+def _octagon_coins(words, at, radius, pairs):  # type: ignore[no-untyped-def]
+    """Coins of probability |O_R| / (c (2R + 1)^2), c = 82844 / 100000, one for each pair."""
+    corner = np.uint64(2 * radius - _root(2 * radius * radius))
+    square = np.uint64(2 * radius + 1) * np.uint64(2 * radius + 1)
+    rest = square - _TWO * corner * (corner + _ONE)
+    # Long division, 100000 |O_R| = quotient * square + rest, because the product would not fit 64 bits.
+    quotient = _ZERO
+    for _ in range(5):
+        rest *= _TEN
+        quotient = quotient * _TEN + rest // square
+        rest %= square
+    for _ in range(pairs):
+        part, at = next_below(words, at, _OCTAGON)
+        accepted = part < quotient
+        if part == quotient:
+            accepted, at = _coin(words, at, rest, square)
+        if not accepted or at > words.size:
+            return False, at
+    return True, at
+
+
+@njit(nogil=True, cache=True)
+def fill_discs(words, out, done, size, numerator, denominator):  # type: ignore[no-untyped-def]
+    """Fill with blocks of disc noise."""
+    at = 0
+    block = np.int64(size)
+    while done < out.size:
+        radius, accepted, end = _cube_radius(words, at, size, numerator, denominator)
+        accepted = accepted and _ZERO < radius < np.uint64(LARGEST_RADIUS)
+        if accepted:
+            accepted, end = _octagon_coins(words, end, np.int64(radius), block // 2)
+        if accepted:
+            accepted, end = _disc_pairs(words, end, np.int64(radius), out[done : done + block])
+        if end > words.size:
+            break
+        at = end
+        if accepted:
+            done += block
     return done, at

@@ -5,21 +5,23 @@ from __future__ import annotations
 import re
 import secrets
 import unicodedata
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 from sfumato.errors import InputError
 from sfumato.privacy.guarantee import (
+    LONGEST_TEXT,
     NEIGHBOURS,
     UNITS,
     check_choice,
     checked_delta,
     checked_text,
-    fraction_from_text,
     promised_epsilon,
 )
-from sfumato.privacy.journal import Record
 from sfumato.privacy.loss import Loss
+from sfumato.public.codec import Documented, Nested, Optional, Ratio, Real, Schema, Text, refuse
 
 RULES = ("basic", "gdp", "zcdp", "pld")
 # Characters that count as printable and show nothing.
@@ -27,8 +29,8 @@ _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 _ROUNDING = 1e-9  # relative; a loss and the delta that was calibrated from it agree no better than floats do
-
-
+_LINE = Text(longest=LONGEST_TEXT)
+_SPENT = Schema(dataset=_LINE, epsilon=Ratio(positive=True), delta=Real(0.0, 1.0))
 NOTHING_VISIBLE = "(nothing visible)"
 
 
@@ -46,27 +48,22 @@ def account_name(dataset: object) -> str:
     """
     text = checked_text("dataset", dataset)
     shown = _INVISIBLE.sub("", unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)))
-    return " ".join(shown.split()) or NOTHING_VISIBLE
+    return checked_text("dataset", " ".join(shown.split()) or NOTHING_VISIBLE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Budget:
+class Budget(Documented):
     """The event that a data set's budget was set; the last one counts.
 
-    Parameters
-    ----------
-    dataset : str
-        The account; see `account_name`.
-    epsilon, delta : number
-        What may be spent in all.
-    rule : {"basic", "gdp", "zcdp", "pld"}
-        How charges add up, see `privacy.accounting`.
+    Epsilon and delta are what may be spent in all; `rule` says how charges add up, see `privacy.accounting`.
 
     Examples
     --------
     >>> Budget(dataset="survey", epsilon=1, delta=1e-6, rule="gdp").rule
     'gdp'
     """
+
+    schema = _SPENT.extended({"event": "budget"}, rule=Text(*RULES))
 
     dataset: str
     epsilon: Fraction
@@ -83,29 +80,11 @@ class Budget:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Charge:
+class Charge(Documented):
     """The event that a data set's budget was spent.
 
-    Parameters
-    ----------
-    dataset : str
-        The account; see `account_name`.
-    mechanism : str
-        What the budget was spent on, such as a method's name.
-    epsilon : Fraction
-        What was spent.
-    delta : float
-        What was spent besides.
-    neighbours : {"add-remove", "replace"}
-        The neighbouring relation under which epsilon and delta hold.
-    unit : {"record", "user"}
-        What they protect.
-    note : str
-        The curator's remark.
-    loss : Loss or None
-        What was revealed, where more is known than epsilon and delta; it must not exceed them.
-    id : str
-        32 random hexadecimal digits; says nothing about the data.
+    The fields are the arguments of `Account.charge`, the account's name (`account_name`), and an `id` of 32 random
+    hexadecimal digits, which says nothing about the data. A `loss` must not exceed epsilon and delta.
 
     Examples
     --------
@@ -113,6 +92,16 @@ class Charge:
     >>> charge.epsilon, len(charge.id)
     (Fraction(1, 2), 32)
     """
+
+    schema = _SPENT.extended(
+        {"event": "charge"},
+        mechanism=_LINE,
+        neighbours=Text(*NEIGHBOURS),
+        unit=Text(*UNITS),
+        note=_LINE,
+        loss=Optional(Nested(Loss.from_document)),
+        id=_LINE,
+    )
 
     dataset: str
     mechanism: str
@@ -153,41 +142,12 @@ class Charge:
 
 
 Event = Budget | Charge
-_KINDS: dict[str, type[Budget] | type[Charge]] = {"budget": Budget, "charge": Charge}
 
 
-def event_record(event: Event) -> Record:
-    """Return an event as plain JSON types.
-
-    Examples
-    --------
-    >>> event_record(Budget(dataset="survey", epsilon=Fraction(1, 3)))
-    {'dataset': 'survey', 'epsilon': '1/3', 'delta': 0.0, 'rule': 'basic', 'event': 'budget'}
-    """
-    record = {field.name: getattr(event, field.name) for field in fields(event)}
-    record["epsilon"] = str(event.epsilon)
-    record["event"] = next(name for name, kind in _KINDS.items() if isinstance(event, kind))
-    if isinstance(event, Charge) and event.loss is not None:
-        record["loss"] = event.loss.to_document()
-    return record
-
-
-def event_from_record(record: Record) -> Event:
-    """Read back what `event_record` wrote, and records of version 1, which have neither rule nor loss.
-
-    Raises
-    ------
-    InputError
-        If it is not an event, or a field is missing, unknown or invalid.
-    """
-    values = dict(record)
-    kind = values.pop("event", None)
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise InputError(f"its event must be one of {', '.join(_KINDS)}, got {kind!r}")
-    epsilon = fraction_from_text("epsilon", values.pop("epsilon", None))
-    if values.get("loss") is not None:
-        values["loss"] = Loss.from_document(values["loss"])
-    try:
-        return _KINDS[kind](epsilon=epsilon, **values)
-    except TypeError:
-        raise InputError(f"its fields are not those of a {kind}") from None
+def event_from_record(record: Any) -> Event:
+    """Read back an event's document, and those of version 1, which have neither rule nor loss."""
+    if not isinstance(record, Mapping):
+        raise refuse("", "an object", record)
+    if Text("budget", "charge").read(record.get("event"), "event") == "budget":
+        return Budget.from_document({"rule": "basic", **record})
+    return Charge.from_document({"loss": None, **record})

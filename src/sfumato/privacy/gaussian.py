@@ -27,13 +27,7 @@ SMALLEST_MULTIPLIER, LARGEST_MULTIPLIER = 1e-3, 1e9
 
 
 def gaussian_multiplier(epsilon: float, delta: float) -> float:
-    """Noise multiplier c = sigma / D of the analytic Gaussian mechanism.
-
-    Raises
-    ------
-    InputError
-        If the budget is too large or too small for Gaussian noise on integers.
-    """
+    """Noise multiplier c = sigma / D of the analytic Gaussian mechanism, where the budget fits noise on integers."""
     if epsilon > LARGEST_EPSILON:
         raise InputError(f"Gaussian noise takes an epsilon up to {LARGEST_EPSILON:g}: with more, pass delta=0")
 
@@ -75,14 +69,8 @@ def gaussian_noise(
 ) -> tuple[DiscreteGaussian, Loss]:
     """Noise for integers, and what it reveals.
 
-    Parameters
-    ----------
-    l2_squared : int
-        Largest squared l2 norm of the difference between neighbouring sums.
-    coordinates : int
-        In how many of them neighbours differ at most.
-    epsilon, delta
-        The promise.
+    `l2_squared` is the largest squared l2 norm of the difference between neighbouring sums, `coordinates` in how many
+    of them neighbours differ at most, epsilon and delta the promise.
     """
     sigma = calibrate(math.nextafter(math.sqrt(l2_squared), math.inf), coordinates, float(epsilon), delta)
     loss = Loss(mu_squared=Fraction(l2_squared, sigma**2), distance=lattice_distance(sigma, coordinates))

@@ -7,15 +7,15 @@ epsilon. It states a promise; the proof that a mechanism keeps it stands beside 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
 from sfumato.errors import InputError
 from sfumato.privacy.rational import exact_epsilon
+from sfumato.public.codec import Documented, Flag, Many, Ratio, Real, Schema, Text
 
 TRUSTS = ("central", "local", "shuffled")
 NEIGHBOURS = ("add-remove", "replace")
@@ -50,11 +50,12 @@ _PROMISE_COVERS = {
 }
 # Room for the exact value of every double; a hostile document cannot make arithmetic slow.
 _MOST_BITS = 3600
-_FRACTION = re.compile(r"[0-9]{1,1100}(/[0-9]{1,1100})?")
+LONGEST_TEXT = 100_000
+MOST_CONDITIONS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guarantee:
+class Guarantee(Documented):
     """The privacy promise of one release.
 
     Parameters
@@ -86,6 +87,18 @@ class Guarantee:
     >>> Guarantee.from_document(promise.to_document()) == promise
     True
     """
+
+    schema = Schema(
+        trust=Text(*TRUSTS),
+        neighbours=Text(*NEIGHBOURS),
+        unit=Text(*UNITS),
+        epsilon=Ratio(positive=True),
+        delta=Real(0.0, 1.0),
+        n_public=Flag(),
+        conditions=Many(Text(longest=LONGEST_TEXT), MOST_CONDITIONS),
+        private=Flag(),
+        within=Text(longest=LONGEST_TEXT),
+    )
 
     trust: str
     neighbours: str
@@ -134,12 +147,7 @@ class Guarantee:
         return "; ".join([f"{line}, provided: {self.conditions[0]}", *self.conditions[1:]]) if self.conditions else line
 
     def statement(self) -> str:
-        """Put the promise in plain language.
-
-        Returns
-        -------
-        str
-            One paragraph for readers who know nothing about differential privacy.
+        """Put the promise in plain language: one paragraph for readers who know nothing about differential privacy.
 
         Examples
         --------
@@ -195,83 +203,38 @@ class Guarantee:
         return "A person with several records is protected less: with k records, the factor is taken to the power k."
 
     def to_document(self) -> dict[str, Any]:
-        """Return the value as plain JSON types; epsilon is text, so that no digit is lost.
-
-        Returns
-        -------
-        dict
-            One entry for each field.
-
-        Examples
-        --------
-        >>> promise = Guarantee(trust="central", neighbours="add-remove", unit="record", epsilon=Fraction(1, 3))
-        >>> promise.to_document()["epsilon"]
-        '1/3'
-        """
-        document = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "within"}
-        document |= {"within": self.within} if self.within else {}
-        return document | {"epsilon": str(self.epsilon), "conditions": list(self.conditions)}
+        """Return the value as plain JSON types; epsilon is text, so that no digit is lost."""
+        document = super().to_document()
+        if not self.within:
+            del document["within"]  # earlier versions had no such field
+        return document
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> Guarantee:
-        """Read back what `to_document` wrote.
-
-        Parameters
-        ----------
-        document : mapping
-            Exactly the fields of a guarantee.
-
-        Returns
-        -------
-        Guarantee
-
-        Raises
-        ------
-        InputError
-            If a field is missing, unknown or invalid.
-        """
-        names = {field.name for field in fields(cls)}
-        if not isinstance(document, Mapping) or {*document, "within"} != names:
-            raise InputError(f"a guarantee must have exactly the fields {', '.join(sorted(names))}")
-        return cls(**{**document, "epsilon": fraction_from_text("epsilon", document["epsilon"])})
+    def from_document(cls, document: Any, path: str = "guarantee") -> Guarantee:
+        """Read back what `to_document` wrote; anything else is refused with its path."""
+        whole = {"within": "", **document} if isinstance(document, Mapping) else document
+        return cls(**cls.schema.read(whole, path))
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Raise `InputError` unless `value` is one of `choices`.
-
-    Examples
-    --------
-    >>> check_choice("unit", "household", UNITS)
-    Traceback (most recent call last):
-    sfumato.errors.InputError: unit must be one of 'record', 'user', got 'household'
-    """
+    """Raise `InputError` unless `value` is one of `choices`."""
     if not isinstance(value, str) or value not in choices:
         raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
 
 
 def checked_delta(delta: object) -> float:
-    """Return `delta` as a float, which must be at least 0 and below 1.
-
-    Examples
-    --------
-    >>> checked_delta(0)
-    0.0
-    """
+    """Return `delta` as a float, which must be at least 0 and below 1."""
     if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not 0 <= delta < 1:
         raise InputError(f"delta must be a number with 0 <= delta < 1, got {delta!r}")
     return float(delta)
 
 
 def checked_text(name: str, text: object, empty: bool = False) -> str:
-    """Return `text`, which must be one line of printable characters, and not empty unless `empty` allows it.
-
-    Examples
-    --------
-    >>> checked_text("note", "spring survey")
-    'spring survey'
-    """
+    """Return `text`, which must be one line of printable characters, and not empty unless `empty` allows it."""
     if not isinstance(text, str) or not text.isprintable() or not (text.strip() or empty):
         raise InputError(f"{name} must be one line of printable text, got {text!r}")
+    if len(text) > LONGEST_TEXT:
+        raise InputError(f"{name} must be a text of up to {LONGEST_TEXT} characters, got {len(text)}")
     return text
 
 
@@ -295,31 +258,10 @@ def promised_epsilon(value: int | float | str | Decimal | Fraction) -> Fraction:
     return value
 
 
-def fraction_from_text(name: str, text: object) -> Fraction:
-    """Read a non-negative fraction as ``str(Fraction)`` writes it, and nothing else.
-
-    Examples
-    --------
-    >>> fraction_from_text("epsilon", "1/3")
-    Fraction(1, 3)
-    """
-    if not isinstance(text, str) or not _FRACTION.fullmatch(text):
-        raise InputError(f"{name} must be text such as '1' or '1/3', got {str(text)[:40]!r}")
-    try:
-        return Fraction(text)
-    except ZeroDivisionError:
-        raise InputError(f"{name} must not have the denominator 0") from None
-
-
 def amount_text(amount: Fraction, rounding: str = ROUND_CEILING) -> str:
     """Show a non-negative fraction: exactly where that is short, else six digits marked "about".
 
-    Parameters
-    ----------
-    amount : Fraction
-        An epsilon, spent or left.
-    rounding : str
-        A rounding mode of `decimal`. Up by default: a promise must not look stronger than it is.
+    It is rounded up by default: a promise must not look stronger than it is.
 
     Examples
     --------

@@ -8,23 +8,32 @@ and takes the old one's place in one step, under a lock file, so that a reader n
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import hashlib
 import json
 import os
+import random
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import InputError, LedgerError
+from sfumato.errors import InputError, LedgerError, WaitWarning
 from sfumato.public.canonical_json import parse
 from sfumato.storage import AtomicFile, private_folder, private_opener, storage_errors
 
+try:
+    import fcntl
+except ImportError:  # a system without locks of this kind
+    fcntl = None  # type: ignore[assignment]
+
 VERSION = 2  # 1 had no rules and no losses; its files are read, and go on as they are
-LOCK_SECONDS = 30.0
+LOCK_SECONDS = 30.0  # without any progress; a queue of processes that charge may take as long as it takes
+NOTICE_SECONDS = 3.0
+_NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}  # what file systems without flock answer
 
 Record = dict[str, Any]
 
@@ -54,22 +63,13 @@ class Journal:
         return self._store.path
 
     def records(self) -> list[Record]:
-        """Return all records, oldest first, after checking the chain.
-
-        Raises
-        ------
-        LedgerError
-            If the file is damaged, altered or of a newer version; the text says which line.
-        """
+        """Return all records, oldest first, or raise `LedgerError` with the line at which the chain breaks."""
         return self._parse(self._store.read())[0]
 
     def append(self, decide: Callable[[list[Record]], Record]) -> None:
-        """Add one record. When this returns, it is on disk.
+        """Add one record; when this returns, it is on disk.
 
-        Parameters
-        ----------
-        decide : callable
-            Gets all records, while nobody else can add one, and returns the record to add, or raises to add none.
+        `decide` gets all records, while nobody else can add one, and returns the record to add, or raises to add none.
         """
         with self._store.locked():
             content = self._store.read()
@@ -185,21 +185,53 @@ class _File:
             descriptor = private_opener(name, os.O_RDWR | os.O_CREAT)
         try:
             self._wait(descriptor, name)
-            yield
+            try:
+                yield
+            finally:
+                fcntl.flock(descriptor, fcntl.LOCK_UN)  # closing is not enough if a fork holds the descriptor too
         finally:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)  # closing is not enough if a fork holds the descriptor too
             os.close(descriptor)
 
     def _wait(self, descriptor: int, name: str) -> None:
-        deadline = time.monotonic() + LOCK_SECONDS
-        with storage_errors("lock the ledger with", name):
-            while True:
-                try:
-                    return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        raise LedgerError(
-                            f"another process has held the ledger's lock {name!r} for {LOCK_SECONDS:g} seconds; "
-                            "wait for it or end it, then try again"
-                        ) from None
-                time.sleep(0.01)
+        """Wait as long as others charge: each of them replaces the file, so that a queue is told from a hang."""
+        began = moved = time.monotonic()
+        content, told = self._version(), False
+        while not _locks(descriptor, name):
+            now, latest = time.monotonic(), self._version()
+            if latest != content:
+                content, moved = latest, now
+            if now > moved + LOCK_SECONDS:
+                raise LedgerError(
+                    f"another process has held the ledger's lock {name!r} for {LOCK_SECONDS:g} seconds; "
+                    "wait for it or end it, then try again"
+                )
+            if not told and now > began + NOTICE_SECONDS:
+                told = True
+                warnings.warn(f"waiting for others to release the ledger's lock {name!r}", WaitWarning, stacklevel=2)
+            time.sleep(random.uniform(0.002, 0.02))  # at random, so that nobody always comes too late
+
+    def _version(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns
+
+
+def _locks(descriptor: int, name: str) -> bool:
+    """Whether the lock could be taken at once."""
+    if fcntl is None:
+        raise LedgerError("this system has no file locks, without which two processes could spend the same budget")
+    with storage_errors("lock the ledger with", name):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            if error.errno in _NO_LOCKS:
+                raise LedgerError(
+                    f"the disk of the ledger's lock {name!r} cannot lock files ({error.strerror}), without which two "
+                    "processes could spend the same budget; put the ledger on a local disk (SFUMATO_LEDGER, --ledger)"
+                ) from error
+            raise
+    return True

@@ -1,22 +1,21 @@
-"""What a noise law is, and how a release's document names one."""
+"""What a noise law is, how a release's document names one, and noises that come together from several hands."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits
-from sfumato.privacy.body import CubeNoise, DiscNoise
-from sfumato.privacy.floored import FlooredLaplace
-from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
-from sfumato.privacy.reported import ReportNoise
-from sfumato.privacy.stacked import StackedCubes
-from sfumato.privacy.stacked_discs import StackedDiscs
+from sfumato.privacy.body import CubeNoise, DiscNoise, StackedCubes, StackedDiscs
+from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace, FlooredLaplace
+from sfumato.public.codec import Documented, Many, Nested, Real, Schema, Text, refuse
+
+MOST_SITES = 2**16
 
 
 class NoiseLaw(Protocol):
@@ -37,7 +36,39 @@ class NoiseLaw(Protocol):
 
 
 @dataclass(frozen=True)
-class SummedNoise:
+class ReportNoise(Documented):
+    """Noise of the local and the shuffled model, which participants added themselves: nobody here can draw it.
+
+    Parameters
+    ----------
+    variance : float
+        Of one published integer, or the largest of them where they differ.
+
+    Examples
+    --------
+    >>> ReportNoise(2.5).to_document()
+    {'law': 'reported', 'variance': 2.5}
+    """
+
+    schema = Schema({"law": "reported"}, variance=Real(0.0))
+    variance: float
+
+    def __post_init__(self) -> None:
+        self.schema.fields["variance"].read(self.variance, "variance")
+
+    def sample(self, bits: SecureBits, count: int) -> NoReturn:
+        """Refuse: the participants drew it."""
+        raise InputError("the participants added this noise on their own devices; it cannot be drawn again")
+
+
+def _part_of_a_sum(document: Any, path: str) -> NoiseLaw:
+    if isinstance(document, Mapping) and document.get("law") == "sum":
+        raise refuse(f"{path}.law", "a law that is not a sum itself", "sum")
+    return law_from_document(document, path)
+
+
+@dataclass(frozen=True)
+class SummedNoise(Documented):
     """The sum of independent noises, such as those of several sites; every one of them alone keeps its own promise.
 
     Examples
@@ -48,8 +79,8 @@ class SummedNoise:
     399.667
     """
 
+    schema = Schema({"law": "sum"}, parts=Many(Nested(_part_of_a_sum), MOST_SITES, least=1))
     parts: tuple[NoiseLaw, ...]
-    name: ClassVar[str] = "sum"
 
     def sample(self, bits: SecureBits, count: int) -> Integers:
         """Return `count` independent samples."""
@@ -60,35 +91,21 @@ class SummedNoise:
         """Sum of the variances."""
         return math.fsum(law.variance for law in self.parts)
 
-    def to_document(self) -> dict[str, Any]:
-        """Return the law as JSON-safe values."""
-        return {"law": self.name, "parts": [law.to_document() for law in self.parts]}
 
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> SummedNoise:
-        """Read what `to_document` wrote."""
-        parts = document.get("parts")
-        if not isinstance(parts, list) or not parts or not all(isinstance(part, Mapping) for part in parts):
-            raise InputError("a sum of noises must list its parts")
-        if any(part.get("law") == cls.name for part in parts):
-            raise InputError("a part of a sum of noises must not be a sum itself")
-        return cls(tuple(law_from_document(part) for part in parts))
-
-
-_READERS: dict[str, Callable[[Mapping[str, Any]], NoiseLaw]] = {
-    DiscreteLaplace.name: DiscreteLaplace.from_document,
-    DiscreteGaussian.name: DiscreteGaussian.from_document,
-    DiscNoise.name: DiscNoise.from_document,
-    CubeNoise.name: CubeNoise.from_document,
-    FlooredLaplace.name: FlooredLaplace.from_document,
-    ReportNoise.name: ReportNoise.from_document,
-    StackedCubes.name: StackedCubes.from_document,
-    StackedDiscs.name: StackedDiscs.from_document,
-    SummedNoise.name: SummedNoise.from_document,
+_READERS: dict[str, Callable[[Any, str], NoiseLaw]] = {
+    "discrete-laplace": DiscreteLaplace.from_document,
+    "discrete-gaussian": DiscreteGaussian.from_document,
+    "disc": DiscNoise.from_document,
+    "cube": CubeNoise.from_document,
+    "floored-laplace": FlooredLaplace.from_document,
+    "reported": ReportNoise.from_document,
+    "stacked-cubes": StackedCubes.from_document,
+    "stacked-discs": StackedDiscs.from_document,
+    "sum": SummedNoise.from_document,
 }
 
 
-def law_from_document(document: Mapping[str, Any]) -> NoiseLaw:
+def law_from_document(document: Any, path: str = "noise") -> NoiseLaw:
     """Read a noise law that a `to_document` wrote.
 
     Examples
@@ -96,7 +113,7 @@ def law_from_document(document: Mapping[str, Any]) -> NoiseLaw:
     >>> law_from_document({"law": "discrete-laplace", "rate": "1/10"})
     DiscreteLaplace(rate=Fraction(1, 10))
     """
-    name = document.get("law")
-    if not isinstance(name, str) or name not in _READERS:
-        raise InputError(f"unknown noise law {name!r}; this version knows {', '.join(_READERS)}")
-    return _READERS[name](document)
+    if not isinstance(document, Mapping):
+        raise refuse(path, "an object", document)
+    name = Text(*_READERS).read(document.get("law"), f"{path}.law")
+    return _READERS[name](document, path)

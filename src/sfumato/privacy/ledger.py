@@ -12,28 +12,35 @@ import os
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from typing import TypedDict, Unpack
 
-from sfumato.errors import BudgetError, InputError
-from sfumato.privacy.accounting import basic_composition
-from sfumato.privacy.events import Budget, Charge, Event, account_name, event_from_record, event_record
+from sfumato.errors import BudgetError, InputError, LedgerError
+from sfumato.privacy.accounting import Standing, basic_composition
+from sfumato.privacy.events import Budget, Charge, Event, account_name, event_from_record
 from sfumato.privacy.guarantee import promised_epsilon
 from sfumato.privacy.journal import Journal, Record
 from sfumato.privacy.loss import Loss
-from sfumato.privacy.standing import Standing
+from sfumato.storage import user_folder
 
 __all__ = ["Account", "Ledger", "basic_composition", "default_ledger_path"]
 
 Epsilon = int | float | str | Decimal | Fraction
 
 
+class Terms(TypedDict, total=False):
+    """What a charge may state besides its amounts; see `Account.charge`."""
+
+    neighbours: str
+    unit: str
+    note: str
+    loss: Loss | None
+
+
 def default_ledger_path() -> Path:
     """Return where the command line keeps its ledger.
 
-    Returns
-    -------
-    Path
-        ``SFUMATO_LEDGER`` from the environment, else ``sfumato/ledger.jsonl`` in the user's folder for state
-        (``XDG_STATE_HOME``, by default ``~/.local/state``).
+    ``SFUMATO_LEDGER`` from the environment, else ``sfumato/ledger.jsonl`` in the user's folder for state
+    (``XDG_STATE_HOME``, by default ``~/.local/state``).
 
     Examples
     --------
@@ -42,9 +49,12 @@ def default_ledger_path() -> Path:
     """
     if chosen := os.environ.get("SFUMATO_LEDGER"):
         return Path(chosen)
-    state = Path(os.environ.get("XDG_STATE_HOME", ""))
-    if not state.is_absolute():  # the standard says to ignore relative ones
-        state = Path.home() / ".local" / "state"
+    state = user_folder("XDG_STATE_HOME", ".local/state")
+    if state is None:
+        raise LedgerError(
+            "the ledger's default place is ~/.local/state/sfumato/ledger.jsonl, and no home folder is known here; set "
+            "SFUMATO_LEDGER to the path of a file that will be kept, or pass --ledger"
+        )
     return state / "sfumato" / "ledger.jsonl"
 
 
@@ -116,7 +126,9 @@ class Ledger:
 
         def decide(records: list[Record]) -> Record:
             self._standing(event.dataset, records).refuse(event)
-            return event_record(event)
+            record = event.to_document()
+            event_from_record(record)  # what could not be read back would close the whole ledger
+            return record
 
         self._journal.append(decide)
 
@@ -213,58 +225,19 @@ class Account:
         epsilon = promised_epsilon(epsilon)
         self.ledger._append(Budget(dataset=self.dataset, epsilon=epsilon, delta=delta, rule=rule))
 
-    def check(
-        self,
-        epsilon: Epsilon,
-        delta: float = 0.0,
-        *,
-        neighbours: str = "add-remove",
-        unit: str = "record",
-        loss: Loss | None = None,
-    ) -> None:
-        """Raise what `charge` would raise now, and spend nothing.
+    def check(self, epsilon: Epsilon, delta: float = 0.0, **terms: Unpack[Terms]) -> None:
+        """Raise what `charge` would raise now, and spend nothing; the arguments are those of `charge`."""
+        self.ledger._standing(self.dataset).refuse(self._charge("check", epsilon, delta, terms))
 
-        Parameters
-        ----------
-        epsilon, delta, neighbours, unit, loss
-            As in `charge`.
-        """
-        charge = self._charge("check", epsilon, delta, neighbours, unit, "", loss)
-        self.ledger._standing(self.dataset).refuse(charge)
-
-    def affords(
-        self,
-        epsilon: Epsilon,
-        delta: float = 0.0,
-        *,
-        neighbours: str = "add-remove",
-        unit: str = "record",
-        loss: Loss | None = None,
-    ) -> bool:
-        """Whether a charge would fit in the budget now; spends nothing.
-
-        Parameters
-        ----------
-        epsilon, delta, neighbours, unit, loss
-            As in `charge`.
-        """
+    def affords(self, epsilon: Epsilon, delta: float = 0.0, **terms: Unpack[Terms]) -> bool:
+        """Whether a charge would fit in the budget now; spends nothing. The arguments are those of `charge`."""
         try:
-            self.check(epsilon, delta, neighbours=neighbours, unit=unit, loss=loss)
+            self.check(epsilon, delta, **terms)
         except BudgetError:
             return False
         return True
 
-    def charge(
-        self,
-        mechanism: str,
-        epsilon: Epsilon,
-        delta: float = 0.0,
-        *,
-        neighbours: str = "add-remove",
-        unit: str = "record",
-        note: str = "",
-        loss: Loss | None = None,
-    ) -> Charge:
+    def charge(self, mechanism: str, epsilon: Epsilon, delta: float = 0.0, **terms: Unpack[Terms]) -> Charge:
         """Spend. When this returns, the charge is on disk; draw the noise only then.
 
         Parameters
@@ -273,18 +246,14 @@ class Account:
             What the budget is spent on.
         epsilon, delta : number
             How much is spent.
-        neighbours : {"add-remove", "replace"}
+        neighbours : {"add-remove", "replace"}, default="add-remove"
             The neighbouring relation under which epsilon and delta hold.
-        unit : {"record", "user"}
+        unit : {"record", "user"}, default="record"
             What they protect.
         note : str
             A remark for the curator; it must not tell anything about the data.
         loss : Loss, optional
             What the mechanism reveals, where more is known than epsilon and delta; rules other than "basic" use it.
-
-        Returns
-        -------
-        Charge
 
         Raises
         ------
@@ -293,30 +262,14 @@ class Account:
         LedgerError
             If the account is kept under another relation or unit, the file is damaged, or the lock is not free.
         """
-        charge = self._charge(mechanism, epsilon, delta, neighbours, unit, note, loss)
+        charge = self._charge(mechanism, epsilon, delta, terms)
         self.ledger._append(charge)
         return charge
 
-    def _charge(
-        self,
-        mechanism: str,
-        epsilon: Epsilon,
-        delta: float,
-        neighbours: str,
-        unit: str,
-        note: str,
-        loss: Loss | None,
-    ) -> Charge:
-        return Charge(
-            dataset=self.dataset,
-            mechanism=mechanism,
-            epsilon=promised_epsilon(epsilon),
-            delta=delta,
-            neighbours=neighbours,
-            unit=unit,
-            note=note,
-            loss=loss,
-        )
+    def _charge(self, mechanism: str, epsilon: Epsilon, delta: float, terms: Terms) -> Charge:
+        relation: Terms = {"neighbours": "add-remove", "unit": "record", **terms}
+        spent = promised_epsilon(epsilon)
+        return Charge(dataset=self.dataset, mechanism=mechanism, epsilon=spent, delta=delta, **relation)
 
     def __copy__(self) -> Account:
         return self

@@ -8,20 +8,20 @@ the distance of the noise as drawn from the ideal noise, and a probability of fa
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from sfumato.errors import InputError
-from sfumato.privacy.guarantee import fraction_from_text, promised_epsilon
+from sfumato.privacy.guarantee import promised_epsilon
+from sfumato.public.codec import Documented, Many, Ratio, Real, Schema
 
 LARGEST_MU_SQUARED = 10**6
+MOST_PARTS = 2**20
 _LARGEST_EXPONENT = 700.0  # exp of more overflows; nothing that large fits any budget
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loss:
+class Loss(Documented):
     """What one release, or several together, reveal about one unit.
 
     Parameters
@@ -45,6 +45,13 @@ class Loss:
     >>> (count + features + features).mu_squared
     Fraction(1, 8)
     """
+
+    schema = Schema(
+        pure=Many(Ratio(positive=True), MOST_PARTS),
+        mu_squared=Ratio(),
+        distance=Real(0.0, 1.0),
+        failure=Real(0.0, 1.0),
+    )
 
     pure: tuple[Fraction, ...] = ()
     mu_squared: Fraction = Fraction(0)
@@ -97,34 +104,6 @@ class Loss:
         gaussian = max(gaussian_delta(1 / math.sqrt(self.mu_squared), float(rest)), math.ulp(0.0))
         return gaussian + self.slack_at(float(rest))
 
-    def to_document(self) -> dict[str, Any]:
-        """Return the value as plain JSON types; fractions are text, so that no digit is lost."""
-        return {
-            "pure": [str(epsilon) for epsilon in self.pure],
-            "mu_squared": str(self.mu_squared),
-            "distance": self.distance,
-            "failure": self.failure,
-        }
-
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> Loss:
-        """Read back what `to_document` wrote.
-
-        Raises
-        ------
-        InputError
-            If a field is missing, unknown or invalid.
-        """
-        names = {"pure", "mu_squared", "distance", "failure"}
-        if not isinstance(document, Mapping) or set(document) != names or not isinstance(document["pure"], list):
-            raise InputError(f"a loss must have exactly the fields {', '.join(sorted(names))}")
-        return cls(
-            pure=tuple(fraction_from_text("pure", text) for text in document["pure"]),
-            mu_squared=fraction_from_text("mu_squared", document["mu_squared"]),
-            distance=document["distance"],
-            failure=document["failure"],
-        )
-
 
 def gaussian_delta(multiplier: float, epsilon: float) -> float:
     """Return the smallest delta of Gaussian noise of `multiplier` standard deviations per unit of sensitivity.
@@ -141,11 +120,5 @@ def gaussian_delta(multiplier: float, epsilon: float) -> float:
 
 
 def decimal_fraction(value: float) -> Fraction:
-    """Return a float as the decimal that it is written as, so that three times 1e-5 is 3e-5.
-
-    Examples
-    --------
-    >>> decimal_fraction(1e-05)
-    Fraction(1, 100000)
-    """
+    """Return a float as the decimal that it is written as, so that three times 1e-5 is 3e-5."""
     return Fraction(repr(value))

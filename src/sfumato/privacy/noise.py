@@ -1,4 +1,4 @@
-"""Exact integer noise: the discrete Laplace and the discrete Gaussian law.
+"""Exact integer noise: the discrete Laplace law, the same rounded down, and the discrete Gaussian.
 
 Source: C. Canonne, G. Kamath, T. Steinke, "The Discrete Gaussian for Differential Privacy", NeurIPS 2020. Coins that
 fall with probability exp(-x) come from J. von Neumann's series: with independent coins of probability x/1, x/2, x/3,
@@ -15,6 +15,11 @@ order alpha between the law and its shift by an integer vector of l2 norm at mos
 
 Variance: 2 e^-rate / (1 - e^-rate)^2, about 2 / rate^2 for a small rate; sigma^2, less at most 3 parts in ten million.
 
+Rounded down: floor(Laplace(b)) is z >= 0 with probability (1 - e^-rate) e^(-rate z) / 2 and -1 - z with the same, rate
+= 1 / b: a fair coin, then a geometric number. Adding it to an integer is the Laplace mechanism followed by rounding
+down, so it is epsilon-DP for rate epsilon / l1; directly, the probabilities of neighbouring integers differ by
+exp(rate) at most. Mean -1/2, variance that of the discrete Laplace law of the rate, and a quarter.
+
 Overflow: a sample is returned modulo 2**64, as int64. Added to an int64 sum it gives the true noisy sum modulo 2**64,
 which is a function of the true noisy sum alone, so the guarantee stays exact; a sum in Python's integers is brought
 back there by `wrapped`. It takes a magnitude of 2**63, which has probability at most e^-128 for the smallest rate; for
@@ -27,21 +32,20 @@ The time that a sample takes depends on its value; do not publish the time that 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
 
 import numpy as np
 
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.privacy.coins import fill_gaussian, fill_geometric, fill_laplace
+from sfumato.public.codec import Documented, Ratio, Schema, Whole
 
 LARGEST_RATE_TERM = 2**56
 LARGEST_SIGMA = 2**30
 SMALLEST_COMPARING_RATE = Fraction(1, 2**50)
+RATE = Ratio(largest_term=LARGEST_RATE_TERM, positive=True, slash=True)
 
 
 def rounded_down(rate: Fraction) -> Fraction:
@@ -68,11 +72,6 @@ def comparing_rate(rate: Fraction) -> Fraction:
     """Round a rate down as `rounded_down` does, for noise that is compared and not only added.
 
     A sample that wraps around would be compared wrongly. From this rate on that has probability below e^-8192.
-
-    Examples
-    --------
-    >>> comparing_rate(Fraction(1, 3))
-    Fraction(1, 3)
     """
     if rate < SMALLEST_COMPARING_RATE:
         raise InputError("so little budget does not fit 64-bit comparisons; pass a larger epsilon or fewer steps")
@@ -93,15 +92,6 @@ def wrapped(value: int) -> int:
 def geometric(bits: SecureBits, count: int, rate: Fraction) -> Integers:
     """Sample Pr[k] = (1 - e^-rate) e^(-rate k), k = 0, 1, 2, ..., exactly.
 
-    Parameters
-    ----------
-    bits
-        Where the randomness comes from.
-    count
-        How many samples.
-    rate
-        A positive fraction whose numerator and denominator are at most 2**56.
-
     Examples
     --------
     >>> geometric(SecureBits.seeded(7), 5, Fraction(1, 10))
@@ -111,7 +101,7 @@ def geometric(bits: SecureBits, count: int, rate: Fraction) -> Integers:
 
 
 @dataclass(frozen=True)
-class DiscreteLaplace:
+class DiscreteLaplace(Documented):
     """Integer noise with Pr[z] proportional to exp(-rate |z|).
 
     Parameters
@@ -128,21 +118,15 @@ class DiscreteLaplace:
     199.833
     """
 
+    schema = Schema({"law": "discrete-laplace"}, rate=RATE)
     rate: Fraction
-    name: ClassVar[str] = "discrete-laplace"
 
     def __post_init__(self) -> None:
         _checked_rate(self.rate)
 
     @classmethod
     def at_most(cls, rate: Fraction) -> DiscreteLaplace:
-        """Return the law of this rate, or of the next lower one that the sampler takes: a little more noise.
-
-        Examples
-        --------
-        >>> DiscreteLaplace.at_most(Fraction(10**9 + 1, 10**20))
-        DiscreteLaplace(rate=Fraction(1, 99999999901))
-        """
+        """Return the law of this rate, or of the next lower one that the sampler takes: a little more noise."""
         return cls(rounded_down(rate))
 
     def sample(self, bits: SecureBits, count: int) -> Integers:
@@ -159,21 +143,35 @@ class DiscreteLaplace:
         """Return Pr[z] = tanh(rate / 2) e^(-rate |z|)."""
         return math.tanh(float(self.rate) / 2) * math.exp(-float(self.rate * abs(z)))
 
-    def to_document(self) -> dict[str, Any]:
-        """Return the law as JSON-safe values."""
-        return {"law": self.name, "rate": f"{self.rate.numerator}/{self.rate.denominator}"}
 
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> DiscreteLaplace:
-        """Read what `to_document` wrote."""
-        text = _only_field(document, cls.name, "rate")
-        if not isinstance(text, str) or not re.fullmatch(r"[1-9][0-9]{0,17}/[1-9][0-9]{0,17}", text):
-            raise InputError(f"The rate of a {cls.name} law must be text such as '1/10'; got {text!r}.")
-        return cls(Fraction(text))
+@dataclass(frozen=True)
+class FlooredLaplace(Documented):
+    """Integer noise with the law of floor(Laplace(1 / rate))."""
+
+    schema = Schema({"law": "floored-laplace"}, rate=RATE)
+    rate: Fraction
+
+    def __post_init__(self) -> None:
+        _checked_rate(self.rate)
+
+    def sample(self, bits: SecureBits, count: int) -> Integers:
+        """Return `count` independent samples."""
+        sizes = geometric(bits, count, self.rate)
+        return np.where(bits.below(2, count) == 0, sizes, -1 - sizes)
+
+    @property
+    def variance(self) -> float:
+        """The variance, see the module's text."""
+        return DiscreteLaplace(self.rate).variance + 0.25
+
+    def probability(self, z: int) -> float:
+        """Return Pr[z]."""
+        rate, size = float(self.rate), z if z >= 0 else -1 - z
+        return -math.expm1(-rate) * math.exp(-rate * size) / 2
 
 
 @dataclass(frozen=True)
-class DiscreteGaussian:
+class DiscreteGaussian(Documented):
     """Integer noise with Pr[z] proportional to exp(-z^2 / (2 sigma^2)).
 
     Parameters
@@ -190,8 +188,8 @@ class DiscreteGaussian:
     100.0
     """
 
+    schema = Schema({"law": "discrete-gaussian"}, sigma=Whole(1, LARGEST_SIGMA))
     sigma: int
-    name: ClassVar[str] = "discrete-gaussian"
 
     def __post_init__(self) -> None:
         if type(self.sigma) is not int or not 1 <= self.sigma <= LARGEST_SIGMA:
@@ -215,21 +213,6 @@ class DiscreteGaussian:
         first = math.exp(-2 * (math.pi * self.sigma) ** 2)
         total = math.sqrt(2 * math.pi) * self.sigma * (1 + 2 * first)
         return math.exp(-float(Fraction(z * z, 2 * self.sigma**2))) / total
-
-    def to_document(self) -> dict[str, Any]:
-        """Return the law as JSON-safe values."""
-        return {"law": self.name, "sigma": self.sigma}
-
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> DiscreteGaussian:
-        """Read what `to_document` wrote."""
-        return cls(_only_field(document, cls.name, "sigma"))
-
-
-def _only_field(document: Mapping[str, Any], law: str, field: str) -> Any:
-    if set(document) != {"law", field} or document["law"] != law:
-        raise InputError(f"A {law} law is written with the fields 'law' and {field!r}; got {dict(document)!r}.")
-    return document[field]
 
 
 def _checked_rate(rate: Fraction) -> tuple[np.uint64, np.uint64]:

@@ -24,21 +24,9 @@ SMALLEST_EXPONENT = -400
 def exact_epsilon(value: int | float | str | Decimal | Fraction) -> Fraction:
     """Turn an epsilon into the fraction that the noise is calibrated to.
 
-    Parameters
-    ----------
-    value
-        A positive number, at most 1000. A float stands for its shortest decimal form.
-
-    Returns
-    -------
-    Fraction
-        The same number, or, where its denominator would exceed a million, that number rounded down to six
-        significant digits. It is never larger than `value` and is less than 0.001 % smaller.
-
-    Raises
-    ------
-    InputError
-        If `value` is not a finite number above 0 and at most 1000.
+    A float stands for its shortest decimal form. Where the denominator would exceed a million, the number is rounded
+    down to six significant digits: it is never larger than `value` and less than 0.001 % smaller. What is not a finite
+    number above 0 and at most 1000 is refused.
 
     Examples
     --------
@@ -54,15 +42,6 @@ def exact_epsilon(value: int | float | str | Decimal | Fraction) -> Fraction:
 
 def exact_positive(value: int | float | str | Decimal | Fraction, name: str, largest: int) -> Fraction:
     """Turn a positive parameter into a fraction with a small denominator, rounding down.
-
-    Parameters
-    ----------
-    value
-        A positive number. A float stands for its shortest decimal form.
-    name
-        What the parameter is called, for the error's text.
-    largest
-        The largest value allowed.
 
     Examples
     --------

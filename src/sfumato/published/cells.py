@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from sfumato.compiled import njit
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import held

@@ -21,7 +21,7 @@ from sfumato.engines import engine_of
 from sfumato.engines.base import Presence
 from sfumato.errors import InputError
 from sfumato.methods.mechanism import Mechanism
-from sfumato.privacy.seeding import noise_bits
+from sfumato.privacy.bits import noise_bits
 from sfumato.public.ranges import LARGEST_LENGTH
 from sfumato.published import hrw
 from sfumato.published.common import public_box

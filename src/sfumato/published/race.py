@@ -31,7 +31,7 @@ from sfumato.central.race import refuse as refuse_hashing
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
 from sfumato.methods.request import Request
-from sfumato.privacy.floored import FlooredLaplace
+from sfumato.privacy.noise import FlooredLaplace
 
 NAME = "race-published"
 WIDTHS = tuple(2**power for power in range(1, 11))

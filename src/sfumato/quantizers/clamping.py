@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sfumato.compiled import njit
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import InnerProduct
 from sfumato.public.codec import Documented, Nested, Schema, Whole

@@ -34,9 +34,9 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sfumato.compiled import njit
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel
 from sfumato.privacy.bits import SecureBits

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sfumato.compiled import njit
 from sfumato.public.streams import PublicStream
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.clamping import held

@@ -10,8 +10,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numba import njit
 
+from sfumato.compiled import njit
 from sfumato.public.streams import PublicStream
 from sfumato.quantizers.base import Floats
 

@@ -19,9 +19,9 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sfumato.compiled import njit
 from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.codec import Object, Schema, Whole

@@ -21,9 +21,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sfumato.compiled import njit
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Exponential, Gaussian, Kernel, ShiftInvariantKernel
 from sfumato.public import portable

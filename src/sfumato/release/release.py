@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike
 from sfumato.engines.threads import spread
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Distance, InnerProduct, Kernel, ShiftInvariantKernel
+from sfumato.privacy.bits import warn_unless_private
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.laws import NoiseLaw
-from sfumato.privacy.seeding import warn_unless_private
 from sfumato.public.codec import Documented, Flag, Real, Schema, Whole
 from sfumato.public.ranges import FARTHEST_QUERY
 from sfumato.quantizers.answer import Answer, Floats, Known

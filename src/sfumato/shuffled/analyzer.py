@@ -30,9 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError
-from sfumato.privacy.bits import Integers, SecureBits
-from sfumato.privacy.reported import ReportNoise
-from sfumato.privacy.seeding import noise_bits
+from sfumato.privacy.bits import Integers, SecureBits, noise_bits
+from sfumato.privacy.laws import ReportNoise
 from sfumato.release import Count, Release
 from sfumato.shuffled.bitsum import Counts
 from sfumato.shuffled.bitsum.rr import RandomisedResponse

@@ -38,13 +38,12 @@ from scipy.optimize import brentq
 from sfumato.errors import InputError
 from sfumato.kernels import InnerProduct, Kernel, get_kernel
 from sfumato.methods.request import Request
-from sfumato.privacy.bits import Integers, SecureBits
+from sfumato.privacy.bits import Integers, SecureBits, noise_bits
 from sfumato.privacy.gaussian import calibrate
 from sfumato.privacy.guarantee import Guarantee, check_choice, checked_delta
+from sfumato.privacy.laws import ReportNoise
 from sfumato.privacy.noise import DiscreteGaussian
 from sfumato.privacy.rational import exact_epsilon
-from sfumato.privacy.reported import ReportNoise
-from sfumato.privacy.seeding import noise_bits
 from sfumato.public.document import seed_text
 from sfumato.quantizers import InnerProductQuantizer, Quantizer
 from sfumato.quantizers.clamping import Ball

@@ -18,7 +18,7 @@ from sfumato.kernels import Rational
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
-from sfumato.privacy.stacked_discs import StackedDiscs
+from sfumato.privacy.body import StackedDiscs
 from sfumato.published import exponential_sums as exponential_sums_published
 from sfumato.quantizers import ExponentialSums, ShardedFourier
 

@@ -51,8 +51,8 @@ from sfumato.local.promises import (
     positive_integer,
     seed_condition,
 )
-from sfumato.privacy.guarantee import fraction_from_text
 from sfumato.privacy.response import Odds, Window, check_weights
+from sfumato.public.codec import Ratio
 from sfumato.public.document import plain
 from sfumato.published.local.calibration import RULES, Calibration, calibrate, sketch_conditions
 from sfumato.published.local.closeness import Closeness, Steps, closeness_of
@@ -211,7 +211,7 @@ class MetricSketchDevice(SketchDevice):
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         super().__init__(document)
-        gamma = fraction_from_text("gamma", self.parameters.get("gamma"))
+        gamma = Ratio().read(self.parameters.get("gamma"), "gamma")
         rule, eta = self.parameters.get("calibration"), check_eta(plain(self.parameters.get("eta")))
         if rule not in self.rules:
             raise InputError("the protocol's calibration is damaged or of a newer version; update sfumato")

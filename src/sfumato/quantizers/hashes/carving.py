@@ -43,9 +43,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sfumato.compiled import njit
 from sfumato.kernels import Erfc, Hat, Jaccard, Laplacian
 from sfumato.public import portable
 from sfumato.public.streams import PublicStream

@@ -36,9 +36,9 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sfumato.compiled import njit
 from sfumato.errors import InputError
 from sfumato.public.streams import PublicStream
 from sfumato.quantizers.base import Integers

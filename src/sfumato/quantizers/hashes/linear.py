@@ -39,9 +39,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sfumato.compiled import njit
 from sfumato.kernels import L1LSH, L2LSH, Angular, Exponential
 from sfumato.public import portable
 from sfumato.public.streams import PublicStream

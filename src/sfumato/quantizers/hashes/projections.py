@@ -27,9 +27,9 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sfumato.compiled import njit
 from sfumato.errors import InputError
 from sfumato.public import portable
 from sfumato.public.streams import PublicStream

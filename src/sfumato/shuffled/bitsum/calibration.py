@@ -36,7 +36,7 @@ from sfumato.shuffled.bitsum.sampled_rr import SampledResponse
 from sfumato.shuffled.bitsum.search import Search
 from sfumato.shuffled.bitsum.signed import Pure, ThreeNegativeBinomials
 from sfumato.shuffled.bitsum.unsigned import NegativeBinomialNoise, PoissonNoise
-from sfumato.storage import AtomicFile
+from sfumato.storage import AtomicFile, user_folder
 from sfumato.version import __version__
 
 NAMES = ("rr", "poisson", "negative-binomial", "3nb", "pure", "rr-published", "3nb-published")
@@ -219,12 +219,9 @@ def _path(*question: object) -> Path | None:
     if chosen == "":
         return None
     text = "|".join(map(repr, (__version__, *question)))
-    try:
-        folder = Path(chosen or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    except RuntimeError:  # a user without a home
-        return None
-    folder = folder if chosen else folder / "sfumato"
-    return folder / f"bitsum-{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+    user = user_folder("XDG_CACHE_HOME", ".cache")
+    folder = Path(chosen) if chosen else user and user / "sfumato"
+    return folder and folder / f"bitsum-{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
 
 
 def _remembered(kind: str, n: int, path: Path | None) -> ComposableBitSum | None:

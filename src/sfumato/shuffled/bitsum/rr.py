@@ -17,8 +17,8 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
 
+from sfumato.compiled import njit
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.public.codec import Schema
 from sfumato.shuffled.bitsum.bit_sum import FLIP, ComposableBitSum, Counts, Floats

@@ -19,9 +19,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sfumato.compiled import njit
 from sfumato.errors import InputError
 from sfumato.privacy.bits import LARGEST_BOUND, Integers, SecureBits, Words, next_below
 from sfumato.privacy.coins import next_geometric
