@@ -23,7 +23,7 @@ from sfumato.audit.cases.variants import SUBJECTS, Built, Variant
 from sfumato.central import race
 from sfumato.local.registry import mechanisms
 from sfumato.methods.request import LIMIT, Request
-from sfumato.published import gaussian_queries, hrw, pmw, trees
+from sfumato.published import hrw, listed_queries, pmw, trees
 
 LOW, LOWER = Fraction(7, 10), Fraction(2, 5)
 LOW_NOISE, LOWER_NOISE = "noise 30 % low", "noise 60 % low"
@@ -178,7 +178,7 @@ SLIPS: dict[tuple[str, str], tuple[Any, str, Callable[..., Any], Callable[[Varia
         lambda variant: variant.neighbours == "replace",
     ),
 }
-assert hrw.gaussian_noise is gaussian_queries.gaussian_noise
+assert hrw.gaussian_noise is listed_queries.gaussian_noise
 
 
 def slips() -> Iterator[CalibrationTwin]:

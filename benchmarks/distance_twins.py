@@ -12,7 +12,7 @@ from fractions import Fraction
 from sfumato.audit import Case, ExactCase
 from sfumato.audit.cases import distances as audits
 from sfumato.audit.cases.distances import LEVELS, every_place, small, worst_places
-from sfumato.distances import hats, squares
+from sfumato.distances import hats, moments
 from sfumato.distances.design import laplace_split
 from sfumato.distances.hat import PROFILE_BITS, HatQuantizer
 from sfumato.methods.mechanism import Mechanism
@@ -60,7 +60,7 @@ def _costly_hats() -> Case:
 
 def _every_block_pays_nothing() -> ExactCase:
     """Spend the whole budget on each block of moments."""
-    mechanism = small(squares.LAPLACE, 1, metric="sqeuclidean")
+    mechanism = small(moments.LAPLACE, 1, metric="sqeuclidean")
     law = mechanism.noise
     assert isinstance(law, StackedCubes)
     doubled = StackedCubes(tuple(replace(part, rate=2 * part.rate) for part in law.parts))
@@ -85,7 +85,7 @@ TWINS: tuple[tuple[str, str, Callable[[], Case]], ...] = (
     (hats.LAPLACE, "levels' budgets sum to more than epsilon", _too_much),
     (hats.LAPLACE, "bound of the hats too small", _small_bound),
     (hats.GAUSSIAN, "hats of full height taken to be free", _costly_hats),
-    (squares.LAPLACE, "every block spends the whole budget", _every_block_pays_nothing),
+    (moments.LAPLACE, "every block spends the whole budget", _every_block_pays_nothing),
     (published_moments.NAME, "squares of half the distance", _half_squares),
     (huang_roth.NAME, "a tenth of the noise", _eager_learner),
 )

@@ -14,17 +14,7 @@ from sfumato.audit import Case
 from sfumato.audit.cases import published
 from sfumato.methods.mechanism import Mechanism
 from sfumato.privacy.noise import DiscreteGaussian, rounded_down
-from sfumato.published import (
-    bernstein,
-    even_trig,
-    gaussian_queries,
-    hrw,
-    laplace_queries,
-    lsq_fgt,
-    noisy_sample,
-    pmw,
-    smalldb,
-)
+from sfumato.published import hrw, listed_queries, lsq_fgt, noisy_sample, pmw, polynomials, smalldb
 from sfumato.published.hermite import HermiteQuantizer
 from sfumato.published.queries import KernelQueries
 
@@ -76,7 +66,7 @@ def _as_if_added(name: str, **options: Any) -> Case:
 
 def _one_query() -> Case:
     """Use the noise for one query on each of two."""
-    mechanism = published.small(laplace_queries.NAME, 1, queries=[[0.0], [0.1]])
+    mechanism = published.small(listed_queries.LAPLACE, 1, queries=[[0.0], [0.1]])
     law: Any = mechanism.noise
     return published.every_record(replace(mechanism, noise=replace(law, rate=2 * law.rate)))
 
@@ -108,10 +98,18 @@ _LOW = "noise 30 % low"
 TWINS: tuple[tuple[str, str, Callable[[], Case]], ...] = (
     (lsq_fgt.NAME, "sensitivity as printed", _printed_sensitivity),
     (lsq_fgt.NAME, "replacing counted as adding", lambda: _as_if_added(lsq_fgt.NAME, bounds=(0, 2), rho=3)),
-    (bernstein.NAME, "sensitivity of one node", lambda: _nodes(bernstein.NAME, bounds=(0, 0.1), degree=1)),
-    (even_trig.NAME, "replacing counted as adding", lambda: _as_if_added(even_trig.NAME, bounds=(-1, 1), degree=4)),
-    (laplace_queries.NAME, "noise for one query", _one_query),
-    (gaussian_queries.NAME, "sensitivity off by one", _off_by_one),
+    (
+        polynomials.BERNSTEIN,
+        "sensitivity of one node",
+        lambda: _nodes(polynomials.BERNSTEIN, bounds=(0, 0.1), degree=1),
+    ),
+    (
+        polynomials.EVEN_TRIG,
+        "replacing counted as adding",
+        lambda: _as_if_added(polynomials.EVEN_TRIG, bounds=(-1, 1), degree=4),
+    ),
+    (listed_queries.LAPLACE, "noise for one query", _one_query),
+    (listed_queries.GAUSSIAN, "sensitivity off by one", _off_by_one),
     (hrw.NAME, "noise not correlated", _not_whitened),
     (pmw.NAME, _LOW, lambda: published.scripted(_learning(published.small_pmw(), LOW, LOW))),
     (

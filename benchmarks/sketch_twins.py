@@ -19,7 +19,7 @@ from sfumato.audit.cases.sketches import published_cases, race_cases, small_sket
 from sfumato.central import race
 from sfumato.methods.mechanism import Mechanism
 from sfumato.privacy.bits import SecureBits
-from sfumato.published import race as race_published
+from sfumato.published import as_published
 
 RECORDS = 100
 
@@ -59,7 +59,7 @@ TWINS: tuple[tuple[str, str, Callable[[], Case]], ...] = (
         lambda: replace(race_cases()["one more"], run=_noise_on_used_counters).case(),
     ),
     (
-        race_published.NAME,
+        as_published.RACE,
         "noise divided by the number of records",
         lambda: replace(published_cases()["one more"], run=_noise_over_records).case(),
     ),

@@ -20,7 +20,7 @@ from sfumato.methods.mechanism import Mechanism
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.privacy.stacked_discs import StackedDiscs
-from sfumato.published import exponential_sums as exponential_sums_published
+from sfumato.published import as_published
 
 
 def _whole_budget_for_every_term(mechanism: Mechanism, rows: NDArray[Any], runs: int, bits: SecureBits) -> Outputs:
@@ -48,7 +48,7 @@ TWINS: tuple[tuple[str, str, Callable[[], Case]], ...] = (
         lambda: replace(sum_cases()["one more"], run=_whole_budget_for_every_term).case(),
     ),
     (
-        exponential_sums_published.NAME,
+        as_published.EXPONENTIAL_SUMS,
         "the whole budget for every term",
         lambda: replace(published_cases()["one more"], run=_whole_budget_for_every_term).case(),
     ),

@@ -15,7 +15,7 @@ from sfumato import PrivateKDE
 from sfumato.errors import InputError
 from sfumato.kernels import Gaussian, Laplacian
 from sfumato.methods.request import Request
-from sfumato.published.median_of_means import _terms, median_of_means, records_needed
+from sfumato.published.lsq_rff import _terms, median_of_means, records_needed
 from sfumato.quantizers import FourierQuantizer
 
 FALSE_ALARM = 1e-6

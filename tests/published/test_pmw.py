@@ -14,8 +14,7 @@ from sfumato.methods.registry import METHODS
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from sfumato.published import pmw, smalldb
-from sfumato.published.gridded import NodeQueries
-from sfumato.published.steps import log_law
+from sfumato.published.gridded import NodeQueries, log_law
 from sfumato.release import Count
 from tests.published.requests import BOUNDS, KERNEL, POINTS, QUERIES, TRUTH, N, request
 

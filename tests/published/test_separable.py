@@ -10,8 +10,7 @@ import pytest
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Cauchy, Gaussian, Laplacian
-from sfumato.published.bernstein import BernsteinQuantizer
-from sfumato.published.even_trig import TrigonometricQuantizer
+from sfumato.published.polynomials import BernsteinQuantizer, TrigonometricQuantizer
 from sfumato.published.separable import SeparableQuantizer
 from sfumato.quantizers import Box, quantizer_from_document
 

@@ -12,7 +12,7 @@ from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace, rounded_down
 from sfumato.published.common import best_size
-from sfumato.published.steps import SecretSteps, log_law
+from sfumato.published.gridded import SecretSteps, log_law
 
 FALSE_ALARM = 1e-6
 

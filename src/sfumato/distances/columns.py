@@ -1,17 +1,23 @@
-"""What the structures over separate columns share: a distance that is a sum over columns is read column by column."""
+"""What the structures over separate columns share: a distance that is a sum over columns is read column by column.
+
+The number of records read off sums that hold it: a linear function of them, so it costs nothing and has an error.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.kernels.distance import Distance
-from sfumato.quantizers.base import Floats, LinearQuantizer, Reading
+from sfumato.privacy.laws import NoiseLaw
+from sfumato.quantizers.base import Floats, Integers, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
+from sfumato.release import Count
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,3 +110,26 @@ class HoldsCounts(ABC):
     @abstractmethod
     def counts_between(self, sums: Floats, noise: float, ends: list[Floats], column: int) -> tuple[Floats, Floats]:
         """Estimate the numbers of records between pairs of ends, with standard errors; `noise` is a sum's variance."""
+
+
+class Counting(Protocol):
+    """Sums that hold the number of records."""
+
+    def count(self, sums: NDArray[Any]) -> float:
+        """Return the number of records that the sums show."""
+        ...
+
+    @property
+    def count_squares(self) -> float:
+        """Sum of the squared weights that it is read with."""
+        ...
+
+
+def count_reader(quantizer: Counting, noise: NoiseLaw) -> Callable[[Integers], Count]:
+    """Return what reads the published count off noisy sums."""
+    variance = noise.variance * quantizer.count_squares
+
+    def read(values: Integers) -> Count:
+        return Count(max(1, round(quantizer.count(values))), variance, public=False)
+
+    return read

@@ -25,14 +25,14 @@ from functools import cached_property
 import numpy as np
 
 from sfumato.distances import design
-from sfumato.distances.counting import count_reader
+from sfumato.distances.columns import count_reader
 from sfumato.distances.forecast import forecast_by_reading
 from sfumato.distances.hat import LARGEST_UNIT, MOST_LEVELS, HatQuantizer
-from sfumato.distances.projected import ProjectedQuantizer
 from sfumato.distances.projection import (
     CLIP,
     CLIPS,
     MOST_PROJECTIONS,
+    ProjectedQuantizer,
     Projection,
     clipped_share,
     embedding_error,

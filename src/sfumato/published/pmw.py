@@ -42,8 +42,7 @@ from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import LARGEST_SIGMA, DiscreteGaussian, DiscreteLaplace, comparing_rate
 from sfumato.published.common import dense_prediction
-from sfumato.published.gridded import NodeQueries, grid_of, published, refuse_grid, spacing_option
-from sfumato.published.steps import SecretSteps, Steps
+from sfumato.published.gridded import NodeQueries, SecretSteps, Steps, grid_of, published, refuse_grid, spacing_option
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.release import Count
 

@@ -37,6 +37,8 @@ from sfumato.privacy.noise import DiscreteLaplace, comparing_rate
 from sfumato.published.common import dense_prediction, refuse_delta
 from sfumato.published.gridded import (
     NodeQueries,
+    SecretSteps,
+    Steps,
     extents_of,
     grid_of,
     nodes_of,
@@ -44,7 +46,6 @@ from sfumato.published.gridded import (
     refuse_grid,
     spacing_option,
 )
-from sfumato.published.steps import SecretSteps, Steps
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.release import Count
 

@@ -10,7 +10,7 @@ import pytest
 from sfumato.errors import InputError
 from sfumato.kernels import L1LSH, L2LSH, Angular, Exponential, Gaussian, Hat, Jaccard, Kernel, Laplacian
 from sfumato.published.local.closeness import Steps, closeness_of
-from sfumato.published.local.radius import public_radius
+from sfumato.published.local.sketch_design import public_radius
 
 DISTANCES = (1e-6, 0.01, 0.1, 0.5, 1.0, 5.0)
 

@@ -15,7 +15,7 @@ from sfumato.local import Protocol
 from sfumato.local.lattices import MOST_CAUCHY_COLUMNS
 from sfumato.local.pool import numbers
 from sfumato.public.rows import CAUCHY, CELLS, NORMAL, Law
-from sfumato.published.local import tables
+from sfumato.published.local import closeness
 from sfumato.published.local.closeness import closeness_of
 
 CELL = 2.0**-16
@@ -50,7 +50,7 @@ def test_cauchy_projections(columns: int) -> None:
 
 
 def test_the_error_of_cauchy_tables_grows_with_the_columns() -> None:
-    errors = [tables.cauchy_projections(0.05, d) for d in (1, 10, 100, 1000, 10_000, 2**20)]
+    errors = [closeness.cauchy_projections(0.05, d) for d in (1, 10, 100, 1000, 10_000, 2**20)]
     assert errors == sorted(errors)
     assert errors[0] < 5e-4
     assert 0.19 * 0.05 < errors[-1] < 0.2 * 0.05
@@ -76,7 +76,7 @@ def test_signs(columns: int) -> None:
     for _ in range(rows // 1000):
         a = numbers(NORMAL, words(random, 1000, columns))
         apart += int(((a @ first >= 0) != (a @ second >= 0)).sum())
-    chance = angle / math.pi + tables.signs(1, columns)
+    chance = angle / math.pi + closeness.signs(1, columns)
     assert apart / rows <= chance + 5 * math.sqrt(chance / rows)
 
 
@@ -85,7 +85,7 @@ def test_random_cells() -> None:
     for t in (1e-4, 0.01, 0.1, 1.0):
         for columns in (1, 10, 1000):
             column = np.minimum(1.0, spread * t / columns).mean()
-            assert 1 - (1 - column) ** columns <= -math.expm1(-t) + tables.random_cells(t, columns)
+            assert 1 - (1 - column) ** columns <= -math.expm1(-t) + closeness.random_cells(t, columns)
 
 
 @pytest.mark.parametrize(("mechanism", "kernel"), [("rows", L1LSH(90.0)), ("phases", Laplacian(90.0))])
@@ -117,8 +117,8 @@ def test_gaps_grow_outwards(law: Law) -> None:
 
 def test_constants_of_the_normal_table() -> None:
     gaps = np.diff(nodes(NORMAL))
-    assert math.sqrt(CELL * np.square(gaps).sum()) < tables.NORMAL_EXCESS
-    assert 1.5 * 2.0**-20 + 2.0**-32 * gaps.sum() < tables.NORMAL_ROUNDING
+    assert math.sqrt(CELL * np.square(gaps).sum()) < closeness.NORMAL_EXCESS
+    assert 1.5 * 2.0**-20 + 2.0**-32 * gaps.sum() < closeness.NORMAL_ROUNDING
     assert 1.5 * 2.0**-20 + CELL * gaps.max() < 6.2e-6
     assert 1 / math.sqrt(2 * math.pi) < 0.4
     last = norm.isf(CELL)
@@ -126,18 +126,18 @@ def test_constants_of_the_normal_table() -> None:
     assert chord / 2 < 0.21
     assert (norm.pdf(last) / CELL - last) + gaps[-1] / 2 < 0.38  # the mean excess of a normal number, and of the table
     assert 2 * CELL * (0.21 + 0.38) < 2e-5
-    assert 2 * 0.8 * 2e-5 + 2 * 2 * 0.4 * math.sqrt(2) * 6.2e-6 < tables.SIGN_ERROR_GROWTH
+    assert 2 * 0.8 * 2e-5 + 2 * 2 * 0.4 * math.sqrt(2) * 6.2e-6 < closeness.SIGN_ERROR_GROWTH
 
 
 def test_constants_of_the_cauchy_and_cell_tables() -> None:
-    for law, rounding in ((CAUCHY, tables.CAUCHY_ROUNDING), (CELLS, tables.CELL_ROUNDING)):
+    for law, rounding in ((CAUCHY, closeness.CAUCHY_ROUNDING), (CELLS, closeness.CELL_ROUNDING)):
         assert 1.5 * 2.0**-16 + 2.0**-32 * np.diff(nodes(law)).sum() < rounding
-    assert CELL * nodes(CELLS)[-1] < tables.CELL_EXCESS
+    assert CELL * nodes(CELLS)[-1] < closeness.CELL_EXCESS
     x = (np.arange(200_000) + 0.5) / 200_000
-    for k, mean in enumerate(tables._CAUCHY_CELLS[:8]):
+    for k, mean in enumerate(closeness._CAUCHY_CELLS[:8]):
         ends = cauchy.isf((k or 0.25) * CELL), cauchy.isf((k + 1) * CELL)
         excess = np.maximum(0.0, ends[0] + (ends[1] - ends[0]) * x - cauchy.isf((k + x) * CELL)).mean()
         assert excess <= mean * (1 + 1e-6)
         assert excess == pytest.approx(mean, rel=1e-3)
-    rest = sum(tables._TOP / (6 * k**3) for k in range(tables.END_CELLS, 2**15))
-    assert rest <= tables._CAUCHY_REST
+    rest = sum(closeness._TOP / (6 * k**3) for k in range(closeness.END_CELLS, 2**15))
+    assert rest <= closeness._CAUCHY_REST

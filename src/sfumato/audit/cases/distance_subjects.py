@@ -16,7 +16,7 @@ from sfumato.audit import Revealed, revealed
 from sfumato.audit.cases.algorithms import PRICES
 from sfumato.audit.cases.places import places, worst_change
 from sfumato.audit.cases.variants import Subject, register_subjects
-from sfumato.distances import hats, squares
+from sfumato.distances import hats, moments
 from sfumato.distances.request import DistanceRequest
 from sfumato.kernels.distance import Distance
 from sfumato.methods.mechanism import Mechanism
@@ -104,7 +104,7 @@ register_subjects(
     ),
     *(
         subject
-        for method in (squares.LAPLACE, squares.GAUSSIAN)
+        for method in (moments.LAPLACE, moments.GAUSSIAN)
         for subject in (
             _asked(method, "1 column", "sqeuclidean"),
             _asked(method, "bought count", "sqeuclidean", **BOUGHT),

@@ -17,7 +17,7 @@ from sfumato.audit import AuditCase, EpsilonClaim, ExactCase, log_weights, regis
 from sfumato.audit.attacks import CentralCase
 from sfumato.audit.cases.central import one_more, opposites, register_central
 from sfumato.audit.claims import Samples
-from sfumato.distances import hats, squares
+from sfumato.distances import hats, moments
 from sfumato.distances.request import DistanceRequest
 from sfumato.kernels.distance import Distance
 from sfumato.methods.mechanism import Mechanism
@@ -116,9 +116,9 @@ def gaussian_hat_cases() -> dict[str, CentralCase]:
 def moment_cases() -> dict[str, CentralCase]:
     """Cases of `moments`."""
     return {
-        "one more": one_more(small(squares.LAPLACE, 2, metric="sqeuclidean")),
-        "second": one_more(small(squares.LAPLACE, 1, metric="sqeuclidean"), already=1),
-        "opposites": opposites(small(squares.LAPLACE, 2, "replace", metric="sqeuclidean")),
+        "one more": one_more(small(moments.LAPLACE, 2, metric="sqeuclidean")),
+        "second": one_more(small(moments.LAPLACE, 1, metric="sqeuclidean"), already=1),
+        "opposites": opposites(small(moments.LAPLACE, 2, "replace", metric="sqeuclidean")),
     }
 
 
@@ -126,15 +126,15 @@ def _exact_moments() -> list[ExactCase]:
     rows = worst_places()
     corners = np.hstack([rows, np.roll(rows, 7, axis=0)])
     return [
-        every_place(small(squares.LAPLACE, 1, metric="sqeuclidean", dimension=2), corners),
-        every_place(small(squares.LAPLACE, 1, "replace", metric="sqeuclidean", dimension=2), corners),
+        every_place(small(moments.LAPLACE, 1, metric="sqeuclidean", dimension=2), corners),
+        every_place(small(moments.LAPLACE, 1, "replace", metric="sqeuclidean", dimension=2), corners),
     ]
 
 
 @cache
 def gaussian_moment_cases() -> dict[str, CentralCase]:
     """Cases of `moments-gaussian`."""
-    return {"one more": one_more(small(squares.GAUSSIAN, 1, delta=0.05, metric="sqeuclidean"))}
+    return {"one more": one_more(small(moments.GAUSSIAN, 1, delta=0.05, metric="sqeuclidean"))}
 
 
 @cache
@@ -191,8 +191,8 @@ def learner_case(learner: Learner = LEARNER) -> AuditCase:
 
 register_central(hats.LAPLACE, hat_cases, _exact_hats)
 register_central(hats.GAUSSIAN, gaussian_hat_cases)
-register_central(squares.LAPLACE, moment_cases, _exact_moments)
-register_central(squares.GAUSSIAN, gaussian_moment_cases)
+register_central(moments.LAPLACE, moment_cases, _exact_moments)
+register_central(moments.GAUSSIAN, gaussian_moment_cases)
 register_central(
     trees.PUBLISHED,
     published_tree_cases,

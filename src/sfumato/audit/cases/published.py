@@ -30,19 +30,9 @@ from sfumato.methods.request import Request
 from sfumato.privacy.gaussian import calibrate
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.noise import DiscreteGaussian
-from sfumato.published import (
-    bernstein,
-    even_trig,
-    gaussian_queries,
-    hrw,
-    laplace_queries,
-    lsq_fgt,
-    noisy_sample,
-    pmw,
-    smalldb,
-)
+from sfumato.published import hrw, listed_queries, lsq_fgt, noisy_sample, pmw, polynomials, smalldb
+from sfumato.published.gridded import log_law
 from sfumato.published.queries import KernelQueries
-from sfumato.published.steps import log_law
 from sfumato.quantizers.base import Floats, Integers
 
 # Three nodes so far apart that each hears of its own records only.
@@ -104,10 +94,10 @@ def lsq_fgt_cases() -> dict[str, CentralCase]:
 @cache
 def bernstein_cases() -> dict[str, CentralCase]:
     """Cases of `bernstein`: both nodes of a narrow box hear a record, and nodes far apart tell two records apart."""
-    single = one_more(small(bernstein.NAME, 1, bounds=(0, 0.1), degree=1))
+    single = one_more(small(polynomials.BERNSTEIN, 1, bounds=(0, 0.1), degree=1))
     return {
         "one more": single,
-        "opposites": opposites(small(bernstein.NAME, 1, "replace", bounds=(0, 8), degree=1)),
+        "opposites": opposites(small(polynomials.BERNSTEIN, 1, "replace", bounds=(0, 8), degree=1)),
         "low bits": replace(single, name="digits behind the point", statistic=low_bits),
     }
 
@@ -115,19 +105,19 @@ def bernstein_cases() -> dict[str, CentralCase]:
 @cache
 def even_trig_cases() -> dict[str, CentralCase]:
     """Cases of `even-trig`."""
-    return laplace_cases(even_trig.NAME, bounds=(-1, 1), degree=2)
+    return laplace_cases(polynomials.EVEN_TRIG, bounds=(-1, 1), degree=2)
 
 
 @cache
 def laplace_queries_cases() -> dict[str, CentralCase]:
     """Cases of `laplace-queries`."""
-    return laplace_cases(laplace_queries.NAME, queries=[[0.0], [0.1]])
+    return laplace_cases(listed_queries.LAPLACE, queries=[[0.0], [0.1]])
 
 
 @cache
 def gaussian_queries_cases() -> dict[str, CentralCase]:
     """Cases of `gaussian-queries`."""
-    return gaussian_cases(gaussian_queries.NAME, [[0.0]])
+    return gaussian_cases(listed_queries.GAUSSIAN, [[0.0]])
 
 
 @cache
@@ -160,12 +150,14 @@ def exact_laplace(name: str, **options: Any) -> list[ExactCase]:
 
 def _exact_bernstein() -> list[ExactCase]:
     boxes = {"add-remove": (0, 0.1), "replace": (0, 8)}
-    return [every_record(small(bernstein.NAME, 1, relation, bounds=box, degree=1)) for relation, box in boxes.items()]
+    return [
+        every_record(small(polynomials.BERNSTEIN, 1, relation, bounds=box, degree=1)) for relation, box in boxes.items()
+    ]
 
 
 def small_gaussian() -> Mechanism:
     """Build `gaussian-queries` for one query with integers up to 4 and n public."""
-    mechanism = small(gaussian_queries.NAME, 1, "replace", 0.05, queries=[[0.0]])
+    mechanism = small(listed_queries.GAUSSIAN, 1, "replace", 0.05, queries=[[0.0]])
     quantizer = mechanism.quantizer
     assert isinstance(quantizer, KernelQueries)
     return replace(
@@ -276,12 +268,14 @@ EVERYONE = [(99, 0, 0), (100, 0, 0), (50, 49, 0)]
 FEW = list(product(range(3), repeat=3))
 
 register_central(lsq_fgt.NAME, lsq_fgt_cases, lambda: exact_laplace(lsq_fgt.NAME, bounds=(0, 2), rho=3))
-register_central(bernstein.NAME, bernstein_cases, _exact_bernstein)
-register_central(even_trig.NAME, even_trig_cases, lambda: exact_laplace(even_trig.NAME, bounds=(-1, 1), degree=3))
+register_central(polynomials.BERNSTEIN, bernstein_cases, _exact_bernstein)
 register_central(
-    laplace_queries.NAME, laplace_queries_cases, lambda: exact_laplace(laplace_queries.NAME, queries=[[0.0], [0.1]])
+    polynomials.EVEN_TRIG, even_trig_cases, lambda: exact_laplace(polynomials.EVEN_TRIG, bounds=(-1, 1), degree=3)
 )
-register_central(gaussian_queries.NAME, gaussian_queries_cases, lambda: [exact_case(small_gaussian(), reach=60)])
+register_central(
+    listed_queries.LAPLACE, laplace_queries_cases, lambda: exact_laplace(listed_queries.LAPLACE, queries=[[0.0], [0.1]])
+)
+register_central(listed_queries.GAUSSIAN, gaussian_queries_cases, lambda: [exact_case(small_gaussian(), reach=60)])
 register_central(hrw.NAME, hrw_cases)
 register_audit(pmw.NAME, lambda: [scripted(small_pmw())])
 register_audit(smalldb.NAME, lambda: [scripted(small_smalldb())])

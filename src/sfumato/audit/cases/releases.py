@@ -22,7 +22,7 @@ from sfumato.central.merging import merge_releases
 from sfumato.kernels import Gaussian, Laplacian
 from sfumato.privacy.guarantee import NEIGHBOURS
 from sfumato.privacy.laws import NoiseLaw, SummedNoise
-from sfumato.published.hrw_online import OnlineQueries
+from sfumato.published.hrw import OnlineQueries
 from sfumato.quantizers.base import Floats
 from sfumato.release import Release
 

@@ -19,7 +19,7 @@ from sfumato.kernels import Laplacian
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
-from sfumato.published import race as race_published
+from sfumato.published import as_published
 
 
 def small_sketch(
@@ -58,8 +58,8 @@ def race_cases() -> dict[str, CentralCase]:
 def published_cases() -> dict[str, CentralCase]:
     """Cases of `race-published`."""
     return {
-        "one more": one_more(small_sketch(race_published.NAME, 1, rows=1, width=2)),
-        "opposites": opposites(small_sketch(race_published.NAME, 2, "replace", rows=1, width=2)),
+        "one more": one_more(small_sketch(as_published.RACE, 1, rows=1, width=2)),
+        "opposites": opposites(small_sketch(as_published.RACE, 2, "replace", rows=1, width=2)),
     }
 
 
@@ -69,4 +69,4 @@ def _exact(method: str) -> list[ExactCase]:
 
 
 register_central(race.NAME, race_cases, lambda: _exact(race.NAME))
-register_central(race_published.NAME, published_cases, lambda: _exact(race_published.NAME))
+register_central(as_published.RACE, published_cases, lambda: _exact(as_published.RACE))

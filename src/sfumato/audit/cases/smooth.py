@@ -19,7 +19,7 @@ from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.privacy.stacked_discs import StackedDiscs
-from sfumato.published import exponential_sums as exponential_sums_published
+from sfumato.published import as_published
 from sfumato.quantizers import ExponentialSums, ShardedFourier
 
 
@@ -70,10 +70,10 @@ def sum_cases() -> dict[str, CentralCase]:
 def published_cases() -> dict[str, CentralCase]:
     """Cases of `exponential-sums-published`."""
     return {
-        "one more": one_more(small_sum(exponential_sums_published.NAME, 2, n_features=1)),
-        "opposites": opposites(small_sum(exponential_sums_published.NAME, 2, "replace")),
+        "one more": one_more(small_sum(as_published.EXPONENTIAL_SUMS, 2, n_features=1)),
+        "opposites": opposites(small_sum(as_published.EXPONENTIAL_SUMS, 2, "replace")),
     }
 
 
 register_central(exponential_sums.NAME, sum_cases)
-register_central(exponential_sums_published.NAME, published_cases)
+register_central(as_published.EXPONENTIAL_SUMS, published_cases)

@@ -14,19 +14,16 @@ from sfumato.central import exponential_sums, fourier, fourier_gaussian, grid, i
 from sfumato.kernels import Gaussian, InnerProduct, Laplacian, Rational
 from sfumato.methods.registry import METHODS
 from sfumato.published import (
-    bernstein,
-    even_trig,
-    gaussian_queries,
+    as_published,
     hrw,
-    laplace_queries,
+    listed_queries,
     lsq_fgt,
     lsq_rff,
     noisy_sample,
     pmw,
+    polynomials,
     smalldb,
 )
-from sfumato.published import exponential_sums as exponential_sums_published
-from sfumato.published import race as race_published
 from sfumato.quantizers.nystrom import PublicSample
 
 PUBLIC = PublicSample.of([[-1.0], [-0.5], [0.0], [0.5], [1.0]], dimension=1)
@@ -62,7 +59,7 @@ register_subjects(
     _asked(grid.NAME, "default", PLANE),
     _asked(exponential_sums.NAME, "2 features each", SUMMED, tolerance=0.1, n_features=2),
     _asked(exponential_sums.NAME, "even split", SUMMED, tolerance=0.1, n_features=2, split="even", density=0.3),
-    _asked(exponential_sums_published.NAME, "1 feature each", SUMMED, tolerance=0.1, n_features=1),
+    _asked(as_published.EXPONENTIAL_SUMS, "1 feature each", SUMMED, tolerance=0.1, n_features=1),
     _asked(landmarks.NAME, "1 direction", RESEMBLED, n_features=1),
     _asked(landmarks.NAME, "default", RESEMBLED),
     _asked(inner_product.NAME, "plain", DIRECTED),
@@ -72,15 +69,15 @@ register_subjects(
     _asked(race.NAME, "2 rows of 2, own count", HASHED, rows=2, width=2, own_count=True),
     _asked(race.NAME, "4 rows in 2 groups", HASHED, rows=4, width=4, groups=2),
     _asked(race.NAME, "default", {**HASHED, "dimension": 2}),
-    _asked(race_published.NAME, "2 rows of 2", HASHED, rows=2, width=2, groups=1),
+    _asked(as_published.RACE, "2 rows of 2", HASHED, rows=2, width=2, groups=1),
     _asked(lsq_fgt.NAME, "3 orders", {**SMOOTH, "bounds": (0, 2)}, rho=3),
     _asked(lsq_fgt.NAME, "2 groups, fixed cut-off", {**SMOOTH, "bounds": (0, 2)}, rho=2, groups=2, cutoff="fixed"),
-    _asked(bernstein.NAME, "a narrow box", {**SMOOTH, "bounds": (0, 0.1)}, degree=1),
-    _asked(bernstein.NAME, "a wide box", {**SMOOTH, "bounds": (0, 8)}, degree=1),
-    _asked(even_trig.NAME, "degree 1", {**SMOOTH, "bounds": (-1, 1)}, degree=1),
-    _asked(even_trig.NAME, "degree 4", {**SMOOTH, "bounds": (-1, 1)}, degree=4),
-    _asked(laplace_queries.NAME, "2 queries", SMOOTH, queries=[[0.0], [0.1]]),
-    _asked(gaussian_queries.NAME, "2 queries", SMOOTH, queries=[[0.0], [0.1]]),
+    _asked(polynomials.BERNSTEIN, "a narrow box", {**SMOOTH, "bounds": (0, 0.1)}, degree=1),
+    _asked(polynomials.BERNSTEIN, "a wide box", {**SMOOTH, "bounds": (0, 8)}, degree=1),
+    _asked(polynomials.EVEN_TRIG, "degree 1", {**SMOOTH, "bounds": (-1, 1)}, degree=1),
+    _asked(polynomials.EVEN_TRIG, "degree 4", {**SMOOTH, "bounds": (-1, 1)}, degree=4),
+    _asked(listed_queries.LAPLACE, "2 queries", SMOOTH, queries=[[0.0], [0.1]]),
+    _asked(listed_queries.GAUSSIAN, "2 queries", SMOOTH, queries=[[0.0], [0.1]]),
     _asked(hrw.NAME, "2 queries", SMOOTH, queries=[[0.0], [1.0]]),
     _asked(hrw.NAME, "2 queries far apart", SMOOTH, queries=[[-7.0], [7.0]]),
     _asked(pmw.NAME, "3 nodes, 1 round", NEAR, spacing=8.0, rounds=1),

@@ -40,7 +40,7 @@ from sfumato.published.local.point import (
     planar_law,
     planar_step,
 )
-from sfumato.published.local.reported_points import ReportedPoints
+from sfumato.published.local.readers import ReportedPoints
 from sfumato.quantizers.base import Floats, Integers
 
 PREDICTION_REPORTS = 500

@@ -34,10 +34,9 @@ from sfumato.local.weights import OTHER, same_weight
 from sfumato.privacy.bits import SecureBits
 from sfumato.published.local.calibration import RULES
 from sfumato.published.local.point import planar_law, planar_step
+from sfumato.published.local.readers import SketchReader
 from sfumato.published.local.sketch import FARTHEST, MOST_ROWS, MetricSketchDevice, NoisySignsDevice, SketchDevice
-from sfumato.published.local.sketch_design import Sketch
-from sfumato.published.local.sketch_reader import SketchReader
-from sfumato.published.local.sketch_size import TYPICAL_SPREAD, sketch_variance
+from sfumato.published.local.sketch_design import TYPICAL_SPREAD, Sketch, sketch_variance
 from sfumato.quantizers.base import Floats, Integers
 
 DEFAULT_ETA = 1e-6
