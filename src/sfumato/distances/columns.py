@@ -17,6 +17,7 @@ from sfumato.kernels.distance import Distance
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.quantizers.base import Floats, Integers, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
+from sfumato.quantizers.described import Described
 from sfumato.release import Count
 
 
@@ -41,7 +42,7 @@ class ColumnReading:
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnSums(LinearQuantizer):
+class ColumnSums(Described, LinearQuantizer):
     """Sums of every column apart, one after the other, all of the same size.
 
     Attributes

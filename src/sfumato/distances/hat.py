@@ -49,12 +49,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sfumato.distances.columns import ColumnReading, ColumnSums
-from sfumato.errors import InputError, ReleaseFileError
-from sfumato.kernels.distance import Distance
+from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
+from sfumato.public.codec import Flag, Many, Schema, Whole
+from sfumato.public.ranges import MOST_COLUMNS
 from sfumato.quantizers.base import Bound, Floats, Integers
-from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import held
+from sfumato.quantizers.described import described
 
 
 @lru_cache(maxsize=4096)
@@ -129,6 +130,13 @@ class HatQuantizer(ColumnSums):
     counted: bool = True
 
     name: ClassVar[str] = "hat"
+    schema: ClassVar[Schema] = described(
+        name,
+        bins=Whole(1, MOST_BINS),
+        units=Many(Whole(1, LARGEST_UNIT), most=MOST_COLUMNS),
+        profile=Many(Whole(1, 1 << PROFILE_BITS), most=MOST_LEVELS + 1, least=1),
+        counted=Flag(),
+    )
 
     def __post_init__(self) -> None:
         if len(self.units) != self.bounds.dimension:
@@ -249,37 +257,6 @@ class HatQuantizer(ColumnSums):
     def worst_bias(self) -> float:
         """Bias per record if all records share the query's last cell, and lie at the worst place in it."""
         return float(((self.last_cell / 2 * self.lengths) ** self.metric.power).sum())
-
-    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the public description."""
-        document = {
-            "quantizer": self.name,
-            "box": self.bounds.to_document(),
-            "bins": self.bins,
-            "units": list(self.units),
-            "profile": list(self.profile),
-            "counted": self.counted,
-        }
-        return document, {}
-
-    @classmethod
-    def from_document(
-        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
-    ) -> HatQuantizer:
-        """Rebuild from a release."""
-        if not isinstance(kernel, Distance):
-            raise ReleaseFileError("hats need their distance, and the release's header has none")
-        quantizer = cls(
-            kernel,
-            Box.from_document(document["box"]),
-            int(document["bins"]),
-            tuple(map(int, document["units"])),
-            tuple(map(int, document["profile"])),
-            bool(document["counted"]),
-        )
-        if quantizer.size != size:
-            raise ReleaseFileError(f"the header describes hats that its {size} sums do not fit")
-        return quantizer
 
 
 def kinks(y: Floats, cells: int, power: float) -> Floats:

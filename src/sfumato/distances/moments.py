@@ -47,23 +47,26 @@ from numpy.typing import NDArray
 from sfumato.distances.columns import count_reader
 from sfumato.distances.forecast import forecast_by_reading
 from sfumato.distances.request import DistanceRequest
-from sfumato.errors import InputError, ReleaseFileError
+from sfumato.errors import InputError
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.body import CubeNoise
 from sfumato.privacy.gaussian import gaussian_noise, largest_length
 from sfumato.privacy.stacked import StackedCubes
+from sfumato.public.codec import Flag, Many, Schema, Whole
+from sfumato.public.ranges import MOST_COLUMNS
 from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import held
+from sfumato.quantizers.described import Described, described
 
 LARGEST_SCALE = 1 << 30
 OFFSET = 1 / 3  # m / M
 
 
 @dataclass(frozen=True, eq=False)
-class MomentQuantizer(LinearQuantizer):
+class MomentQuantizer(Described, LinearQuantizer):
     """Centred moments; see the module's text.
 
     Attributes
@@ -93,6 +96,12 @@ class MomentQuantizer(LinearQuantizer):
     counted: bool = True
 
     name: ClassVar[str] = "moments"
+    schema: ClassVar[Schema] = described(
+        name,
+        order=Many(Whole(0, MOST_COLUMNS), most=MOST_COLUMNS),
+        scales=Many(Whole(1, LARGEST_SCALE), most=MOST_COLUMNS + 2),
+        counted=Flag(),
+    )
 
     def __post_init__(self) -> None:
         columns = self.bounds.dimension
@@ -168,28 +177,6 @@ class MomentQuantizer(LinearQuantizer):
     def count_squares(self) -> float:
         """Squared weight of that number."""
         return 1 / self.scales[-1] ** 2
-
-    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the public description."""
-        document = {
-            "quantizer": self.name,
-            "box": self.bounds.to_document(),
-            "order": list(self.order),
-            "scales": list(self.scales),
-            "counted": self.counted,
-        }
-        return document, {}
-
-    @classmethod
-    def from_document(
-        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
-    ) -> MomentQuantizer:
-        """Rebuild from a release."""
-        order, scales = (tuple(map(int, document[name])) for name in ("order", "scales"))
-        quantizer = cls(Box.from_document(document["box"]), order, scales, bool(document["counted"]))
-        if quantizer.size != size:
-            raise ReleaseFileError(f"the header describes moments that its {size} sums do not fit")
-        return quantizer
 
 
 @njit(nogil=True, cache=True)

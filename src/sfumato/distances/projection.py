@@ -40,16 +40,20 @@ from numpy.typing import NDArray
 from sfumato.distances.columns import ColumnSums
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels.distance import Distance
+from sfumato.public.codec import Field, Flag, Real, Whole, refuse
 from sfumato.public.portable import product
 from sfumato.public.streams import PublicStream
 from sfumato.quantizers.answer import Answer, Floats, Known
 from sfumato.quantizers.box import Box, Lattice
+from sfumato.quantizers.described import described
 from sfumato.quantizers.mapped import Mapped
 
 VALUE_BITS = 22
 PRODUCT_BITS = 52
 CLIP, CLIPS = 2.5, (0.5, 10.0)
 MOST_PROJECTIONS = 4096
+MOST_NUMBERS = 1 << 27  # of all directions together
+LARGEST_SEED = 2**256
 _NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 
 
@@ -159,6 +163,8 @@ class Projection:
     def __post_init__(self) -> None:
         if not 1 <= self.count <= MOST_PROJECTIONS:
             raise InputError(f"the number of projections must lie between 1 and {MOST_PROJECTIONS}, got {self.count}")
+        if self.count * self.bounds.dimension > MOST_NUMBERS:
+            raise InputError(f"{self.count} projections of {self.bounds.dimension} columns do not fit in memory")
         if not CLIPS[0] <= self.clip <= CLIPS[1]:
             raise InputError(f"clip must lie between {CLIPS[0]:g} and {CLIPS[1]:g} half diagonals, got {self.clip!r}")
 
@@ -305,18 +311,38 @@ class ProjectedQuantizer(Mapped):
 
     @classmethod
     def from_document(
-        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
+        cls, document: Any, arrays: dict[str, NDArray[Any]], kernel: Any, size: int
     ) -> ProjectedQuantizer:
         """Rebuild from a release."""
         from sfumato.quantizers import quantizer_from_document
 
-        if int(document["projections"]) > size:
+        fields = _DOCUMENT.read(document, "quantizer")
+        if fields["projections"] > size:
             raise ReleaseFileError(f"the header describes more projections than its {size} sums have room for")
-        box = Box.from_document(document["box"])
-        seed, clip = int(document["seed"]), float(document["clip"])
-        projection = Projection(box, int(document["projections"]), seed, clip, bool(document["frames"]))
-        inner = {**document["inner"], "box": projection.box.to_document()}
+        projection = Projection(*(fields[name] for name in ("box", "projections", "seed", "clip", "frames")))
+        inner = {**fields["inner"], "box": projection.box.to_document()}
+        if inner.get("quantizer") == cls.name:
+            raise ReleaseFileError("points are projected once")
         made = quantizer_from_document(inner, arrays, Distance("l1"), size)
         if not isinstance(made, ColumnSums):
             raise ReleaseFileError(f"projections are read by a structure of columns, not by {made.name}")
         return cls(projection, made)
+
+
+class _Document(Field[dict[str, Any]]):
+    """A document that another family reads."""
+
+    def read(self, value: Any, path: str) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise refuse(path, "an object", value)
+        return value
+
+
+_DOCUMENT = described(
+    ProjectedQuantizer.name,
+    projections=Whole(1, MOST_PROJECTIONS),
+    seed=Whole(-LARGEST_SEED, LARGEST_SEED),
+    clip=Real(*CLIPS),
+    frames=Flag(),
+    inner=_Document(),
+)

@@ -34,13 +34,16 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sfumato.errors import InputError, ReleaseFileError
+from sfumato.errors import InputError
 from sfumato.kernels import Gaussian
 from sfumato.privacy.bits import SecureBits
+from sfumato.public.codec import Schema, Text, Whole
+from sfumato.published.common import DENSITY
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import held
 from sfumato.quantizers.columns import kept_rows, midpoints, raised_bias, relative_misfit
+from sfumato.quantizers.described import Described, described
 from sfumato.quantizers.portable_kernels import axis_lengths
 
 CUTOFFS = ("published", "fixed")
@@ -52,7 +55,7 @@ BLOCK_CELLS = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
-class HermiteQuantizer(LinearQuantizer):
+class HermiteQuantizer(Described, LinearQuantizer):
     """Orders below rho of the expansion around each cell's centre.
 
     Attributes
@@ -90,6 +93,14 @@ class HermiteQuantizer(LinearQuantizer):
     density: float = 0.02
 
     name: ClassVar[str] = "hermite"
+    schema: ClassVar[Schema] = described(
+        name,
+        rho=Whole(1, MOST_RHO),
+        cutoff=Text(*CUTOFFS),
+        repetitions=Whole(1, 1 << 20),
+        bits=Whole(1, 40),
+        density=DENSITY,
+    )
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Gaussian) or len(self.kernel.scale.shape) == 2:
@@ -239,37 +250,6 @@ class HermiteQuantizer(LinearQuantizer):
             mixed = outer(mixed, (kernel * fit).mean(axis=2))
             fitted = outer(fitted, np.square(fit).mean(axis=2))
         return relative_misfit(exact.sum(axis=1), (mixed * near).sum(axis=1), (fitted * near).sum(axis=1))
-
-    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the public description."""
-        document = {
-            "quantizer": self.name,
-            "box": self.bounds.to_document(),
-            "rho": self.rho,
-            "cutoff": self.cutoff,
-            "repetitions": self.repetitions,
-            "bits": self.bits,
-            "density": self.density,
-        }
-        return document, {}
-
-    @classmethod
-    def from_document(
-        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
-    ) -> HermiteQuantizer:
-        """Rebuild from a release."""
-        made = cls(
-            kernel,
-            Box.from_document(document["box"]),
-            int(document["rho"]),
-            str(document["cutoff"]),
-            int(document["repetitions"]),
-            int(document["bits"]),
-            float(document["density"]),
-        )
-        if made.size != size:
-            raise ReleaseFileError(f"the release claims {made.size} orders of cells and holds {size}")
-        return made
 
 
 def cells_of(box: Box, lengths: Floats) -> tuple[int, ...]:

@@ -60,15 +60,13 @@ from sfumato.published.listed_queries import (
     refuse_list,
     refuse_no_delta,
 )
-from sfumato.published.queries import WhitenedQueries
+from sfumato.published.queries import MOST_QUERIES, WhitenedQueries
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.portable_kernels import refuse_kernel
 from sfumato.release import Count, Release
 from sfumato.sources import open_source
 
 NAME = "hrw"
-# The curator's work grows with the square of the number of queries.
-MOST_QUERIES = 2**12
 
 
 def refuse(request: Request) -> str | None:

@@ -37,16 +37,16 @@ from numpy.typing import NDArray
 
 from sfumato.distances.columns import ColumnReading, ColumnSums
 from sfumato.distances.request import DistanceRequest
-from sfumato.errors import InputError, ReleaseFileError
-from sfumato.kernels.distance import Distance
+from sfumato.errors import InputError
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
 from sfumato.methods.request import COUNT_SHARE
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace, comparing_rate, wrapped
+from sfumato.public.codec import Real, Schema, Whole
 from sfumato.quantizers.base import Bound, Floats, Integers
-from sfumato.quantizers.box import Box
 from sfumato.quantizers.columns import kept_rows, whole_within
+from sfumato.quantizers.described import described
 from sfumato.release import Count
 
 NAME = "huang-roth"
@@ -79,6 +79,7 @@ class ConvexHypothesis(ColumnSums):
     error: float
 
     name: ClassVar[str] = "convex-hypothesis"
+    schema: ClassVar[Schema] = described(name, cells=Whole(1, 1 << 16), error=Real(0.0, 1e30))
 
     @property
     def column_size(self) -> int:
@@ -120,23 +121,6 @@ class ConvexHypothesis(ColumnSums):
     def count_squares(self) -> float:
         """Refuse."""
         return self.count(np.empty(0))
-
-    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the public description."""
-        box = self.bounds.to_document()
-        return {"quantizer": self.name, "box": box, "cells": self.cells, "error": self.error}, {}
-
-    @classmethod
-    def from_document(
-        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
-    ) -> ConvexHypothesis:
-        """Rebuild from a release."""
-        if not isinstance(kernel, Distance):
-            raise ReleaseFileError("hypotheses need their distance, and the release's header has none")
-        quantizer = cls(kernel, Box.from_document(document["box"]), int(document["cells"]), float(document["error"]))
-        if quantizer.size != size:
-            raise ReleaseFileError(f"the header describes hypotheses that its {size} values do not fit")
-        return quantizer
 
 
 @dataclass(frozen=True)

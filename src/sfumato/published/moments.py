@@ -37,9 +37,11 @@ from sfumato.methods.method import Method, Prediction
 from sfumato.methods.request import COUNT_SHARE
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace, wrapped
+from sfumato.public.codec import Many, Real, Schema
 from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.columns import kept_rows, whole_within
+from sfumato.quantizers.described import Described, described
 from sfumato.release import Count
 
 NAME = "sqeuclidean-published"
@@ -47,7 +49,7 @@ STEPS = 1 << 12  # of the widest column
 
 
 @dataclass(frozen=True, eq=False)
-class PublishedMoments(LinearQuantizer):
+class PublishedMoments(Described, LinearQuantizer):
     """Sums of values, of their squares, and the number of records; published as sums, V and number.
 
     Attributes
@@ -66,9 +68,10 @@ class PublishedMoments(LinearQuantizer):
     """
 
     bounds: Box
-    variances: tuple[float, float]
+    variances: tuple[float, ...]
 
     name: ClassVar[str] = "published-moments"
+    schema: ClassVar[Schema] = described(name, variances=Many(Real(0.0, 1e100), most=2, least=2))
 
     @property
     def box(self) -> Box:
@@ -112,21 +115,9 @@ class PublishedMoments(LinearQuantizer):
         mean, offsets = sums[:-2] / number, (Y - np.array(self.bounds.lower)) / self.unit
         away = np.square(offsets - mean).sum(axis=1)
         by_number = np.square(offsets).sum(axis=1) - float(np.square(mean).sum())
-        squares = 4 * away + self.variances[0] + self.variances[1] * by_number**2
+        # The product first: far queries may have an infinite square, which no variance of 0 may be multiplied by.
+        squares = 4 * away + self.variances[0] + np.square(math.sqrt(self.variances[1]) * by_number)
         return Reading(self.unit**2 * (sums[-2] + number * away), self.unit**4 * squares, np.zeros(len(Y)))
-
-    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the public description."""
-        box = self.bounds.to_document()
-        return {"quantizer": self.name, "box": box, "variances": list(self.variances)}, {}
-
-    @classmethod
-    def from_document(
-        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
-    ) -> PublishedMoments:
-        """Rebuild from a release."""
-        square, number = map(float, document["variances"])
-        return cls(Box.from_document(document["box"]), (square, number))
 
 
 @dataclass(frozen=True)

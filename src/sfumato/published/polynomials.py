@@ -53,6 +53,7 @@ from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
 from sfumato.methods.request import Request
 from sfumato.privacy.noise import DiscreteLaplace
+from sfumato.public.codec import Schema
 from sfumato.published.common import (
     best_size,
     dense_prediction,
@@ -181,6 +182,7 @@ class BernsteinQuantizer(SeparableQuantizer):
     """
 
     name: ClassVar[str] = BERNSTEIN
+    schema: ClassVar[Schema] = SeparableQuantizer.schema.extended({"quantizer": name})
 
     @property
     def axis_width(self) -> int:
@@ -237,6 +239,7 @@ class TrigonometricQuantizer(SeparableQuantizer):
     """
 
     name: ClassVar[str] = EVEN_TRIG
+    schema: ClassVar[Schema] = SeparableQuantizer.schema.extended({"quantizer": name})
 
     @property
     def axis_width(self) -> int:

@@ -19,22 +19,23 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from sfumato.distances.columns import ColumnReading, ColumnSums, HoldsCounts
-from sfumato.errors import InputError, ReleaseFileError
-from sfumato.kernels.distance import Distance
+from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
+from sfumato.public.codec import Flag, Many, Real, Schema, Whole
 from sfumato.quantizers.base import Bound, Floats, Integers
-from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import held
+from sfumato.quantizers.described import described
 
 MOST_DEPTH = 22
 LARGEST_SCALE = 1 << 30
+ALPHAS = Real(1e-3, 0.9999)  # a query looks at log(2^depth) / alpha intervals
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +54,10 @@ class BinaryTree(ColumnSums, HoldsCounts):
 
     scales: tuple[int, ...]
     counted: bool = True
+
+    schema: ClassVar[Schema] = described(
+        "tree", scales=Many(Whole(1, LARGEST_SCALE), most=MOST_DEPTH + 1, least=2), counted=Flag()
+    )
 
     def __post_init__(self) -> None:
         if not 2 <= len(self.scales) <= MOST_DEPTH + 1 or not all(1 <= s <= LARGEST_SCALE for s in self.scales):
@@ -117,23 +122,6 @@ class BinaryTree(ColumnSums, HoldsCounts):
                 yield level, end
             begin, end, level = begin >> 1, end >> 1, level - 1
 
-    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the public description."""
-        box, scales = self.bounds.to_document(), list(self.scales)
-        return {"quantizer": self.name, "box": box, "scales": scales, "counted": self.counted}, {}
-
-    @classmethod
-    def from_document(cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int) -> Self:
-        """Rebuild from a release."""
-        if not isinstance(kernel, Distance):
-            raise ReleaseFileError("a tree needs its distance, and the release's header has none")
-        box, scales = Box.from_document(document["box"]), tuple(map(int, document["scales"]))
-        rest = {name: document[name] for name in document if name not in ("quantizer", "box", "scales")}
-        quantizer = cls(kernel, box, scales, **rest)
-        if quantizer.size != size:
-            raise ReleaseFileError(f"the header describes trees that its {size} sums do not fit")
-        return quantizer
-
 
 @dataclass(frozen=True, eq=False)
 class IntervalTree(BinaryTree):
@@ -155,11 +143,11 @@ class IntervalTree(BinaryTree):
     alpha: float = 0.1
 
     name: ClassVar[str] = "interval-tree"
+    schema: ClassVar[Schema] = BinaryTree.schema.extended({"quantizer": name}, alpha=ALPHAS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.alpha, bool) or not isinstance(self.alpha, int | float) or not 0 < self.alpha < 1:
-            raise InputError(f"alpha must be a number between 0 and 1, got {self.alpha!r}")
+        ALPHAS.read(self.alpha, "alpha")
 
     def read_columns(self, Y: Floats, sums: Floats) -> ColumnReading:
         """Answer the intervals around every query."""
@@ -206,11 +194,6 @@ class IntervalTree(BinaryTree):
     def count_squares(self) -> float:
         """Sum of the squared weights of that number."""
         return 1 / (self.dimension * self.scales[0] ** 2)
-
-    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the public description."""
-        document, arrays = super().to_document()
-        return {**document, "alpha": self.alpha}, arrays
 
 
 @njit(nogil=True, cache=True)

@@ -48,7 +48,8 @@ from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.privacy.rational import exact_epsilon
-from sfumato.published.tree import BinaryTree, IntervalTree
+from sfumato.public.codec import Schema
+from sfumato.published.tree import ALPHAS, BinaryTree, IntervalTree
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
 
@@ -67,6 +68,7 @@ class ConsistentTree(BinaryTree):
     """
 
     name: ClassVar[str] = "consistent-tree"
+    schema: ClassVar[Schema] = BinaryTree.schema.extended({"quantizer": name})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -167,7 +169,7 @@ def _distances(leaves: Floats, y: Floats) -> Floats:
 
 
 PUBLISHED, CONSISTENT = "tree-published", "tree-consistent"
-ALPHA, SMALLEST_ALPHA = 0.1, 1e-3  # a query looks at log(2^depth) / alpha intervals
+ALPHA = 0.1
 LARGEST_DEPTH = 20
 TOTAL = 1 << 30
 RATIOS = tuple(Fraction(k, 20) for k in range(10, 21))
@@ -180,10 +182,7 @@ def _depth(request: DistanceRequest) -> int:
 
 
 def _alpha(request: DistanceRequest) -> float:
-    value = request.options.get("alpha", ALPHA)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not SMALLEST_ALPHA <= value < 1:
-        raise InputError(f"option alpha must be a number from {SMALLEST_ALPHA:g} to below 1, got {value!r}")
-    return float(value)
+    return ALPHAS.read(request.options.get("alpha", ALPHA), "option alpha")
 
 
 def column_epsilon(request: DistanceRequest, columns: int) -> Fraction:

@@ -40,7 +40,7 @@ from sfumato.published.local.point import (
     planar_law,
     planar_step,
 )
-from sfumato.published.local.readers import ReportedPoints
+from sfumato.published.local.readers import CHANCE, ReportedPoints
 from sfumato.quantizers.base import Floats, Integers
 
 PREDICTION_REPORTS = 500
@@ -138,7 +138,13 @@ class PointServer(Server):
     def quantizer(self, tally: Tally) -> ReportedPoints:
         """Read the reports as points."""
         reports = len(_records(tally).rows())
-        return ReportedPoints(self.kernel, self.box, self.units, reports, float(self.parameters["blur"]))
+        return ReportedPoints(
+            self.kernel,
+            self.box,
+            self.units,
+            reports,
+            CHANCE.read(self.parameters.get("blur"), "mechanism.blur"),
+        )
 
     def noise_variance(self, reports: int) -> float:
         """Return 1: the reader's spread is the variance itself."""

@@ -27,17 +27,22 @@ from sfumato.local.registry import device_for, server_class
 from sfumato.local.rows_server import Response
 from sfumato.local.server import TYPICAL_DENSITY
 from sfumato.local.vectorised import directions
+from sfumato.public.codec import Many, Real, Schema
 from sfumato.public.document import check_document
+from sfumato.public.ranges import MOST_COLUMNS
 from sfumato.published.local.sketch import SketchDevice
 from sfumato.quantizers.answer import answer_from_terms
 from sfumato.quantizers.base import Floats, Known, LinearReader, Reading
 from sfumato.quantizers.box import Box
+from sfumato.quantizers.described import Described, described
 
 BLOCK = 4096
+LARGEST_UNIT = 1e70  # of one unit of a report
+CHANCE = Real(0.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
-class ReportedPoints(LinearReader):
+class ReportedPoints(Described, LinearReader):
     """Reads `reports` random points; see the module's text.
 
     Examples
@@ -55,6 +60,9 @@ class ReportedPoints(LinearReader):
     blur: float
 
     name: ClassVar[str] = "reported-points"
+    schema: ClassVar[Schema] = described(
+        name, units=Many(Real(0.0, LARGEST_UNIT), most=MOST_COLUMNS, least=1), blur=CHANCE
+    )
 
     @property
     def box(self) -> Box:
@@ -91,25 +99,13 @@ class ReportedPoints(LinearReader):
         unblurred = total / max(self.reports, 1) / max(1 - self.blur, 1e-9)
         return Reading(total, spread, self.blur * np.clip(unblurred, TYPICAL_DENSITY, 1.0))
 
-    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the public description."""
-        document = {
-            "quantizer": self.name,
-            "box": self.bounds.to_document(),
-            "units": list(self.units),
-            "blur": self.blur,
-        }
-        return document, {}
-
     @classmethod
-    def from_document(
-        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
-    ) -> ReportedPoints:
+    def from_document(cls, document: Any, arrays: Mapping[str, NDArray[Any]], kernel: Any, size: int) -> ReportedPoints:
         """Rebuild from a release."""
-        box, units = Box.from_document(document["box"]), tuple(map(float, document["units"]))
-        if len(units) != box.dimension or size % len(units):
-            raise ReleaseFileError(f"{size} integers are no list of points of {len(units)} columns")
-        return cls(kernel, box, units, size // len(units), float(document["blur"]))
+        fields = cls.schema.read(document, "quantizer")
+        if len(fields["units"]) != fields["box"].dimension:
+            raise ReleaseFileError(f"reported points of {fields['box'].dimension} columns need a unit for each")
+        return cls.rebuilt({**fields, "reports": size // len(fields["units"])}, kernel, size)
 
 
 class SketchReader(LinearReader):

@@ -34,7 +34,7 @@ from sfumato.local.weights import OTHER, same_weight
 from sfumato.privacy.bits import SecureBits
 from sfumato.published.local.calibration import RULES
 from sfumato.published.local.point import planar_law, planar_step
-from sfumato.published.local.readers import SketchReader
+from sfumato.published.local.readers import CHANCE, SketchReader
 from sfumato.published.local.sketch import FARTHEST, MOST_ROWS, MetricSketchDevice, NoisySignsDevice, SketchDevice
 from sfumato.published.local.sketch_design import TYPICAL_SPREAD, Sketch, sketch_variance
 from sfumato.quantizers.base import Floats, Integers
@@ -263,7 +263,7 @@ class NoisySignsServer(SketchServer):
     @property
     def flips(self) -> float:
         """Chance of a wrong sign."""
-        return float(self.parameters["flips"])
+        return CHANCE.read(self.parameters.get("flips"), "mechanism.flips")
 
     def lattice(self, points: Floats, bits: SecureBits) -> Integers:
         """Directions on the lattice, plus noise."""
