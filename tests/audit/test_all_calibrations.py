@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.calibration_twins import GENEROUS, LOW_NOISE, MADE, made_twins
 from sfumato.audit import ATTACKS, AUDITS, CALIBRATIONS, audit, load_library
 from sfumato.audit.cases.shuffled_calibrations import AGGREGATED, COLLECTIONS
+from sfumato.audit.cases.twins_calibrations import GENEROUS, LOW_NOISE, MADE, made_twins
 from sfumato.audit.cases.variants import SUBJECTS
 from sfumato.local.registry import mechanisms
 from sfumato.shuffled import quantizing

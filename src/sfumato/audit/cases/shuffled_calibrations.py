@@ -18,10 +18,10 @@ from scipy import stats
 from scipy.signal import convolve2d
 
 from sfumato.audit import CalibrationCase, EpsilonClaim, Revealed, register_calibrations
-from sfumato.audit.calibrations import Loss
-from sfumato.audit.cases.places import places
+from sfumato.audit.case import Loss
+from sfumato.audit.cases.prices import places
 from sfumato.audit.cases.shuffled import pure_views
-from sfumato.audit.composition import Views
+from sfumato.audit.estimators import Views
 from sfumato.audit.losses import lattice_distance
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.shuffled.bitsum import BitSum, calibrate

@@ -15,20 +15,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks import (
-    distance_twins,
-    learn_twins,
-    local_published_twins,
-    local_twins,
-    published_twins,
-    shuffled_twins,
-    similarity_twins,
-    sketch_twins,
-    smooth_twins,
-)
 from sfumato.audit import Case, EpsilonClaim, ExactCase, load_library
 from sfumato.audit.attacks import CentralCase, Outputs, encoded_sums, noisy_counts, run
-from sfumato.audit.cases import central as audits
+from sfumato.audit.cases import central, distances, learn
+from sfumato.audit.cases.twins_collected import LOCAL_PUBLISHED_TWINS, LOCAL_TWINS, SHUFFLED_TWINS
+from sfumato.audit.cases.twins_published import PUBLISHED_TWINS, SIMILARITY_TWINS, SKETCH_TWINS, SMOOTH_TWINS
 from sfumato.audit.exact import SMALL_RADIUS, at_small_scale, exact_case
 from sfumato.central import fourier, fourier_gaussian, grid
 from sfumato.methods.mechanism import Mechanism
@@ -116,7 +107,7 @@ def _noise_on_records_only(mechanism: Mechanism, rows: NDArray[Any], runs: int, 
 
 
 @dataclass(frozen=True)
-class CappedNoise:
+class _CappedNoise:
     """Disc noise of one pair that never exceeds a cap."""
 
     law: DiscNoise
@@ -139,21 +130,21 @@ class CappedNoise:
 def _capped_noise(mechanism: Mechanism, rows: NDArray[Any], runs: int, bits: SecureBits) -> Outputs:
     law = mechanism.noise
     assert isinstance(law, DiscNoise)
-    return run(replace(mechanism, noise=CappedNoise(law, CAP / float(law.rate))), rows, runs, bits)
+    return run(replace(mechanism, noise=_CappedNoise(law, CAP / float(law.rate))), rows, runs, bits)
 
 
 def _wide_table(radius: int) -> NDArray[np.int32]:
     """Round radius * cos to the nearest integer, which leaves the disc of the radius for half of all angles."""
-    return np.rint(radius * np.cos(2 * np.pi * (np.arange(4096) + 0.5) / 4096)).astype(np.int32)
+    return np.asarray(np.rint(radius * np.cos(2 * np.pi * (np.arange(4096) + 0.5) / 4096)), dtype=np.int32)
 
 
-class WideFourier(FourierQuantizer):
+class _WideFourier(FourierQuantizer):
     @cached_property
     def _table(self) -> NDArray[np.int32]:
         return _wide_table(self.radius)
 
 
-class WideSharded(ShardedFourier):
+class _WideSharded(ShardedFourier):
     @cached_property
     def _table(self) -> NDArray[np.int32]:
         return _wide_table(self.radius)
@@ -163,9 +154,9 @@ def with_wide_table(mechanism: Mechanism) -> Mechanism:
     """Take the integers from the table that leaves the disc."""
     quantizer = mechanism.quantizer
     if isinstance(quantizer, ShardedFourier):
-        return replace(mechanism, quantizer=WideSharded(quantizer.phases, quantizer.per_group, quantizer.radius))
+        return replace(mechanism, quantizer=_WideSharded(quantizer.phases, quantizer.per_group, quantizer.radius))
     assert isinstance(quantizer, FourierQuantizer)
-    return replace(mechanism, quantizer=WideFourier(quantizer.phases, quantizer.layout, quantizer.radius))
+    return replace(mechanism, quantizer=_WideFourier(quantizer.phases, quantizer.layout, quantizer.radius))
 
 
 def with_bound_one_less(mechanism: Mechanism) -> Mechanism:
@@ -175,7 +166,7 @@ def with_bound_one_less(mechanism: Mechanism) -> Mechanism:
 
 
 def _small(method: str, neighbours: str = "add-remove", delta: float = 0.0, features: int = 1) -> Mechanism:
-    return at_small_scale(audits.small_mechanism(method, 1, neighbours, delta, n_features=features))
+    return at_small_scale(central.small_mechanism(method, 1, neighbours, delta, n_features=features))
 
 
 def _truncated_series() -> ExactCase:
@@ -206,41 +197,38 @@ _LESS = "sensitivity off by one: bound one less"
 
 load_library()
 TWINS: tuple[Twin, ...] = (
-    *(Twin(name, _LOW, _broken(cases, "one more", _low_noise)) for name, cases in audits.CENTRAL_CASES.items()),
-    Twin(lsq_rff.NAME, f"{_LOW}, n public", _broken(audits.lsq_rff_cases, "opposites", _low_noise)),
-    Twin(lsq_rff.NAME, _FLOAT, _broken(audits.lsq_rff_cases, "low bits", _float_noise)),
-    Twin(lsq_rff.NAME, "count not paid", _broken(audits.lsq_rff_cases, "one more", _unpaid_count)),
+    *(Twin(name, _LOW, _broken(cases, "one more", _low_noise)) for name, cases in central.CENTRAL_CASES.items()),
+    Twin(lsq_rff.NAME, f"{_LOW}, n public", _broken(central.lsq_rff_cases, "opposites", _low_noise)),
+    Twin(lsq_rff.NAME, _FLOAT, _broken(central.lsq_rff_cases, "low bits", _float_noise)),
+    Twin(lsq_rff.NAME, "count not paid", _broken(central.lsq_rff_cases, "one more", _unpaid_count)),
     Twin(
         lsq_rff.NAME,
         _LESS,
         lambda: exact_case(with_bound_one_less(with_wide_table(_small(lsq_rff.NAME, features=2))), reach=10),
     ),
-    Twin(fourier.NAME, f"{_LOW}, n public", _broken(audits.fourier_cases, "opposites", _low_noise)),
-    Twin(fourier.NAME, f"{_LOW}, two groups", _broken(audits.fourier_cases, "groups", _low_noise)),
-    Twin(fourier.NAME, "positional groups", _broken(audits.fourier_cases, "order", _positional_groups)),
-    Twin(fourier.NAME, "no noise on empty groups", _broken(audits.fourier_cases, "groups", _noise_on_records_only)),
-    Twin(fourier.NAME, "noise capped", _broken(audits.fourier_cases, "largeness", _capped_noise)),
+    Twin(fourier.NAME, f"{_LOW}, n public", _broken(central.fourier_cases, "opposites", _low_noise)),
+    Twin(fourier.NAME, f"{_LOW}, two groups", _broken(central.fourier_cases, "groups", _low_noise)),
+    Twin(fourier.NAME, "positional groups", _broken(central.fourier_cases, "order", _positional_groups)),
+    Twin(fourier.NAME, "no noise on empty groups", _broken(central.fourier_cases, "groups", _noise_on_records_only)),
+    Twin(fourier.NAME, "noise capped", _broken(central.fourier_cases, "largeness", _capped_noise)),
     Twin(fourier.NAME, "radius series truncated", _truncated_series),
-    Twin(fourier.NAME, "count not paid", _broken(audits.fourier_cases, "one more", _unpaid_count)),
+    Twin(fourier.NAME, "count not paid", _broken(central.fourier_cases, "one more", _unpaid_count)),
     Twin(fourier.NAME, _WIDE, lambda: exact_case(with_wide_table(_small(fourier.NAME)), reach=12)),
     Twin(fourier.NAME, f"{_WIDE}, n public", lambda: exact_case(with_wide_table(_small(fourier.NAME, "replace")), 12)),
     Twin(fourier.NAME, _LESS, lambda: exact_case(with_bound_one_less(_small(fourier.NAME)), reach=12)),
-    Twin(grid.NAME, "no noise on empty nodes", _broken(audits.grid_cases, "one more", _noise_on_records_only)),
-    Twin(fourier_gaussian.NAME, f"{_LOW}, n public", _broken(audits.gaussian_cases, "opposites", _low_noise)),
-    Twin(fourier_gaussian.NAME, _FLOAT, _broken(audits.gaussian_cases, "low bits", _float_noise)),
+    Twin(grid.NAME, "no noise on empty nodes", _broken(central.grid_cases, "one more", _noise_on_records_only)),
+    Twin(fourier_gaussian.NAME, f"{_LOW}, n public", _broken(central.gaussian_cases, "opposites", _low_noise)),
+    Twin(fourier_gaussian.NAME, _FLOAT, _broken(central.gaussian_cases, "low bits", _float_noise)),
     Twin(
         fourier_gaussian.NAME,
         _WIDE,
         lambda: exact_case(with_wide_table(_small(fourier_gaussian.NAME, "replace", 0.05)), reach=60),
     ),
-    Twin(audits.COUNT, "count not paid", _broken(audits.count_cases, "one more", _unpaid_count)),
-    *(Twin(*each) for each in published_twins.TWINS),
-    *(Twin(*each) for each in similarity_twins.TWINS),
-    *(Twin(*each) for each in sketch_twins.TWINS),
-    *(Twin(*each) for each in distance_twins.TWINS),
-    *(Twin(*each) for each in learn_twins.TWINS),
-    *(Twin(*each) for each in smooth_twins.TWINS),
-    *(Twin(*each) for each in local_twins.TWINS),
-    *(Twin(*each) for each in local_published_twins.TWINS),
-    *(Twin(*each) for each in shuffled_twins.TWINS),
+    Twin(central.COUNT, "count not paid", _broken(central.count_cases, "one more", _unpaid_count)),
+    *(
+        Twin(*each)
+        for twins in (PUBLISHED_TWINS, SIMILARITY_TWINS, SKETCH_TWINS, distances.TWINS, learn.TWINS, SMOOTH_TWINS)
+        for each in twins
+    ),
+    *(Twin(*each) for twins in (LOCAL_TWINS, LOCAL_PUBLISHED_TWINS, SHUFFLED_TWINS) for each in twins),
 )

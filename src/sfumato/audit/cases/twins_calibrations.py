@@ -15,15 +15,14 @@ from functools import partial
 from typing import Any
 
 from sfumato.audit import CalibrationCase, load_library
-from sfumato.audit.cases import bandwidth as bandwidth_audits
-from sfumato.audit.cases import local_calibrations as local
-from sfumato.audit.cases import releases
+from sfumato.audit.cases import local, purchases
 from sfumato.audit.cases import shuffled_calibrations as shuffled
 from sfumato.audit.cases.variants import SUBJECTS, Built, Variant
+from sfumato.bandwidth.private import MECHANISM as BANDWIDTH
 from sfumato.central import race
 from sfumato.local.registry import mechanisms
 from sfumato.methods.request import LIMIT, Request
-from sfumato.published import hrw, listed_queries, pmw, trees
+from sfumato.published import hrw, pmw, trees
 
 LOW, LOWER = Fraction(7, 10), Fraction(2, 5)
 LOW_NOISE, LOWER_NOISE = "noise 30 % low", "noise 60 % low"
@@ -178,7 +177,6 @@ SLIPS: dict[tuple[str, str], tuple[Any, str, Callable[..., Any], Callable[[Varia
         lambda variant: variant.neighbours == "replace",
     ),
 }
-assert hrw.gaussian_noise is listed_queries.gaussian_noise
 
 
 def slips() -> Iterator[CalibrationTwin]:
@@ -199,11 +197,11 @@ def _promising(broken: Built, built: Built) -> Any:
 
 # Calibrations of what is no mechanism of a request: made for so many times the epsilon that they state.
 MADE: dict[str, Callable[[Fraction], Sequence[CalibrationCase]]] = {
-    bandwidth_audits.MECHANISM: bandwidth_audits.calibrations,
-    releases.SKETCHES: releases.sketch_cases,
-    releases.MERGED: releases.merged_cases,
-    releases.ONLINE: releases.online_cases,
-    **{name: partial(local.cases, name) for name in mechanisms() if name != "race"},
+    BANDWIDTH: purchases.calibrations,
+    purchases.SKETCHES: purchases.sketch_cases,
+    purchases.MERGED: purchases.merged_cases,
+    purchases.ONLINE: purchases.online_cases,
+    **{name: partial(local.calibrations, name) for name in mechanisms() if name != "race"},
     **{name: partial(shuffled.sums_cases, name) for name in shuffled.BIT_SUMS},
     "shuffled": shuffled.collection_cases,
     "secure-aggregation": shuffled.aggregated_cases,
@@ -217,7 +215,7 @@ GENEROUS: dict[tuple[str, str, str], str] = {
     ("3nb-published", "1 instance", LOWER_NOISE): _FORMULA,
     ("secure-aggregation", "discrete-gaussian, landmarks, 1-d", LOW_NOISE): _POSITIVE,
     ("fkm-lr", "epsilon 6; angular", LOW_NOISE): "Hoeffding's bound, as published, counts more rows than differ",
-    (releases.ONLINE, "delta, replace; asked", LOW_NOISE): _POSITIVE,
+    (purchases.ONLINE, "delta, replace; asked", LOW_NOISE): _POSITIVE,
 }
 
 
@@ -225,7 +223,7 @@ def _weakened(name: str, parameter: str, factor: Fraction) -> CalibrationCase:
     """Multiply a parameter of a published bit sum."""
     right = shuffled.calibrated(name, Fraction(1), **shuffled.BIT_SUMS[name][0])
     changed: Any = {parameter: factor * right.protocol.parameters[parameter]}
-    return replace(right, protocol=replace(right.protocol, **changed)).case()
+    return replace(right, protocol=replace(right.protocol, **changed)).case()  # type: ignore[type-var]
 
 
 SPECIAL: dict[str, dict[str, Callable[[], CalibrationCase]]] = {
