@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from sfumato.kernels.distance import Distance
+from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.laws import NoiseLaw
-from sfumato.quantizers.base import Floats, Integers, LinearQuantizer, Reading
+from sfumato.quantizers.base import Encoder, Floats, Integers, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.described import Described
 from sfumato.release import Count
@@ -55,11 +57,6 @@ class ColumnSums(Described, LinearQuantizer):
 
     metric: Distance
     bounds: Box
-
-    @property
-    def box(self) -> Box:
-        """The declared box."""
-        return self.bounds
 
     @property
     @abstractmethod
@@ -103,6 +100,28 @@ class ColumnSums(Described, LinearQuantizer):
         parts = (columns.totals, columns.squares, columns.biases, columns.count_products)
         total, squares, bias, product = (part.sum(axis=1) for part in parts)
         return Reading(total, squares, bias, count_product=product)
+
+
+class RowByRow(Encoder):
+    """Encodes each kept row by adding it to a row of zeros, as `accumulate` adds it to the sums."""
+
+    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
+        """Integers of the kept rows."""
+        encoded, kept = np.zeros((len(rows), self.size), dtype=np.int64), 0
+        for start in range(len(rows)):
+            kept += self.accumulate(rows[start : start + 1], encoded[kept])
+        return encoded[:kept]
+
+
+@njit(nogil=True, cache=True)
+def kept_row(row, lower, upper, drop, values):  # type: ignore[no-untyped-def]
+    """Write a row's values, clipped to the box, to `values`, and return whether the box keeps the row."""
+    for j in range(len(values)):
+        value = np.float64(row[j])
+        if not np.isfinite(value) or (drop and (value < lower[j] or value > upper[j])):
+            return False
+        values[j] = min(max(value, lower[j]), upper[j])
+    return True
 
 
 class HoldsCounts(ABC):

@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from sfumato.central.estimator import PrivateEstimator
-from sfumato.distances.intervals import interval_counts
+from sfumato.distances.hats import interval_counts
 from sfumato.distances.request import DistanceRequest
 from sfumato.engines.threads import Progress
 from sfumato.kernels.distance import Distance

@@ -48,7 +48,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sfumato.distances.columns import ColumnReading, ColumnSums
+from sfumato.distances.columns import ColumnReading, ColumnSums, RowByRow, kept_row
 from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.codec import Flag, Many, Schema, Whole
@@ -98,7 +98,7 @@ WEIGHTS_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class HatQuantizer(ColumnSums):
+class HatQuantizer(RowByRow, ColumnSums):
     """Nodes and hats of every column; see the module's text.
 
     Attributes
@@ -116,6 +116,8 @@ class HatQuantizer(ColumnSums):
 
     Examples
     --------
+    >>> from sfumato.kernels import Distance
+    >>> from sfumato.quantizers import Box
     >>> hats = HatQuantizer(Distance("l1"), Box((0.0,), (1.0,)), bins=2, units=(1000,), profile=(1 << 24, 1 << 23))
     >>> hats.encode(np.array([[0.1], [0.5]]))
     array([[ 800,  200,    0,  200,    0],
@@ -184,11 +186,6 @@ class HatQuantizer(ColumnSums):
     def _places(self) -> tuple[Floats, Floats, bool, Floats]:
         lower, upper = np.array(self.bounds.lower), np.array(self.bounds.upper)
         return lower, upper, self.bounds.outside == "drop", (self.bins << BITS) / (upper - lower)
-
-    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
-        """Integers of the kept rows."""
-        encoded = np.zeros((len(rows), self.size), dtype=np.int64)
-        return encoded[: _add_each(rows, *self._places, self.bins, self.scales, encoded)]
 
     def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
         """Add the rows' integers to `sums`."""
@@ -271,25 +268,18 @@ def _add(rows, lower, upper, drop, inverse, bins, scales, sums):  # type: ignore
     columns, levels = scales.shape[0], scales.shape[1] - 1
     size = bins + 1 + bins * ((1 << levels) - 1)
     one = np.int64(1) << BITS
-    positions = np.empty(columns, np.int64)
+    values = np.empty(columns)
     kept = 0
     for i in range(rows.shape[0]):
-        good = True
-        for j in range(columns):
-            value = np.float64(rows[i, j])
-            if not np.isfinite(value) or (drop and (value < lower[j] or value > upper[j])):
-                good = False
-                break
-            value = min(max(value, lower[j]), upper[j])
-            # One subtraction and one product, each rounded once: the same position on every machine.
-            positions[j] = held(np.rint((value - lower[j]) * inverse[j]), 0, bins * one)
-        if not good:
+        if not kept_row(rows[i], lower, upper, drop, values):
             continue
         kept += 1
         for j in range(columns):
+            # One subtraction and one product, each rounded once: the same position on every machine.
+            position = held(np.rint((values[j] - lower[j]) * inverse[j]), 0, bins * one)
             start = j * size
-            cell = min(positions[j] >> BITS, bins - 1)
-            part = positions[j] - (cell << BITS)
+            cell = min(position >> BITS, bins - 1)
+            part = position - (cell << BITS)
             right = (scales[j, 0] * part) >> BITS
             sums[start + cell] += scales[j, 0] - right
             sums[start + cell + 1] += right
@@ -298,16 +288,7 @@ def _add(rows, lower, upper, drop, inverse, bins, scales, sums):  # type: ignore
             for level in range(levels):
                 height = 2 * min(height, one - height)
                 cells = bins << level
-                cell = min(positions[j] >> (BITS - level), cells - 1)
+                cell = min(position >> (BITS - level), cells - 1)
                 sums[start + cell] += (scales[j, 1 + level] * height) >> BITS
                 start += cells
-    return kept
-
-
-@njit(nogil=True, cache=True)
-def _add_each(rows, lower, upper, drop, inverse, bins, scales, encoded):  # type: ignore[no-untyped-def]
-    """Write the integers of each kept row to a row of its own of `encoded`, and return how many those were."""
-    kept = 0
-    for i in range(rows.shape[0]):
-        kept += _add(rows[i : i + 1], lower, upper, drop, inverse, bins, scales, encoded[kept])
     return kept

@@ -44,7 +44,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sfumato.distances.columns import count_reader
+from sfumato.distances.columns import RowByRow, count_reader, kept_row
 from sfumato.distances.forecast import forecast_by_reading
 from sfumato.distances.request import DistanceRequest
 from sfumato.errors import InputError
@@ -66,7 +66,7 @@ OFFSET = 1 / 3  # m / M
 
 
 @dataclass(frozen=True, eq=False)
-class MomentQuantizer(Described, LinearQuantizer):
+class MomentQuantizer(RowByRow, Described, LinearQuantizer):
     """Centred moments; see the module's text.
 
     Attributes
@@ -111,11 +111,6 @@ class MomentQuantizer(Described, LinearQuantizer):
             raise InputError(f"scales of moments must lie between 1 and {LARGEST_SCALE}")
 
     @property
-    def box(self) -> Box:
-        """The declared box."""
-        return self.bounds
-
-    @property
     def width(self) -> int:
         """One sum a column, squares and number."""
         return len(self.scales)
@@ -144,11 +139,6 @@ class MomentQuantizer(Described, LinearQuantizer):
             inverses = 1 / box.half_widths, float(1 / np.float64(self._square_unit))
         edges = np.array(box.lower), np.array(box.upper), box.outside == "drop", box.centre, inverses[0]
         return (*edges, np.array(self.order), OFFSET * self.largest_square, inverses[1], scales)
-
-    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
-        """Integers of the kept rows."""
-        encoded = np.zeros((len(rows), self.size), dtype=np.int64)
-        return encoded[: _add_each(rows, *self._places, encoded)]
 
     def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
         """Add the rows' integers to `sums`."""
@@ -186,35 +176,19 @@ def _add(rows, lower, upper, drop, centre, inverse, order, offset, square_invers
     values = np.empty(columns)
     kept = 0
     for i in range(rows.shape[0]):
-        good = True
-        square = 0.0
-        for j in range(columns):
-            value = np.float64(rows[i, j])
-            if not np.isfinite(value) or (drop and (value < lower[j] or value > upper[j])):
-                good = False
-                break
-            values[j] = min(max(value, lower[j]), upper[j]) - centre[j]
-            square += values[j] * values[j]
-        if not good:
+        if not kept_row(rows[i], lower, upper, drop, values):
             continue
         kept += 1
+        square = 0.0
+        for j in range(columns):
+            values[j] -= centre[j]
+            square += values[j] * values[j]
         for place in range(columns):
             j = order[place]
             sums[place] += held(np.rint(scales[place] * (values[j] * inverse[j])), -scales[place], scales[place])
         part = np.rint(scales[columns] * ((square - offset) * square_inverse))
         sums[columns] += held(part, -(scales[columns] // 2) - 1, scales[columns])  # offset / h is a half
         sums[columns + 1] += scales[columns + 1]
-    return kept
-
-
-@njit(nogil=True, cache=True)
-def _add_each(rows, lower, upper, drop, centre, inverse, order, offset, square_inverse, scales, encoded):  # type: ignore[no-untyped-def]
-    """Write the integers of each kept row to a row of its own of `encoded`, and return how many those were."""
-    kept = 0
-    for i in range(rows.shape[0]):
-        kept += _add(
-            rows[i : i + 1], lower, upper, drop, centre, inverse, order, offset, square_inverse, scales, encoded[kept]
-        )
     return kept
 
 

@@ -113,11 +113,6 @@ class HermiteQuantizer(Described, LinearQuantizer):
             raise InputError(f"{self.repetitions} repetitions of {self.bits} bits cannot be")
         self.kernel.scale.check(self.bounds.dimension)
 
-    @property
-    def box(self) -> Box:
-        """The declared box."""
-        return self.bounds
-
     @cached_property
     def lengths(self) -> Floats:
         """Bandwidth of each column."""

@@ -70,6 +70,8 @@ class ConvexHypothesis(ColumnSums):
 
     Examples
     --------
+    >>> from sfumato.kernels import Distance
+    >>> from sfumato.quantizers import Box
     >>> grid = ConvexHypothesis(Distance("l1"), Box((0.0,), (1.0,)), cells=2, error=0.1)
     >>> grid.encode(np.array([[0.9]])), grid.weigh(np.array([[0.25]]), np.array([2.0, 4.0, 6.0])).total
     (array([[0, 0, 1]]), array([1.5]))

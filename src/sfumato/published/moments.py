@@ -74,11 +74,6 @@ class PublishedMoments(Described, LinearQuantizer):
     schema: ClassVar[Schema] = described(name, variances=Many(Real(0.0, 1e100), most=2, least=2))
 
     @property
-    def box(self) -> Box:
-        """The declared box."""
-        return self.bounds
-
-    @property
     def width(self) -> int:
         """A sum for every column, squares and number."""
         return self.bounds.dimension + 2

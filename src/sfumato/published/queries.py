@@ -74,11 +74,6 @@ class QueryList(Blocks, Described, LinearQuantizer):
         Whole(1, LARGEST_SCALE).read(self.scale, "scale")
 
     @property
-    def box(self) -> Box:
-        """Where records may live."""
-        return self.bounds
-
-    @property
     def width(self) -> int:
         """One coordinate a query."""
         return len(self.queries)

@@ -82,11 +82,6 @@ class SeparableQuantizer(Blocks, Described, LinearQuantizer):
         """Weights of one column for queries; shape (len(y), axis_width)."""
 
     @property
-    def box(self) -> Box:
-        """The declared box."""
-        return self.bounds
-
-    @property
     def width(self) -> int:
         """All products of one factor a column."""
         return int(self.axis_width**self.dimension)

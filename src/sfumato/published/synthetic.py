@@ -78,11 +78,6 @@ class GridRecords(Described, LinearQuantizer):
         self.kernel.scale.check(self.bounds.dimension)
 
     @property
-    def box(self) -> Box:
-        """The declared box."""
-        return self.bounds
-
-    @property
     def cells(self) -> int:
         """Nodes of the grid."""
         return math.prod(self.nodes)
@@ -191,11 +186,6 @@ class Constant(Described, LinearReader):
         spread=Real(0.0, 1e6),
         records=Whole(1, MOST_RECORDS),
     )
-
-    @property
-    def box(self) -> Box:
-        """Where the records lived."""
-        return self.bounds
 
     @property
     def width(self) -> int:

@@ -25,7 +25,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sfumato.distances.columns import ColumnReading, ColumnSums, HoldsCounts
+from sfumato.distances.columns import ColumnReading, ColumnSums, HoldsCounts, RowByRow, kept_row
 from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.codec import Flag, Many, Real, Schema, Whole
@@ -39,7 +39,7 @@ ALPHAS = Real(1e-3, 0.9999)  # a query looks at log(2^depth) / alpha intervals
 
 
 @dataclass(frozen=True, eq=False)
-class BinaryTree(ColumnSums, HoldsCounts):
+class BinaryTree(RowByRow, ColumnSums, HoldsCounts):
     """Counts of every column in the nodes of a binary tree, from the root down.
 
     Attributes
@@ -91,11 +91,6 @@ class BinaryTree(ColumnSums, HoldsCounts):
         lower, upper = np.array(self.bounds.lower), np.array(self.bounds.upper)
         return lower, upper, self.bounds.outside == "drop", self.leaves / (upper - lower), np.array(self.scales)
 
-    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
-        """Integers of the kept rows."""
-        encoded = np.zeros((len(rows), self.size), dtype=np.int64)
-        return encoded[: _add_each(rows, *self._places, encoded)]
-
     def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
         """Add the rows' integers to `sums`."""
         return int(_add(rows, *self._places, sums))
@@ -134,6 +129,8 @@ class IntervalTree(BinaryTree):
 
     Examples
     --------
+    >>> from sfumato.kernels import Distance
+    >>> from sfumato.quantizers import Box
     >>> tree = IntervalTree(Distance("l1"), Box((0.0,), (1.0,)), scales=(1,) * 11)
     >>> sums = tree.encode(np.array([[0.2]])).sum(axis=0)
     >>> tree.weigh(np.array([[0.7]]), sums.astype(float)).total.round(3)
@@ -200,24 +197,17 @@ class IntervalTree(BinaryTree):
 def _add(rows, lower, upper, drop, inverse, scales, sums):  # type: ignore[no-untyped-def]
     """Count the rows that the box keeps in the nodes above their leaves, and return how many those were."""
     columns, depth = rows.shape[1], len(scales) - 1
-    cells = np.empty(columns, np.int64)
+    values = np.empty(columns)
     kept = 0
     for i in range(rows.shape[0]):
-        good = True
-        for j in range(columns):
-            value = np.float64(rows[i, j])
-            if not np.isfinite(value) or (drop and (value < lower[j] or value > upper[j])):
-                good = False
-                break
-            value = min(max(value, lower[j]), upper[j])
-            cells[j] = held((value - lower[j]) * inverse[j], 0, (1 << depth) - 1)
-        if not good:
+        if not kept_row(rows[i], lower, upper, drop, values):
             continue
         kept += 1
         for j in range(columns):
+            cell = held((values[j] - lower[j]) * inverse[j], 0, (1 << depth) - 1)
             start = j * ((2 << depth) - 1)
             for level in range(depth + 1):
-                sums[start + (1 << level) - 1 + (cells[j] >> (depth - level))] += scales[level]
+                sums[start + (1 << level) - 1 + (cell >> (depth - level))] += scales[level]
     return kept
 
 
@@ -257,12 +247,3 @@ def _read(y, reach, ratio, power, steps, sums, scales, weights):  # type: ignore
                     level -= 1
             far = near
     return totals, squares
-
-
-@njit(nogil=True, cache=True)
-def _add_each(rows, lower, upper, drop, inverse, scales, encoded):  # type: ignore[no-untyped-def]
-    """Write the integers of each kept row to a row of its own of `encoded`, and return how many those were."""
-    kept = 0
-    for i in range(rows.shape[0]):
-        kept += _add(rows[i : i + 1], lower, upper, drop, inverse, scales, encoded[kept])
-    return kept

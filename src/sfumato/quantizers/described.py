@@ -46,6 +46,12 @@ class Described(Reader):
     """A reader, made of a box, the fields of its schema and perhaps the kernel (`kernel`) or distance (`metric`)."""
 
     schema: ClassVar[Schema]
+    bounds: Box
+
+    @property
+    def box(self) -> Box:
+        """The declared box."""
+        return self.bounds
 
     def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the public description."""

@@ -65,11 +65,6 @@ class ReportedPoints(Described, LinearReader):
     )
 
     @property
-    def box(self) -> Box:
-        """Where true points lived."""
-        return self.bounds
-
-    @property
     def width(self) -> int:
         """All integers of all reports."""
         return self.reports * len(self.units)
