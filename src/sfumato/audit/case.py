@@ -1,18 +1,16 @@
-"""What a mechanism claims, and how samples of an attacker's statistic bound it from below.
-
-Calibration checks: what a mechanism gives away by its noise law alone, against what it states. Exact; nothing runs.
-
-An attack shows what a mechanism leaks at least, and has to find the leak. A calibration check takes the mechanism as it
-is built for a request, searches for the records that move its integers the most, and computes the loss from that change
-and from the noise law (`losses`), by code that has no part in choosing the noise. It covers every variant that a
-mechanism offers, at the deltas that people use, where no attack could see a tail.
-
-Audits: a claim, a pair of neighbouring data sets, an attacker's statistic, and the verdict.
+"""Audits: a claim, a pair of neighbouring data sets, an attacker's statistic, and the verdict.
 
 Any mechanism can be audited, whatever its trust model: an `AuditCase` needs only a function that runs it on two
 neighbouring data sets and returns one number a run. The library's own mechanisms register attacks and calibration
 checks under their names, which `AUDITS` holds together; a mechanism without an entry fails the tests, and so does a
 variant without a calibration check.
+
+Calibration checks: what a mechanism gives away by its noise law alone, against what it states. Exact; nothing runs.
+
+An attack shows what a mechanism leaks at least, and has to find the leak. A calibration check takes the mechanism as it
+is built for a request, searches for the records that move its integers the most, and computes the loss from that change
+and from the noise law (`audit.losses`), by code that has no part in choosing the noise. It covers every variant that a
+mechanism offers, at the deltas that people use, where no attack could see a tail.
 """
 
 from __future__ import annotations

@@ -11,10 +11,9 @@ exceeds the truth with a probability of at most 1 - confidence, whatever the mec
 statistic only makes the bound weak. Gaussian DP is treated in the same way: mu-GDP means Pr[E | D] <= Phi(mu +
 Phi^-1(Pr[E | D'])) for every event.
 
-The loss of several independent views of one pair of neighbours, from the exact laws of a single view.
-
-The loss of a view v is log(P(v) / Q(v)). Its law under P, on a grid of steps to which losses are rounded down, is
-convolved with itself; rounding down makes the result a lower bound of the truth, by less than a step for each view.
+Several independent views of one pair of neighbours (`Views`). The loss of a view v is log(P(v) / Q(v)). Its law under
+P, on a grid of steps to which losses are rounded down, is convolved with itself; rounding down makes the result a lower
+bound of the truth, by less than a step for each view.
 """
 
 from __future__ import annotations

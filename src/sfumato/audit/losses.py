@@ -18,7 +18,7 @@ x = z / sigma, the ratio of the two laws is C E_u[exp(-u^2 / (2 sigma^2)) cosh(x
 Concentrated steps (`concentrated_epsilon`): rho-zCDP gives every order's bound of C. Canonne, G. Kamath, T. Steinke
 (2020, proposition 12), the least of which is taken.
 
-Likelihoods of the integer noise laws: what an attacker who knows the law would compute.
+`log_weights` is the likelihood that an attacker who knows the law would compute.
 """
 
 from __future__ import annotations

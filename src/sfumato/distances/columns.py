@@ -1,6 +1,6 @@
 """What the structures over separate columns share: a distance that is a sum over columns is read column by column.
 
-The number of records read off sums that hold it: a linear function of them, so it costs nothing and has an error.
+The number of records, read off sums that hold it, is a linear function of them: it costs nothing and has an error.
 """
 
 from __future__ import annotations

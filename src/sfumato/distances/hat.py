@@ -1,17 +1,4 @@
-"""Norms of one record's integers in one column of hats, by the scales s of the nodes and S_l of the levels.
-
-Notation as in `hat`: a record lies at the fraction t of its bin, u_0 = tri(t) and u_(l+1) = tri(u_l), where tri(u) =
-min(2 u, 2 - 2 u).
-
-l1. The nodes sum to s exactly. For numbers c_l >= 0 with c_l + c_(l-1) / 2 >= S_l, u_(l+1) <= 2 - 2 u_l gives sum_l
-S_l u_l <= sum_l c_l (u_l + u_(l+1) / 2) <= sum_l c_l; the least such numbers are c_l = max(0, S_l - c_(l-1) / 2), and
-where none is cut off at 0 a record reaches the bound. For S_l = rho^l, rho >= 1/2, it is below (2/3) / (1 - rho).
-
-l2. t (1 - t) = u_0^2 / 4 + u_0 (1 - u_0) / 2, hence t (1 - t) = sum_l 2^-l u_l^2 / 4 (the variance of a Brownian
-bridge by levels). So S_l^2 <= s^2 / 2^(l+1) gives s^2 ((1 - t)^2 + t^2) + sum_l S_l^2 u_l^2 <= s^2: the hats are free.
-Rounding adds at most 2 s + 2. With other scales the sum of all largest squares is the bound.
-
-The hat structure: every column's records on a few nodes and on dyadic levels of hats, for any |x - y|^p.
+"""The hat structure: every column's records on a few nodes and on dyadic levels of hats, for any |x - y|^p.
 
 Source: this library (it takes the place of the noisy binary tree of appendix B of Backurs et al. (2024)).
 
@@ -28,13 +15,23 @@ cell has one. Cutting the series after L levels replaces phi by its linear inter
 Integers. A position is a multiple of 2^-30 bins, and u_0 = tri(t), u_(l+1) = tri(u_l) = min(2 u_l, 2 - 2 u_l) hold
 exactly in integers. With scales s (nodes) and S_l (levels) a record adds s - floor(s t), floor(s t), floor(S_l u_l).
 
-Guarantee. `norms` proves how much one record adds to a column at most, in l1 and in l2; columns add up in both. Laplace
-noise of rate epsilon / l1 is epsilon-DP, Gaussian noise scaled to l2 (epsilon, delta)-DP; the levels' budgets are in
-the scales, and one law serves all sums.
+Guarantee. The norms below prove how much one record adds to a column at most, in l1 and in l2; columns add up in both.
+Laplace noise of rate epsilon / l1 is epsilon-DP, Gaussian noise scaled to l2 (epsilon, delta)-DP; the levels' budgets
+are in the scales, and one law serves all sums.
 
 Error. Noise of variance V on every sum gives an answer the variance V |g(y)|^2, which `read` computes. Bias: the
 linear interpolation in the last cells, of width w of a column of width R, is too large by (w / 2)^p at most for one
 record, which records in the cell of y reach, and by w^2 R^(p-2) / 6 on average over records and queries spread evenly.
+
+Norms of one record's integers in one column, by the scales s of the nodes and S_l of the levels:
+
+l1. The nodes sum to s exactly. For numbers c_l >= 0 with c_l + c_(l-1) / 2 >= S_l, u_(l+1) <= 2 - 2 u_l gives sum_l
+S_l u_l <= sum_l c_l (u_l + u_(l+1) / 2) <= sum_l c_l; the least such numbers are c_l = max(0, S_l - c_(l-1) / 2), and
+where none is cut off at 0 a record reaches the bound. For S_l = rho^l, rho >= 1/2, it is below (2/3) / (1 - rho).
+
+l2. t (1 - t) = u_0^2 / 4 + u_0 (1 - u_0) / 2, hence t (1 - t) = sum_l 2^-l u_l^2 / 4 (the variance of a Brownian
+bridge by levels). So S_l^2 <= s^2 / 2^(l+1) gives s^2 ((1 - t)^2 + t^2) + sum_l S_l^2 u_l^2 <= s^2: the hats are free.
+Rounding adds at most 2 s + 2. With other scales the sum of all largest squares is the bound.
 """
 
 from __future__ import annotations

@@ -14,14 +14,13 @@ is read off the nodes and costs nothing, or is bought first at e_c, and e = epsi
 Error. Unbiased up to the last level (`hat`) and, for l2, up to clipping (`projection`). For d columns of width R the
 noise of a sum of l1 distances is 2.27 d^1.5 R / e, and 0.92 c d R with Gaussian noise of multiplier c.
 
-Numbers of records in intervals of a column, read off a release of l1 distances (post-processing: it costs nothing).
-
-The sum of distances f(y) has the slope (records below y) - (records above y), so half of the slope's change from a to
-b is the number of records between them. Hats: below level L the structure's f is linear within a cell, and its slope
-there is that of the exact f on average over the cell. Level l adds noise of variance V / S_l^2 to a slope, which grows
-with l, and the average over a cell misses the count at an end within it by at most half of the cell's records, by 1 /
-sqrt(12) of them typically. The level with the least sum of squared noise and miss is used, for records spread evenly.
-Structures that hold counts as such (`HoldsCounts`) say them by themselves.
+Intervals (`interval_counts`): numbers of records in a column, read off a release of l1 distances for nothing. The sum
+of distances f(y) has the slope (records below y) - (records above y), so half of the slope's change from a to b is the
+number of records between them. Hats: below level L the structure's f is linear within a cell, and its slope there is
+that of the exact f on average over the cell. Level l adds noise of variance V / S_l^2 to a slope, which grows with l,
+and the average over a cell misses the count at an end within it by at most half of the cell's records, by 1 / sqrt(12)
+of them typically. The level with the least sum of squared noise and miss is used, for records spread evenly. Structures
+that hold counts as such (`HoldsCounts`) say them by themselves.
 """
 
 from __future__ import annotations

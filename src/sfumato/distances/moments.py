@@ -1,15 +1,13 @@
-"""Squared Euclidean distances from moments: sums of centred values, of their squares, and the number of records.
+"""`moments` and `moments-gaussian`: squared Euclidean distances from centred moments with the best split.
 
-With z = x - c, c the centre of the box, sum_x |x - y|^2 = Q - 2 Z . (y - c) + n |y - c|^2, Q = sum |z|^2 and Z = sum
-z, exactly and for every y. A record adds the integers s_j z_j / r_j (r_j the half width of the column), s_q (|z|^2 -
-m) / h and s_n; with M = sum_j r_j^2, m = M / 3 and h = M - m, all of them within their scales. Taking m off the
-squares makes them smaller and is put back by n, whose error then counts for |y - c|^2 + m; m = M / 3 leaves the least
-sum of both for queries spread evenly.
+Moments are sums of centred values, of their squares, and the number of records. With z = x - c, c the centre of the
+box, sum_x |x - y|^2 = Q - 2 Z . (y - c) + n |y - c|^2, Q = sum |z|^2 and Z = sum z, exactly and for every y. A record
+adds the integers s_j z_j / r_j (r_j the half width of the column), s_q (|z|^2 - m) / h and s_n; with M = sum_j r_j^2, m
+= M / 3 and h = M - m, all of them within their scales. Taking m off the squares makes them smaller and is put back by
+n, whose error then counts for |y - c|^2 + m; m = M / 3 leaves the least sum of both for queries spread evenly.
 
 Centring is most of the gain over uncentred moments: values of half the size, squares of a quarter, and queries, by
 which the errors are multiplied, that are as much nearer.
-
-`moments` and `moments-gaussian`: squared Euclidean distances from centred moments with the best split.
 
 Source: section D.1 of Backurs et al. (2024) (`sqeuclidean-published`), with three changes: moments around the
 centre of the public box, noise shaped like the cube that they lie in, and budgets by what each part adds to the error.

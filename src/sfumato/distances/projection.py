@@ -23,8 +23,6 @@ no privacy.
 
 Integers. Values are multiples of a power of two in every column, and the projection's weights are whole numbers of
 another; all partial sums stay below 2^53, so that a float64 matrix product is exact in any order.
-
-A structure for l1 distances on projected points: Euclidean distances (`projection` says how far they are off).
 """
 
 from __future__ import annotations

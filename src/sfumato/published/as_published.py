@@ -1,4 +1,6 @@
-"""`race-published`: the private RACE sketch as published, at any number of rows and counters.
+"""`race-published` and `exponential-sums-published`: two defaults with the noise and the budgets of their sources.
+
+`race-published`: the private RACE sketch as published, at any number of rows and counters.
 
 Source: Algorithms 1 and 2 of Coleman and Shrivastava (2021): Laplace noise of scale R / epsilon on every counter,
 rounded down, answers by the mean of one counter a row, divided by the mean row sum. Circulating code divides the noise

@@ -1,4 +1,4 @@
-"""What the mechanisms on a discretised box share: the grid, and kernel queries at its nodes on integers.
+"""What the mechanisms on a discretised box share: the grid, kernel queries at its nodes on integers, private steps.
 
 The query class is the kernel at every node y of the grid: q_y(h) = sum_c h_c K(c, y) for a histogram h, with K(c, y) =
 prod_j rint(s_1 k_j(c_j, y_j)), integers from 0 to s, where the product is over the columns of more than one node (in
@@ -11,12 +11,11 @@ node, where C s, and what a mechanism multiplies it by, is at most 2^62. A recor
 are, enters them, or takes the place of one: it changes every answer by at most s all the same. C is 2^36 or more. Only
 2^53 records, which no run can read, would leave the 64 bits of the histogram's own sums.
 
-The two private steps of the mechanisms that learn as they go: choose among candidates, and measure one number.
-
-Choosing is the exponential mechanism (F. McSherry and K. Talwar, 2007) on integer scores, exactly: a candidate drawn
-uniformly is taken with probability exp(-rate (best - score)), and another is drawn if it is not, so that Pr[i] is
-proportional to exp(rate score_i). The coin is an exact geometric variable of that rate, which is at least m with
-probability exp(-rate m). Nothing is rounded. Scores lie within 2^62 of 0, so that their differences fit 64 bits.
+Steps of the mechanisms that learn as they go: choose among candidates, and measure one number. Choosing is the
+exponential mechanism (F. McSherry and K. Talwar, 2007) on integer scores, exactly: a candidate drawn uniformly is taken
+with probability exp(-rate (best - score)), and another is drawn if it is not, so that Pr[i] is proportional to exp(rate
+score_i). The coin is an exact geometric variable of that rate, which is at least m with probability exp(-rate m).
+Nothing is rounded. Scores lie within 2^62 of 0, so that their differences fit 64 bits.
 
 Guarantee. If neighbours change every score by at most D, Pr[i] changes by at most exp(2 rate D) =: exp(e). Adding one
 number to all scores changes nothing, so the log ratio of any two outputs' probabilities moves by at most 2 rate D in

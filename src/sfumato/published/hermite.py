@@ -17,10 +17,6 @@ however much of the kernel they hold: at rho = 4 a record 1.3 bandwidths away, w
 "fixed" reads every cell with a point within 4 bandwidths, beyond which the kernel is below 2e-7.
 
 J repetitions release the same sums J times, each with noise of its own, and answer by the median.
-
-Cells of one bandwidth over a box, and the compiled work of the Hermite expansion in them.
-
-See `sfumato.published.hermite` for the expansion and its bounds.
 """
 
 from __future__ import annotations

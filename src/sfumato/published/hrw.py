@@ -22,12 +22,10 @@ and so the law of the whole exchange by at most t; t is taken for the most queri
 
 Error of one answer: (c f / n)^2 of noise at every query, and the count.
 
-`hrw`, one query at a time: a session that answers queries as they come, under one (epsilon, delta) for all of them.
-
-The guarantee is proved in `published.hrw`. The whole budget is charged when the session opens; afterwards it
-answers up to `most` queries, each of which may depend on all earlier answers. Each new query reads the data once.
-Threads may share a session and are answered one after another; it cannot be copied, nor used in a forked process, where
-either copy would answer `most` queries.
+A session (`OnlineQueries`) answers queries as they come, under one (epsilon, delta) for all of them. The whole budget
+is charged when it opens; afterwards it answers up to `most` queries, each of which may depend on all earlier answers.
+Each new query reads the data once. Threads may share a session and are answered one after another; it cannot be copied,
+nor used in a forked process, where either copy would answer `most` queries.
 """
 
 from __future__ import annotations

@@ -1,23 +1,18 @@
-"""What the mechanisms for a given list of queries share: reading the list, and where its records may live.
+"""`laplace-queries` and `gaussian-queries`: noise on the answers to a given list of queries.
 
-`laplace-queries`: the Laplace mechanism on the answers to a given list of queries.
+Source: appendix C.3 of Wagner et al. (2023). Corrected: sums instead of means, the count is paid for, and Gaussian
+noise is calibrated exactly instead of by the textbook bound, which holds for epsilon below 1 only.
 
-Source: appendix C.3 of Wagner et al. (2023). Corrected: sums instead of means, and the count is paid for.
-
-Guarantee. A record adds to each of the m answers an integer from 0 to s, so adding, removing or replacing one changes
-them by at most l1 = m s. Discrete Laplace noise of rate e_f / l1 multiplies the probability of any output by at most
-exp(e_f); the count at e_c composes to epsilon.
+Guarantee of `laplace-queries`. A record adds to each of the m answers an integer from 0 to s, so adding, removing or
+replacing one changes them by at most l1 = m s. Discrete Laplace noise of rate e_f / l1 multiplies the probability of
+any output by at most exp(e_f); the count at e_c composes to epsilon.
 
 Error of one answer: 2 (m / (e_f n))^2 of noise, nothing else but the count.
 
-`gaussian-queries`: the Gaussian mechanism on the answers to a given list of queries.
-
-Source: appendix C.3 of Wagner et al. (2023). Corrected: sums instead of means, the count is paid for, and the noise
-is calibrated exactly instead of by the textbook bound, which holds for epsilon below 1 only.
-
-Guarantee. A record adds to each of the m answers an integer from 0 to s, so adding, removing or replacing one changes
-them by at most sqrt(m) s in l2. Discrete Gaussian noise, calibrated as in `privacy.gaussian` (its proof covers
-any integers of bounded l2 sensitivity), makes them (e_f, delta)-DP; the count at e_c composes to (epsilon, delta).
+Guarantee of `gaussian-queries`. A record adds to each of the m answers an integer from 0 to s, so adding, removing or
+replacing one changes them by at most sqrt(m) s in l2. Discrete Gaussian noise, calibrated as in `privacy.gaussian` (its
+proof covers any integers of bounded l2 sensitivity), makes them (e_f, delta)-DP; the count at e_c composes to (epsilon,
+delta).
 
 Error of one answer: (c sqrt(m) / n)^2 of noise, c = sigma over the sensitivity, and the count.
 """

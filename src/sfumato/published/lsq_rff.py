@@ -1,6 +1,20 @@
-"""(alpha, eta) guarantees of `lsq-rff`: how many features and groups a promised error takes, and how many records.
+"""`lsq-rff`: random Fourier features with Laplace noise, as published.
 
-Source: Lemma 2.5 and appendix C.2 of Wagner et al. (2023), here with explicit constants and a private count.
+Source: Algorithm 1 with section 3.1 of Wagner et al. (2023). I single-phase features, independent Laplace noise
+on every sum, answers by the mean or a median of J means. Here on integers, with the count paid for (the paper divides
+by n as if it were public under add/remove neighbours).
+
+Guarantee. One record changes every integer sum by at most r, so the vector by at most l1 = I r (2 I r when a record is
+replaced). Discrete Laplace noise of rate e_f / l1 on each coordinate multiplies the probability of any output by at
+most exp(rate * l1) = exp(e_f); the count at e_c composes to e_f + e_c = epsilon.
+
+Error. With P the mean kernel value: MSE = P / I + 4 I f^2 / (e_f n)^2 + (P sd(count) / n)^2, f = 1 (add/remove) or 2
+(replace). The first term is Var(2 cos(w.x + b) cos(w.y + b)) summed over the data, at most; the second is the Laplace
+variance 2 (I r / e_f)^2 times the mean square 2 of the weights 2 cos / r, over I. Options alpha and eta choose I and
+J for a promised error instead (the rest of this text).
+
+(alpha, eta) guarantees: how many features and groups a promised error takes, and how many records. Source: Lemma 2.5
+and appendix C.2 of Wagner et al. (2023), here with explicit constants and a private count.
 
 One query. The answer is the median of J means of I' terms, I = I' J, divided by the noisy count. Write e for the budget
 of the features, f for how many records differ between neighbours, P for the mean kernel value between two records, and
@@ -29,21 +43,6 @@ sum of both constants, an error of at most 0.9 a at the centres is one of at mos
 
 SLACK covers what the integer tables add to terms and noise, below one part in five hundred. The guarantee is about the
 kernel sum of the records as encoded: clipped to the bounds and on their grid.
-
-`lsq-rff`: random Fourier features with Laplace noise, as published.
-
-Source: Algorithm 1 with section 3.1 of Wagner et al. (2023). I single-phase features, independent Laplace noise
-on every sum, answers by the mean or a median of J means. Here on integers, with the count paid for (the paper divides
-by n as if it were public under add/remove neighbours).
-
-Guarantee. One record changes every integer sum by at most r, so the vector by at most l1 = I r (2 I r when a record is
-replaced). Discrete Laplace noise of rate e_f / l1 on each coordinate multiplies the probability of any output by at
-most exp(rate * l1) = exp(e_f); the count at e_c composes to e_f + e_c = epsilon.
-
-Error. With P the mean kernel value: MSE = P / I + 4 I f^2 / (e_f n)^2 + (P sd(count) / n)^2, f = 1 (add/remove) or 2
-(replace). The first term is Var(2 cos(w.x + b) cos(w.y + b)) summed over the data, at most; the second is the Laplace
-variance 2 (I r / e_f)^2 times the mean square 2 of the weights 2 cos / r, over I. Options alpha and eta choose I and
-J for a promised error instead (`median_of_means`).
 """
 
 from __future__ import annotations

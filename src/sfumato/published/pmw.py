@@ -12,12 +12,12 @@ variant that uses measurements again, with the step for which the answer is as m
 half the error, which learns densities of a few percent too slowly. One more round measures, in the same way, the
 largest error of what is released: it becomes the error bar.
 
-Guarantee. The weights are a function of what was published before, so a round is private if its two steps are. A
-record changes every answer, and so every score |answer - estimate|, by at most D = s (k s for k records of a user),
-also when it is replaced. Pure: with e_0 = e_f / (2 (T + 1)) for each of the 2 (T + 1) steps, choosing at rate e_0 /
-(2 D) and measuring with Laplace noise of rate e_0 / D are e_0-DP each (`steps`), and e_f-DP together. With delta: each
-step is r = rho / (2 (T + 1))-zCDP, by choosing at rate sqrt(8 r) / (2 D) and measuring with Gaussian noise of sigma = D
-/ sqrt(2 r); rho-zCDP in all, and rho = (sqrt(e_f + log(1 / delta)) - sqrt(log(1 / delta)))^2 gives (e_f, delta)-DP (M.
+Guarantee. The weights are a function of what was published before, so a round is private if its two steps are. A record
+changes every answer, and so every score |answer - estimate|, by at most D = s (k s for k records of a user), also when
+it is replaced. Pure: with e_0 = e_f / (2 (T + 1)) for each of the 2 (T + 1) steps, choosing at rate e_0 / (2 D) and
+measuring with Laplace noise of rate e_0 / D are e_0-DP each (`gridded`), and e_f-DP together. With delta: each step is
+r = rho / (2 (T + 1))-zCDP, by choosing at rate sqrt(8 r) / (2 D) and measuring with Gaussian noise of sigma = D /
+sqrt(2 r); rho-zCDP in all, and rho = (sqrt(e_f + log(1 / delta)) - sqrt(log(1 / delta)))^2 gives (e_f, delta)-DP (M.
 Bun and T. Steinke, 2016). The count at e_c composes to epsilon. The weights are floating-point numbers, which only
 reuse what is public.
 

@@ -1,4 +1,4 @@
-"""What `bernstein` and `even-trig` share: dense products over columns with one Laplace law, and a degree to choose.
+"""`bernstein` and `even-trig`: dense products over columns with one Laplace law, and a degree to choose.
 
 `bernstein`: noisy kernel sums on a lattice, read by Bernstein polynomials.
 

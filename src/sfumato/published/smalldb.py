@@ -10,7 +10,7 @@ integers. One set is chosen, and its score is measured: it becomes the error bar
 the number of columns, and beyond a few hundred thousand sets it is refused.
 
 Guarantee. A record changes m q_y(X), and so every score, by at most D = m s (k D for k records of a user), also when it
-is replaced; the set and n are public. Choosing at rate 9/10 e_f / (2 D) is 9/10 e_f-DP (`steps`), measuring with
+is replaced; the set and n are public. Choosing at rate 9/10 e_f / (2 D) is 9/10 e_f-DP (`gridded`), measuring with
 discrete Laplace noise of rate 1/10 e_f / D is 1/10 e_f-DP; the count at e_c composes to epsilon. There is no variant
 with delta.
 

@@ -1,18 +1,4 @@
-"""A binary tree of noisy counts read with consistency: the best linear estimate of the leaves, then exact distances.
-
-Source: the consistency of M. Hay, V. Rastogi, G. Miklau, D. Suciu, "Boosting the Accuracy of Differentially Private
-Histograms Through Consistency", VLDB 2010, with levels of different budgets.
-
-Reading. With v_l the noise variance of a count on level l, a node's estimate from itself and what is below it has u_l
-= 1 / (1 / v_l + 1 / (2 u_(l+1))), u_H = v_H. From the root down, what a node has more than its children's estimates
-together is split evenly between them. The leaves then give f(y) = sum of |y - middle of leaf| times its count.
-
-Variance. The estimate of the root and the differences of siblings' estimates are uncorrelated, so with q_v the mean of
-|y - c| over the leaves c below a node v, Var f(y) = u_0 q_root^2 + sum_v u_(l+1) (q_left - q_right)^2 / 2. A node v of
-width w that does not hold y has |q_left - q_right| = w / 2, so the sum over v has a closed form but for one node of
-every level. Budgets of levels in proportion to a power r^l: the r with the least mean variance is taken.
-
-`tree-published` and `tree-consistent`: noisy binary trees, to measure the hats against.
+"""`tree-published` and `tree-consistent`: noisy binary trees, to measure the hats against.
 
 Source: `tree-published` is appendix B of Backurs et al. (2024) with exact integer noise and a depth from public
 facts (the paper's from n, which would leak it): one tree for each column (Algorithm 4), and for l2 on k independent
@@ -24,7 +10,18 @@ scales. Laplace noise of rate e_1 / (f times that sum) is e_1-DP for one column.
 With delta (Theorem B.4): the columns compose by Theorem A.1, d e_1^2 / 2 + e_1 sqrt(2 d log(1 / delta)) = epsilon,
 where that is more; e_1 is rounded down.
 
-Error. `tree` and `consistent` state bias and variance.
+Consistency: the best linear estimate of the leaves, then exact distances. Source: M. Hay, V. Rastogi, G. Miklau, D.
+Suciu, "Boosting the Accuracy of Differentially Private Histograms Through Consistency", VLDB 2010, with levels of
+different budgets.
+
+Reading. With v_l the noise variance of a count on level l, a node's estimate from itself and what is below it has u_l
+= 1 / (1 / v_l + 1 / (2 u_(l+1))), u_H = v_H. From the root down, what a node has more than its children's estimates
+together is split evenly between them. The leaves then give f(y) = sum of |y - middle of leaf| times its count.
+
+Variance. The estimate of the root and the differences of siblings' estimates are uncorrelated, so with q_v the mean of
+|y - c| over the leaves c below a node v, Var f(y) = u_0 q_root^2 + sum_v u_(l+1) (q_left - q_right)^2 / 2. A node v of
+width w that does not hold y has |q_left - q_right| = w / 2, so the sum over v has a closed form but for one node of
+every level. Budgets of levels in proportion to a power r^l: the r with the least mean variance is taken.
 """
 
 from __future__ import annotations
@@ -225,7 +222,7 @@ def build_consistent(request: DistanceRequest) -> Mechanism:
 
 @lru_cache(maxsize=256)
 def consistent_scales(depth: int, total: int) -> tuple[int, ...]:
-    """Split `total` between the levels for the least mean variance, see `consistent`."""
+    """Split `total` between the levels for the least mean variance, see the module's text."""
     box, y = Box((0.0,), (1.0,)), (np.arange(64) + 0.5) / 64
 
     def scales(ratio: Fraction) -> tuple[int, ...]:

@@ -1,11 +1,10 @@
-"""Exact audits of `rows` and `phases`: the law of every payload, for every two of many points.
+"""Audits of local mechanisms: exact ones of `rows` and `phases`, calibrations of all; importing this registers them.
 
-The devices run as they are, under protocols whose integer weights are small enough for all coins to be listed; the
-weights of real protocols differ in size only, and `local.weights.keeps_epsilon` checks them when a device loads them.
+Exact audits compare the law of every payload for every two of many points. The devices run as they are, under protocols
+whose integer weights are small enough for all coins to be listed; the weights of real protocols differ in size only,
+and `local.weights.keeps_epsilon` checks them when a device loads them.
 
-Calibration checks of local mechanisms, as a protocol designs them; importing this module registers them.
-
-The exact audits list the coins of devices with small weights. These checks take devices with the weights that protocols
+Calibration checks take devices with the weights that protocols
 really have, for every kernel that a mechanism fits, and compute the loss from these weights and from two points that
 are as far apart as the promise covers.
 """

@@ -1,10 +1,9 @@
-"""Adversarial records: where a search for the worst change of a mechanism's integers looks.
+"""The worst records, and what mechanisms with an algorithm of their own give away about them.
 
-Corners and edges of the box, its middle, zero, evenly spread places, values far outside, numbers at the ends of the
-float range, and rows that are no numbers. Under "replace" pairs are searched: from several records, the one farthest
-from it, then the one farthest from that. A record that is dropped adds nothing, which is one of the pair's choices.
-
-What mechanisms with an algorithm of their own give away: their steps as they run, their queries as they answer.
+A search for the worst change of a mechanism's integers looks at corners and edges of the box, its middle, zero, evenly
+spread places, values far outside, numbers at the ends of the float range, and rows that are no numbers. Under "replace"
+pairs are searched: from several records, the one farthest from it, then the one farthest from that. A record that is
+dropped adds nothing, which is one of the pair's choices.
 
 `price` looks a mechanism up by its method's name; one that is not there fails the tests. The algorithms that learn are
 run once with steps that write down which noise each one takes (`Ledger`), so that the number of steps and their rates

@@ -1,13 +1,13 @@
-"""Audits of the private bandwidth: its two histograms on worst-case neighbours. Importing this registers them.
+"""Audits of what is bought by no request: bandwidths, sketches, merged ones, online sessions. Importing registers them.
 
-The attacker sees the noisy integers and computes the likelihood ratio over the cells that differ; the others tell
-nothing. All records fall into one group of pairs (n = 1), so that no coin hides what one more record does.
+Bandwidths: two histograms on worst-case neighbours. The attacker sees the noisy integers and computes the likelihood
+ratio over the cells that differ; the others tell nothing. All records fall into one group of pairs (n = 1), so that no
+coin hides what one more record does.
 
-Calibration checks of what is published, where no mechanism is at hand: sketches, merged ones, online sessions.
-
-Two releases of neighbouring data sets under the same seed hold the same noise, so that their integers differ by exactly
-what the one record changes. The noise law stands in the release; the law of a bought count follows from its variance,
-which for Laplace noise of rate r is 1 / (2 sinh(r / 2)^2). Importing this module registers the checks.
+Sketches and sessions: two releases of neighbouring data sets under the same seed hold the same noise, so that their
+integers differ by exactly what the one record changes. The noise law stands in the release; the law of a bought count
+follows from its variance, which for Laplace noise of rate r is 1 / (2 sinh(r / 2)^2). Importing this module registers
+the checks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""The exact law of a device's payloads: run it on every sequence of coins that there is.
+"""Exact laws of what devices report: on every sequence of coins, or by formulas where those are too many.
 
-Exact laws of reports whose coins are too many to list: what the audits of published mechanisms compare.
-
-Every function returns a table, one row for each input, one column for each output.
+Every such function returns a table, one row for each input, one column for each output.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Audits of the bit sums and of a whole shuffled collection, on numbers of participants that are small enough.
 
 Exact cases list every view of the analyzer from what each participant does, for all that the others may hold. Sampled
-ones run the randomizers themselves.
-
-Audits of the two parts of a collection that are no bit sums: reported labels and secure aggregation.
+ones run the randomizers themselves. Two parts of a collection are no bit sums: reported labels and secure aggregation.
 """
 
 from __future__ import annotations

@@ -3,12 +3,11 @@
 A `Subject` is a method and the public facts of a request. Its variants are all combinations of delta, neighbouring
 relation, unit and weights that neither `Request` nor the method refuses; each is built as a release would build it. How
 many records of one unit reach the sums is measured by running the stage that limits them (`central.contributions`),
-and what they change by searching among `places`; mechanisms with an algorithm of their own are priced in `algorithms`.
+and what they change by searching among `places`; mechanisms with an algorithm of their own are priced in `prices`.
 
-Requests of every central method on which its calibration is checked; importing this module registers the checks.
-
-Every option that a method knows is used in one of its requests. Sizes are small, so that some record is as bad as the
-mechanism must fear; the requests named "default" leave the sizes to the method.
+Importing this module registers the checks of the central methods, on several requests each. Every option that a method
+knows is used in one of its requests. Sizes are small, so that some record is as bad as the mechanism must fear; the
+requests named "default" leave the sizes to the method.
 """
 
 from __future__ import annotations

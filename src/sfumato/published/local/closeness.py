@@ -1,6 +1,25 @@
-"""How much more often hash functions drawn from tables tell points apart than those of the exact laws, at most.
+"""Which points count as close, and how often a hash function tells close points apart.
 
-A guarantee over the draw of hash functions is calibrated with the chance that one of them separates two points. Devices
+A metric guarantee speaks of points within a radius. For a kernel that is a collision probability, Pr[h(x) = h(x')] =
+k(x, x') over the draw of one hash function, so the chance that it separates two points within a distance t is at most
+`separation(t)`, the largest 1 - k there:
+
+- ``l2-lsh``, ``l1-lsh``, ``exponential`` (p = 2), ``laplacian``: the kernel falls with the l2 or l1 distance;
+- ``hat``: a product of hats is at least 1 minus the l1 distance in bandwidths;
+- ``angular``: 1 - (1 - t / pi)^power, t the angle in radians;
+- ``jaccard``: t itself, the Jaccard distance;
+- `Steps`: any (r1, r2, p1, p2)-sensitive family, of which no more is known than these four numbers.
+
+Devices draw hash functions from tables, which separate a little more often, the more columns the more: `excess`, an
+upper bound of that (the rest of this text has the proofs).
+
+The paper bounds 1 - k by 0.8 t / bandwidth (l2) and 1.2 t / bandwidth + 0.1 (l1) instead; `published` is that line,
+for the calibrations as published.
+
+The standard library only: devices check with it what an organiser claims.
+
+Tables: how much more often hash functions drawn from them tell points apart than those of the exact laws, at most. A
+guarantee over the draw of hash functions is calibrated with the chance that one of them separates two points. Devices
 draw from the tables of `public.rows`; their laws are close to the normal, the Cauchy and the cell law, and sums over
 many columns add the differences up. Here are upper bounds of what that adds to the chance, for points a distance t
 apart (in bandwidths) in d columns. They hold for every pair of lattice points and every d.
@@ -51,28 +70,6 @@ moves by at most 6.2e-6 sqrt(d), which changes a sign with probability 2 0.4 sqr
 2^-15 + (3.2e-5 + 1.5e-5) sqrt(d) for each hyperplane.
 
 **Minimal words** (`jaccard`): only equal smallest words of 32 bits break the law, with probability d 2^-32 at most.
-
-The standard library only: devices calibrate with it.
-
-Which points count as close, and how often a hash function tells close points apart.
-
-A metric guarantee speaks of points within a radius. For a kernel that is a collision probability, Pr[h(x) = h(x')] =
-k(x, x') over the draw of one hash function, so the chance that it separates two points within a distance t is at most
-`separation(t)`, the largest 1 - k there:
-
-- ``l2-lsh``, ``l1-lsh``, ``exponential`` (p = 2), ``laplacian``: the kernel falls with the l2 or l1 distance;
-- ``hat``: a product of hats is at least 1 minus the l1 distance in bandwidths;
-- ``angular``: 1 - (1 - t / pi)^power, t the angle in radians;
-- ``jaccard``: t itself, the Jaccard distance;
-- `Steps`: any (r1, r2, p1, p2)-sensitive family, of which no more is known than these four numbers.
-
-Devices draw hash functions from tables, which separate a little more often, the more columns the more: `excess`, an
-upper bound of that (`tables` has the proofs).
-
-The paper bounds 1 - k by 0.8 t / bandwidth (l2) and 1.2 t / bandwidth + 0.1 (l1) instead; `published` is that line,
-for the calibrations as published.
-
-The standard library only: devices check with it what an organiser claims.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`dm`, `pm`, `sw` and `gi`, server halves: keep every report, and answer with the density of the reported points.
 
-See `points` for the laws and their guarantee, `reported_points` for the answers. The predicted error of an answer a
+See `point` for the laws and their guarantee, `readers` for the answers. The predicted error of an answer a
 is (blur a)^2 + a (1 - a) / n, where the blur, 1 minus the mean kernel value between a report and its point, is
 computed from reports for the middle of the bounds: points blurred further than the bandwidth give no density at all.
 """

@@ -1,14 +1,14 @@
-"""The density of reported points, read as it is: what the random points of `dm`, `pm`, `sw` and `gi` give.
+"""Answers from what published devices report: points, and buckets of a shared sketch.
 
-Every published integer belongs to a report, `dimension` of them in a row; a report stands for the point at the box's
-centre plus its integers times `units`. The answer is the mean kernel value of these points, the density of the true
-points blurred by the randomness. Its error bar holds the spread between reports, exactly, and as a bias what the
-blur takes from a density: `blur` is 1 minus the mean kernel value between a report and its true point.
+Reported points (`dm`, `pm`, `sw`, `gi`) are read as they are. Every published integer belongs to a report, `dimension`
+of them in a row; a report stands for the point at the box's centre plus its integers times `units`. The answer is the
+mean kernel value of these points, the density of the true points blurred by the randomness. Its error bar holds the
+spread between reports, exactly, and as a bias what the blur takes from a density: `blur` is 1 minus the mean kernel
+value between a report and its true point.
 
-Answers from the counters of a shared sketch; see `sketch_servers` for the estimate.
-
-The error bar is the spread of the rows' estimates, which holds the hash functions' randomness and the coins' together,
-and for sketches whose randomness is not taken off the bias f (1 - 2 k) of a typical k.
+Counters of a shared sketch are read by the estimate of `sketch_servers`. The error bar is the spread of the rows'
+estimates, which holds the hash functions' randomness and the coins' together, and for sketches whose randomness is not
+taken off the bias f (1 - 2 k) of a typical k.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a shared sketch of L rows and R buckets will err, and the best (L, R), without a look at the data.
+"""Parameters of a shared sketch, chosen from what is public: hash family and grid, metric, a radius, the best (L, R).
 
 Every participant reports all L rows, so that the hash functions' own randomness does not fall with n. With q the
 rehash's collision probability, P and Q the probabilities of the true and of one other bucket, K the density at the
@@ -10,9 +10,7 @@ A is the variance over hash functions of the share of people in the query's buck
 shares of all other buckets. They depend on the data; for the choice, and for predictions, A = 0.09, B = 0.1 and
 K = 0.1 stand for them. A median of several groups' means has about pi / 2 times the variance.
 
-Parameters of a shared sketch, chosen from what is public: hash family and grid, metric, sizes.
-
-A radius from public points: it is part of what is promised, so it must not be read off the participants' points.
+A radius is part of what is promised, so it must not be read off the participants' points.
 """
 
 from __future__ import annotations

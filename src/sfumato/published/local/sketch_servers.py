@@ -1,6 +1,6 @@
 """`mldp-kde`, `fkm-lr`, `fkm-ll` and `race`, server halves: an L x R table of counts, and its estimates.
 
-See `sketch` for the guarantees, `sketch_size` for the variance and the choice of (L, R).
+See `sketch` for the guarantees, `sketch_design` for the variance and the choice of (L, R).
 
 Estimate of one row for n reports, `mldp-kde`: (count of the query's bucket - n (Q + (P - Q) q)) / ((P - Q)(1 - q)),
 unbiased for n times the density; with q = 1 / R it is the paper's (R count - n)(e^gamma + R - 1) / ((e^gamma - 1)
@@ -151,7 +151,7 @@ class MetricSketchServer(SketchServer):
         """Ask for a radius, in the kernel's metric."""
         reason = RowsServer.refuse(request)
         if reason is None and request.radius is None:
-            return "it needs radius=, from public data: see sfumato.published.local.radius.public_radius"
+            return "it needs radius=, from public data: see sfumato.published.local.sketch_design.public_radius"
         return reason
 
     @classmethod
