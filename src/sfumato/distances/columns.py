@@ -15,6 +15,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sfumato.kernels.distance import Distance
+from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.method import Method, Prediction
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.quantizers.base import Encoder, Floats, Integers, LinearQuantizer, Reading
@@ -130,6 +132,30 @@ class HoldsCounts(ABC):
     @abstractmethod
     def counts_between(self, sums: Floats, noise: float, ends: list[Floats], column: int) -> tuple[Floats, Floats]:
         """Estimate the numbers of records between pairs of ends, with standard errors; `noise` is a sum's variance."""
+
+
+def distance_method(
+    name: str,
+    summary: str,
+    build: Callable[[Any], Mechanism],
+    forecast: Callable[[Any], Prediction],
+    metrics: tuple[str, ...],
+    options: tuple[str, ...] = (),
+    *,
+    approximate: bool = False,
+    baseline: bool = False,
+) -> Method:
+    """Describe a method for distances, which applies to every request, or to those with a delta (`approximate`)."""
+    return Method(
+        name,
+        summary,
+        options,
+        refuse=lambda request: "it needs delta > 0" if approximate and not request.delta else None,
+        build=build,
+        predict=lambda request, _: forecast(request),
+        baseline=baseline,
+        metrics=metrics,
+    )
 
 
 class Counting(Protocol):

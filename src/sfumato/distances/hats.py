@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sfumato.distances import design
-from sfumato.distances.columns import HoldsCounts, count_reader
+from sfumato.distances.columns import HoldsCounts, count_reader, distance_method
 from sfumato.distances.forecast import forecast_by_reading
 from sfumato.distances.hat import LARGEST_UNIT, MOST_LEVELS, HatQuantizer
 from sfumato.distances.projection import (
@@ -51,7 +51,7 @@ from sfumato.distances.request import DistanceRequest
 from sfumato.errors import InputError
 from sfumato.kernels.distance import Distance
 from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Method, Prediction
+from sfumato.methods.method import Prediction
 from sfumato.privacy.gaussian import gaussian_multiplier, gaussian_noise, largest_length
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.loss import Loss
@@ -235,23 +235,22 @@ def _forecast(request: DistanceRequest, mechanism: Mechanism) -> Prediction:
 
 
 LAPLACE, GAUSSIAN = "hat", "hat-gaussian"
-LAPLACE_METHOD = Method(
+LAPLACE_METHOD = distance_method(
     LAPLACE,
     "nodes and hats in every column, Laplace noise",
+    build_laplace,
+    lambda request: _forecast(request, build_laplace(request)),
+    METRICS,
     OPTIONS,
-    refuse=lambda request: None,
-    build=build_laplace,
-    predict=lambda request, _: _forecast(request, build_laplace(request)),
-    metrics=METRICS,
 )
-GAUSSIAN_METHOD = Method(
+GAUSSIAN_METHOD = distance_method(
     GAUSSIAN,
     "nodes and hats in every column, Gaussian noise",
+    build_gaussian,
+    lambda request: _forecast(request, build_gaussian(request)),
+    METRICS,
     OPTIONS,
-    refuse=lambda request: None if request.delta else "it needs delta > 0",
-    build=build_gaussian,
-    predict=lambda request, _: _forecast(request, build_gaussian(request)),
-    metrics=METRICS,
+    approximate=True,
 )
 
 

@@ -42,12 +42,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sfumato.distances.columns import RowByRow, count_reader, kept_row
+from sfumato.distances.columns import RowByRow, count_reader, distance_method, kept_row
 from sfumato.distances.forecast import forecast_by_reading
 from sfumato.distances.request import DistanceRequest
 from sfumato.errors import InputError
 from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Method, Prediction
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.body import CubeNoise
 from sfumato.privacy.gaussian import gaussian_noise, largest_length
@@ -197,15 +196,7 @@ PARTS = 10_000  # epsilon is split into so many
 
 @dataclass(frozen=True)
 class Weights:
-    """Mean squared weights of queries spread evenly, in units of what one record can add.
-
-    Attributes
-    ----------
-    columns : ndarray
-        Of each column's sum.
-    square, number : float
-        Of the squares and of the number of records.
-    """
+    """Mean squared weights of queries spread evenly, in units of what one record can add: columns, squares, number."""
 
     columns: Floats
     square: float
@@ -328,25 +319,18 @@ def build_gaussian(request: DistanceRequest) -> Mechanism:
     )
 
 
-def _forecast(request: DistanceRequest, mechanism: Mechanism) -> Prediction:
-    return forecast_by_reading(request, mechanism, 0.0)
-
-
-LAPLACE_METHOD = Method(
+LAPLACE_METHOD = distance_method(
     LAPLACE,
     "centred moments, noise shaped like cubes",
-    (),
-    refuse=lambda request: None,
-    build=build_laplace,
-    predict=lambda request, _: _forecast(request, build_laplace(request)),
-    metrics=("sqeuclidean",),
+    build_laplace,
+    lambda request: forecast_by_reading(request, build_laplace(request), 0.0),
+    ("sqeuclidean",),
 )
-GAUSSIAN_METHOD = Method(
+GAUSSIAN_METHOD = distance_method(
     GAUSSIAN,
     "centred moments, Gaussian noise",
-    (),
-    refuse=lambda request: None if request.delta else "it needs delta > 0",
-    build=build_gaussian,
-    predict=lambda request, _: _forecast(request, build_gaussian(request)),
-    metrics=("sqeuclidean",),
+    build_gaussian,
+    lambda request: forecast_by_reading(request, build_gaussian(request), 0.0),
+    ("sqeuclidean",),
+    approximate=True,
 )

@@ -89,17 +89,7 @@ def spacing_option(request: Request, default: float = SPACING) -> float:
 
 @dataclass(frozen=True, eq=False)
 class NodeQueries:
-    """The kernel at every node, as integers.
-
-    Attributes
-    ----------
-    grid : GridRecords
-        The grid.
-    bits : int
-        About how many bits s has.
-    times : int
-        What the mechanism multiplies answers by.
-    """
+    """The kernel at every node of a grid, as integers: s of about `bits` bits, answers to be multiplied by `times`."""
 
     grid: GridRecords
     bits: int = SCALE_BITS

@@ -35,11 +35,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.distances.columns import ColumnReading, ColumnSums
+from sfumato.distances.columns import ColumnReading, ColumnSums, distance_method
 from sfumato.distances.request import DistanceRequest
 from sfumato.errors import InputError
 from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Method, Prediction
+from sfumato.methods.method import Prediction
 from sfumato.methods.request import COUNT_SHARE
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace, comparing_rate, wrapped
@@ -127,17 +127,7 @@ class ConvexHypothesis(ColumnSums):
 
 @dataclass(frozen=True)
 class Learner:
-    """Parameters of one column's learner, see the module's text.
-
-    Attributes
-    ----------
-    anchors : int
-        c.
-    epsilon : Fraction
-        e_1 over the number of records that differ.
-    slack : int
-        a.
-    """
+    """One column's learner: c `anchors`, e_1 over the records that differ, and the `slack` a; see the module's text."""
 
     anchors: int
     epsilon: Fraction
@@ -238,13 +228,6 @@ def forecast(request: DistanceRequest) -> Prediction:
     )
 
 
-METHOD = Method(
-    NAME,
-    "learners of convex functions, noisy comparisons (Huang and Roth)",
-    (),
-    refuse=lambda request: None,
-    build=build,
-    predict=lambda request, _: forecast(request),
-    baseline=True,
-    metrics=("l1",),
+METHOD = distance_method(
+    NAME, "learners of convex functions, noisy comparisons (Huang and Roth)", build, forecast, ("l1",), baseline=True
 )

@@ -29,11 +29,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.distances.columns import distance_method
 from sfumato.distances.forecast import QUERIES, RECORDS, evenly
 from sfumato.distances.request import DistanceRequest
 from sfumato.errors import InputError
 from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Method, Prediction
+from sfumato.methods.method import Prediction
 from sfumato.methods.request import COUNT_SHARE
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace, wrapped
@@ -44,7 +45,7 @@ from sfumato.quantizers.columns import kept_rows, whole_within
 from sfumato.quantizers.described import Described, described
 from sfumato.release import Count
 
-NAME = "sqeuclidean-published"
+NAME, METRICS = "sqeuclidean-published", ("sqeuclidean",)
 STEPS = 1 << 12  # of the widest column
 
 
@@ -117,13 +118,7 @@ class PublishedMoments(Described, LinearQuantizer):
 
 @dataclass(frozen=True)
 class Halves:
-    """The mechanism on exact sums: noise on the sums and on V, and the count that was bought.
-
-    Attributes
-    ----------
-    sums_law, square_law : DiscreteLaplace
-        Noise of every column's sum, and of V.
-    """
+    """The mechanism on exact sums: one law for every column's sum, one for V; the count was bought before."""
 
     sums_law: DiscreteLaplace
     square_law: DiscreteLaplace
@@ -195,13 +190,11 @@ def forecast(request: DistanceRequest) -> Prediction:
     )
 
 
-METHOD = Method(
+METHOD = distance_method(
     NAME,
     "noisy mean and squares around it, half of epsilon each (as published)",
-    (),
-    refuse=lambda request: None,
-    build=build,
-    predict=lambda request, _: forecast(request),
+    build,
+    forecast,
+    METRICS,
     baseline=True,
-    metrics=("sqeuclidean",),
 )

@@ -76,19 +76,7 @@ MOST_INTEGERS = 2**16
 
 @dataclass(frozen=True)
 class Polynomials:
-    """One of the two mechanisms.
-
-    Attributes
-    ----------
-    name : str
-        The method's name.
-    family : type
-        The quantizer's class.
-    extra : int
-        Factors of one column, less the degree.
-    changed : callable
-        From a request and a number of integers to how many of them neighbours may differ in, each by the scale.
-    """
+    """One of the two: factors of a column are the degree plus `extra`; `changed` integers differ between neighbours."""
 
     name: str
     family: type[SeparableQuantizer]

@@ -35,14 +35,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.distances.columns import ColumnReading, count_reader
+from sfumato.distances.columns import ColumnReading, count_reader, distance_method
 from sfumato.distances.forecast import forecast_by_reading
 from sfumato.distances.projection import MOST_PROJECTIONS, ProjectedQuantizer, Projection
 from sfumato.distances.request import DistanceRequest
 from sfumato.errors import InputError
 from sfumato.kernels.distance import Distance
 from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Method, Prediction
+from sfumato.methods.method import Prediction
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.privacy.rational import exact_epsilon
 from sfumato.public.codec import Schema
@@ -267,23 +267,21 @@ def _forecast_consistent(request: DistanceRequest) -> Prediction:
     return forecast_by_reading(request, build_consistent(request), leaf)
 
 
-PUBLISHED_METHOD = Method(
+PUBLISHED_METHOD = distance_method(
     PUBLISHED,
     "noisy binary trees, geometric intervals (as published)",
+    build_published,
+    _forecast_published,
+    ("l1", "l2", "lpp"),
     ("alpha", "depth", "projections"),
-    refuse=lambda request: None,
-    build=build_published,
-    predict=lambda request, _: _forecast_published(request),
     baseline=True,
-    metrics=("l1", "l2", "lpp"),
 )
-CONSISTENT_METHOD = Method(
+CONSISTENT_METHOD = distance_method(
     CONSISTENT,
     "noisy binary trees, consistent leaves",
+    build_consistent,
+    _forecast_consistent,
+    ("l1",),
     ("depth",),
-    refuse=lambda request: None,
-    build=build_consistent,
-    predict=lambda request, _: _forecast_consistent(request),
     baseline=True,
-    metrics=("l1",),
 )

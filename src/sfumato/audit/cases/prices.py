@@ -28,7 +28,7 @@ from sfumato.methods.mechanism import Mechanism
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.noise import DiscreteGaussian
-from sfumato.published import huang_roth, noisy_sample, pmw, smalldb
+from sfumato.published import huang_roth, learners, noisy_sample
 from sfumato.published import moments as published_moments
 from sfumato.published.gridded import NodeQueries
 from sfumato.published.huang_roth import ConvexHypothesis
@@ -151,7 +151,7 @@ def single_answers(queries: NodeQueries) -> Integers:
 def price_weights(mechanism: Mechanism, records: int, replaced: bool) -> Revealed:
     """Price `pmw`: scores |answer - estimate| move as the answers do."""
     algorithm: Any = mechanism.algorithm
-    assert isinstance(algorithm, pmw.MultiplicativeWeights)
+    assert isinstance(algorithm, learners.MultiplicativeWeights)
     answers, steps = single_answers(algorithm.queries), Ledger()
     algorithm.learn(answers[0] * COUNT, COUNT, steps)
     return steps.revealed(records * moved(answers, replaced))
@@ -160,7 +160,7 @@ def price_weights(mechanism: Mechanism, records: int, replaced: bool) -> Reveale
 def price_small(mechanism: Mechanism, records: int, replaced: bool) -> Revealed:
     """Price `smalldb`: scores are compared between data sets that differ in one record at every node."""
     algorithm: Any = mechanism.algorithm
-    assert isinstance(algorithm, smalldb.SmallDatabase)
+    assert isinstance(algorithm, learners.SmallDatabase)
     answers, steps = single_answers(algorithm.queries), Ledger()
     algorithm.choose(answers[0] * COUNT, COUNT, steps)
     change = 0
@@ -241,8 +241,8 @@ def price_learner(mechanism: Mechanism, records: int, replaced: bool) -> Reveale
 
 
 PRICES |= {
-    pmw.NAME: price_weights,
-    smalldb.NAME: price_small,
+    learners.PMW: price_weights,
+    learners.SMALLDB: price_small,
     noisy_sample.NAME: price_sample,
     published_moments.NAME: price_halves,
     huang_roth.NAME: price_learner,

@@ -34,7 +34,7 @@ from sfumato.methods.mechanism import Mechanism
 from sfumato.privacy.gaussian import calibrate
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.noise import DiscreteGaussian
-from sfumato.published import hrw, listed_queries, lsq_fgt, noisy_sample, pmw, polynomials, smalldb
+from sfumato.published import hrw, learners, listed_queries, lsq_fgt, noisy_sample, polynomials
 from sfumato.published.gridded import log_law
 from sfumato.published.queries import KernelQueries
 from sfumato.quantizers.base import Floats, Integers
@@ -166,10 +166,10 @@ class Script:
 def scripted(mechanism: Mechanism) -> ExactCase:
     """Compare the probabilities of scripted runs of `pmw` or `smalldb` on neighbours of some records, n public."""
     algorithm = mechanism.algorithm
-    assert isinstance(algorithm, pmw.MultiplicativeWeights | smalldb.SmallDatabase)
+    assert isinstance(algorithm, learners.MultiplicativeWeights | learners.SmallDatabase)
     queries = algorithm.queries
-    learns = isinstance(algorithm, pmw.MultiplicativeWeights)
-    looks = algorithm.rounds + 1 if isinstance(algorithm, pmw.MultiplicativeWeights) else 1
+    learns = isinstance(algorithm, learners.MultiplicativeWeights)
+    looks = algorithm.rounds + 1 if isinstance(algorithm, learners.MultiplicativeWeights) else 1
     scripts = list(product(*[range(queries.grid.cells), [queries.scale * value for value in MEASURED]] * looks))
 
     def log_probability(histogram: tuple[int, ...], script: tuple[int, ...]) -> float:
@@ -188,12 +188,12 @@ def scripted(mechanism: Mechanism) -> ExactCase:
 
 def small_pmw() -> Mechanism:
     """Build `pmw` on three nodes with one round and the one that measures the error."""
-    return small_mechanism(pmw.NAME, 8, "replace", rounds=1, **FAR)
+    return small_mechanism(learners.PMW, 8, "replace", rounds=1, **FAR)
 
 
 def small_smalldb() -> Mechanism:
     """Build `smalldb` for sets of one point on three nodes."""
-    return small_mechanism(smalldb.NAME, 8, "replace", points=1, **FAR)
+    return small_mechanism(learners.SMALLDB, 8, "replace", points=1, **FAR)
 
 
 def small_sample(sample: int, records: int) -> Mechanism:
@@ -253,6 +253,6 @@ register_central(
 )
 register_central(listed_queries.GAUSSIAN, gaussian_queries_cases, lambda: [exact_case(small_gaussian(), reach=60)])
 register_central(hrw.NAME, hrw_cases)
-register_audit(pmw.NAME, lambda: [scripted(small_pmw())])
-register_audit(smalldb.NAME, lambda: [scripted(small_smalldb())])
+register_audit(learners.PMW, lambda: [scripted(small_pmw())])
+register_audit(learners.SMALLDB, lambda: [scripted(small_smalldb())])
 register_audit(noisy_sample.NAME, lambda: [sampled(small_sample(100, 100), EVERYONE), sampled(small_sample(1, 4), FEW)])

@@ -90,15 +90,7 @@ def _pure_noise(protocol: Pure) -> Floats:
 
 @dataclass(frozen=True)
 class SampledView:
-    """One bit against the other, the others holding zeros: what a statistic of the counts tells.
-
-    Attributes
-    ----------
-    protocol : BitSum
-        Of one instance.
-    statistic : callable
-        One number for each view.
-    """
+    """One bit against the other, the others holding zeros: what a statistic of one instance's counts tells."""
 
     protocol: BitSum
     statistic: Statistic

@@ -93,19 +93,7 @@ def laws_of(protocol: BitSum) -> Laws:
 
 @dataclass(frozen=True)
 class Sums:
-    """A calibrated bit sum that is run for several instances.
-
-    Attributes
-    ----------
-    name : str
-        The variant.
-    protocol : BitSum
-        One instance.
-    instances : int
-        How many of them one participant may change.
-    claim : EpsilonClaim
-        What is stated for all of them.
-    """
+    """A calibrated bit sum, run for as many instances as one participant may change, and what is stated for all."""
 
     name: str
     protocol: BitSum

@@ -22,7 +22,7 @@ from sfumato.bandwidth.private import MECHANISM as BANDWIDTH
 from sfumato.central import race
 from sfumato.local.registry import mechanisms
 from sfumato.methods.request import LIMIT, Request
-from sfumato.published import hrw, pmw, trees
+from sfumato.published import hrw, learners, trees
 
 LOW, LOWER = Fraction(7, 10), Fraction(2, 5)
 LOW_NOISE, LOWER_NOISE = "noise 30 % low", "noise 60 % low"
@@ -155,8 +155,8 @@ SLIPS: dict[tuple[str, str], tuple[Any, str, Callable[..., Any], Callable[[Varia
         _counted_once,
         lambda variant: variant.approximate and variant.neighbours == "replace",
     ),
-    (pmw.NAME, "rho nine times too large"): (
-        pmw,
+    (learners.PMW, "rho nine times too large"): (
+        learners,
         "concentrated",
         _three_times_concentrated,
         lambda variant: variant.approximate,

@@ -34,7 +34,7 @@ from sfumato.methods.mechanism import Mechanism
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace, rounded_down
 from sfumato.privacy.stacked_discs import StackedDiscs
-from sfumato.published import as_published, hrw, listed_queries, lsq_fgt, noisy_sample, pmw, polynomials, smalldb
+from sfumato.published import as_published, hrw, learners, listed_queries, lsq_fgt, noisy_sample, polynomials
 from sfumato.published.hermite import HermiteQuantizer
 from sfumato.published.queries import KernelQueries, WhitenedQueries
 from sfumato.quantizers import InnerProductQuantizer, LandmarkQuantizer
@@ -54,9 +54,9 @@ TWICE = Fraction(1, 2)
 def _learning(mechanism: Mechanism, choosing: Fraction, measuring: Fraction) -> Mechanism:
     """Give the steps of `pmw` or `smalldb` these parts of the noise that they need."""
     algorithm: Any = mechanism.algorithm
-    if isinstance(algorithm, pmw.MultiplicativeWeights):
+    if isinstance(algorithm, learners.MultiplicativeWeights):
         law: Any = algorithm.budget.law
-        share = pmw.Budget(algorithm.budget.rate / choosing, replace(law, rate=law.rate / measuring))
+        share = learners.Budget(algorithm.budget.rate / choosing, replace(law, rate=law.rate / measuring))
         return replace(mechanism, algorithm=replace(algorithm, budget=share))
     law = replace(algorithm.law, rate=algorithm.law.rate / measuring)
     return replace(mechanism, algorithm=replace(algorithm, rate=algorithm.rate / choosing, law=law))
@@ -138,15 +138,15 @@ PUBLISHED_TWINS: Twins = (
     (listed_queries.LAPLACE, "noise for one query", _one_query),
     (listed_queries.GAUSSIAN, "sensitivity off by one", _off_by_one),
     (hrw.NAME, "noise not correlated", _not_whitened),
-    (pmw.NAME, _LOW, lambda: published.scripted(_learning(published.small_pmw(), LOW, LOW))),
+    (learners.PMW, _LOW, lambda: published.scripted(_learning(published.small_pmw(), LOW, LOW))),
     (
-        pmw.NAME,
+        learners.PMW,
         "choice at twice its rate",
         lambda: published.scripted(_learning(published.small_pmw(), TWICE, Fraction(1))),
     ),
-    (smalldb.NAME, _LOW, lambda: published.scripted(_learning(published.small_smalldb(), LOW, LOW))),
+    (learners.SMALLDB, _LOW, lambda: published.scripted(_learning(published.small_smalldb(), LOW, LOW))),
     (
-        smalldb.NAME,
+        learners.SMALLDB,
         "error measured twice",
         lambda: published.scripted(_learning(published.small_smalldb(), Fraction(1), TWICE)),
     ),

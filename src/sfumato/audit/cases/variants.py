@@ -31,17 +31,7 @@ from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.registry import METHODS
 from sfumato.methods.request import LIMIT, Request
 from sfumato.privacy.bits import SecureBits
-from sfumato.published import (
-    as_published,
-    hrw,
-    listed_queries,
-    lsq_fgt,
-    lsq_rff,
-    noisy_sample,
-    pmw,
-    polynomials,
-    smalldb,
-)
+from sfumato.published import as_published, hrw, learners, listed_queries, lsq_fgt, lsq_rff, noisy_sample, polynomials
 from sfumato.quantizers.nystrom import PublicSample
 from sfumato.sources import attach, open_source
 
@@ -92,19 +82,7 @@ VARIANTS = tuple(
 
 @dataclass(frozen=True)
 class Built:
-    """A mechanism as a release would build it.
-
-    Attributes
-    ----------
-    subject : Subject
-        Whose it is.
-    variant : Variant
-        What was asked for.
-    request : Request
-        The public facts.
-    mechanism : Mechanism
-        What was built.
-    """
+    """A mechanism as a release would build it for a subject's request in one variant."""
 
     subject: Subject
     variant: Variant
@@ -282,8 +260,8 @@ register_subjects(
     _asked(listed_queries.GAUSSIAN, "2 queries", SMOOTH, queries=[[0.0], [0.1]]),
     _asked(hrw.NAME, "2 queries", SMOOTH, queries=[[0.0], [1.0]]),
     _asked(hrw.NAME, "2 queries far apart", SMOOTH, queries=[[-7.0], [7.0]]),
-    _asked(pmw.NAME, "3 nodes, 1 round", NEAR, spacing=8.0, rounds=1),
-    _asked(pmw.NAME, "default", PLANE),
-    _asked(smalldb.NAME, "sets of 2 of 3 nodes", NEAR, spacing=8.0, points=2),
+    _asked(learners.PMW, "3 nodes, 1 round", NEAR, spacing=8.0, rounds=1),
+    _asked(learners.PMW, "default", PLANE),
+    _asked(learners.SMALLDB, "sets of 2 of 3 nodes", NEAR, spacing=8.0, points=2),
     _asked(noisy_sample.NAME, "10 of 100", {**NEAR, "n": 100}, spacing=8.0, sample=10),
 )

@@ -49,15 +49,7 @@ STEPS_OF_J = 40
 
 @dataclass(frozen=True)
 class Typical:
-    """What is assumed of the data.
-
-    Attributes
-    ----------
-    density : float
-        K.
-    spread, others : float
-        A and B.
-    """
+    """What is assumed of the data: K, A and B of the module's text."""
 
     density: float = TYPICAL_DENSITY
     spread: float = TYPICAL_SPREAD
@@ -158,19 +150,7 @@ FAMILY = ("family", "law", "power", "random_widths", "point_bits", "scales", "or
 
 @dataclass(frozen=True)
 class Sketch:
-    """A sketch for a request, its size still open.
-
-    Attributes
-    ----------
-    request : Request
-        What is public.
-    family : mapping
-        Hash family and grid.
-    domain : Domain
-        Bounds.
-    claimed : Steps or None
-        What the caller knows of the hash family, where the library knows less.
-    """
+    """A sketch for a request, its size still open: hash family and grid, bounds, what the caller claims of hashes."""
 
     request: Request
     family: Mapping[str, Any]

@@ -13,7 +13,7 @@ from sfumato import PrivateKDE
 from sfumato.methods.registry import METHODS
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
-from sfumato.published import pmw, smalldb
+from sfumato.published import learners
 from sfumato.published.gridded import NodeQueries, log_law
 from sfumato.release import Count
 from tests.published.requests import BOUNDS, KERNEL, POINTS, QUERIES, TRUTH, N, request
@@ -118,7 +118,7 @@ class TestMultiplicativeWeights:
 class TestSmallDatabase:
     def test_every_set_is_listed_once(self) -> None:
         algorithm = METHODS.build("smalldb", request(options={"points": 3, "spacing": 3.0})).algorithm
-        assert len(algorithm.sets) == smalldb.number_of_sets(4, 3) == 20
+        assert len(algorithm.sets) == learners.number_of_sets(4, 3) == 20
         assert len({tuple(sorted(row)) for row in algorithm.sets.tolist()}) == 20
 
     def test_errors_are_the_largest_over_the_class(self) -> None:
@@ -177,6 +177,6 @@ class TestSmallDatabase:
 
 def test_pmw_predictions_are_of_the_right_size() -> None:
     for epsilon in (Fraction(1, 2), Fraction(5)):
-        predicted = METHODS[pmw.NAME].predict(request(epsilon=epsilon), 0.2).rmse
+        predicted = METHODS[learners.PMW].predict(request(epsilon=epsilon), 0.2).rmse
         errors = [np.square(_fit("pmw", seed, epsilon=epsilon).query(QUERIES) - TRUTH).mean() for seed in range(5)]
         assert 0.3 < predicted / math.sqrt(np.mean(errors)) < 3
