@@ -68,10 +68,11 @@ class QueryList(Blocks, Described, LinearQuantizer):
         if self.queries.ndim != 2 or not len(self.queries) or self.queries.shape[1] != self.bounds.dimension:
             raise InputError(f"queries must have shape (m, {self.bounds.dimension}), got {self.queries.shape}")
         if not (np.abs(self.queries) <= LARGEST_LENGTH).all():
-            raise InputError(f"queries must be numbers within {LARGEST_LENGTH:g} of 0")
+            raise InputError(f"queries must be finite numbers within {LARGEST_LENGTH:g} of 0")
         if (reason := refuse_kernel(self.kernel)) is not None:
             raise InputError(f"{self.name} does not apply: {reason}")
-        Whole(1, LARGEST_SCALE).read(self.scale, "scale")
+        if not 1 <= self.scale <= LARGEST_SCALE:
+            raise InputError(f"scale must be positive, and {LARGEST_SCALE} at most; got {self.scale}")
 
     @property
     def width(self) -> int:

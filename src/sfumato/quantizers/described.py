@@ -76,6 +76,6 @@ class Described(Reader):
         made = cls(**fields)
         if made.size != size:
             raise ReleaseFileError(
-                f"the header describes {cls.name} of {made.size} integers, and the release has {size}"
+                f"the header describes {cls.name} of {made.size} integers, and the release holds {size}"
             )
         return made
