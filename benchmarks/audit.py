@@ -16,8 +16,8 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks import calibration_table
-from benchmarks.twins import TWINS
 from sfumato.audit import ATTACKS, AuditResult, Case, audit, load_library
+from sfumato.audit.cases.twins import TWINS
 from sfumato.cli.audit import results_table
 
 FUZZ_TESTS = Path(__file__).parents[1] / "tests" / "test_fuzz.py"

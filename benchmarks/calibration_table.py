@@ -10,7 +10,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks.calibration_twins import (
+from sfumato.audit import AuditResult, CalibrationCase, audit
+from sfumato.audit.cases.twins_calibrations import (
     GENEROUS,
     MADE,
     CalibrationTwin,
@@ -20,7 +21,6 @@ from benchmarks.calibration_twins import (
     slips,
     twins_of,
 )
-from sfumato.audit import AuditResult, CalibrationCase, audit
 from sfumato.audit.cases.variants import SUBJECTS
 
 

@@ -25,13 +25,12 @@ from sfumato.kernels import Gaussian, InnerProduct
 from sfumato.kernels.distance import Distance
 from sfumato.methods.registry import DISTANCES, METHODS
 from sfumato.privacy.bits import SecureBits
-from sfumato.published.bernstein import BernsteinQuantizer
-from sfumato.published.consistent import ConsistentTree
-from sfumato.published.even_trig import TrigonometricQuantizer
 from sfumato.published.huang_roth import ConvexHypothesis
+from sfumato.published.polynomials import BernsteinQuantizer, TrigonometricQuantizer
 from sfumato.published.queries import KernelQueries, WhitenedQueries
 from sfumato.published.synthetic import GridRecords
 from sfumato.published.tree import IntervalTree
+from sfumato.published.trees import ConsistentTree
 from sfumato.quantizers import Box, InnerProductQuantizer, InnerProductSigns, Quantizer
 from sfumato.quantizers.clamping import Ball
 

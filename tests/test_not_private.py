@@ -16,7 +16,7 @@ from sfumato.bandwidth import private as private_bandwidth
 from sfumato.kernels import L2LSH, Gaussian, InnerProduct
 from sfumato.learn import AnomalyScore, DensityClassifier
 from sfumato.local import Protocol as LocalProtocol
-from sfumato.published.hrw_online import OnlineQueries
+from sfumato.published.hrw import OnlineQueries
 from sfumato.shuffled import Protocol as ShuffledProtocol
 from sfumato.shuffled import SecureAggregation
 

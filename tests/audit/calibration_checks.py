@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
-from benchmarks.calibration_twins import harmless, offered, twins_of
 from sfumato.audit import CALIBRATIONS, audit
+from sfumato.audit.cases.twins_calibrations import harmless, offered, twins_of
 from sfumato.audit.cases.variants import SUBJECTS, VARIANTS, Built, Variant, contributed, reveal
 from sfumato.errors import InputError
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.calibration_twins import GENEROUS, LOW_NOISE, MADE, made_twins
 from sfumato.audit import ATTACKS, AUDITS, CALIBRATIONS, audit, load_library
 from sfumato.audit.cases.shuffled_calibrations import AGGREGATED, COLLECTIONS
+from sfumato.audit.cases.twins_calibrations import GENEROUS, LOW_NOISE, MADE, made_twins
 from sfumato.audit.cases.variants import SUBJECTS
 from sfumato.local.device import mechanisms
-from sfumato.shuffled import quantizing
+from sfumato.methods.registry import SHUFFLED
 from sfumato.shuffled.bitsum import NAMES
 from sfumato.shuffled.secure_aggregation import NOISES
 
@@ -35,7 +35,7 @@ def test_every_mechanism_of_every_room_is_checked_and_has_twins() -> None:
     assert set(AUDITS) == {*ATTACKS, *CALIBRATIONS}
     assert {*mechanisms()} - {"race"} <= set(MADE)
     assert {*NAMES} <= set(MADE)
-    assert set(COLLECTIONS) == set(quantizing.NAMES)
+    assert set(COLLECTIONS) == set(SHUFFLED)
     assert set(AGGREGATED) == set(NOISES)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.calibration_twins import SLIPS, CalibrationTwin, slips
 from sfumato.audit import audit, load_library
+from sfumato.audit.cases.twins_calibrations import SLIPS, CalibrationTwin, slips
 from sfumato.audit.cases.variants import SUBJECTS
 from sfumato.methods import projecting
 from sfumato.methods.registry import METHODS
@@ -27,7 +27,7 @@ CLOSE: dict[str, dict[str, float]] = {
 
 
 def test_every_method_is_checked() -> None:
-    assert not set(METHODS) - set(SUBJECTS), "say in sfumato.audit.cases.subjects which requests to check"
+    assert not set(METHODS) - set(SUBJECTS), "say in sfumato.audit.cases.variants which requests to check"
 
 
 @pytest.mark.parametrize("method", METHODS)

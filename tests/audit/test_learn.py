@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.twins import TWINS, Twin
 from sfumato.audit import ATTACKS, ExactCase, audit, load_library
 from sfumato.audit.cases.learn import CLASSIFIER, GAUSSIAN, PURE
+from sfumato.audit.cases.twins import TWINS, Twin
 from sfumato.privacy.bits import SecureBits
 
 load_library()

@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import pytest
 
-from benchmarks.local_twins import TWINS
 from sfumato.audit import AUDITS, Case, audit, load_library
 from sfumato.audit.cases.local import phases_cases, rows_cases
+from sfumato.audit.cases.twins_collected import LOCAL_TWINS
 from sfumato.privacy.response import LARGEST_EPSILON, OTHER, keeps_epsilon, same_weight
 
 load_library()
@@ -22,7 +22,7 @@ def test_claims_hold_exactly_and_closely(case: Case) -> None:
     assert result.lower_bound > 0.99 * result.claim.value
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: f"{twin[0]}: {twin[1]}")
+@pytest.mark.parametrize("twin", LOCAL_TWINS, ids=lambda twin: f"{twin[0]}: {twin[1]}")
 def test_broken_twins_are_caught(twin: tuple[str, str, object]) -> None:
     result = audit(twin[2]())  # type: ignore[operator]
     assert not result.holds, result

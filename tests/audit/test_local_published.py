@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks.local_published_twins import TWINS
 from sfumato.audit import AUDITS, Case, audit, load_library
 from sfumato.audit.cases import local_published as audits
+from sfumato.audit.cases.twins_collected import LOCAL_PUBLISHED_TWINS
 from sfumato.local.device import mechanisms
 from sfumato.privacy.bits import SecureBits
 
@@ -41,7 +41,7 @@ def test_hash_functions_are_unlucky_as_seldom_as_promised(case: Case) -> None:
     assert result.holds, result
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: f"{twin[0]}: {twin[1]}")
+@pytest.mark.parametrize("twin", LOCAL_PUBLISHED_TWINS, ids=lambda twin: f"{twin[0]}: {twin[1]}")
 def test_broken_twins_are_caught(twin: tuple[str, str, Callable[[], Case]]) -> None:
     result = audit(twin[2](), 8000, bits=SecureBits.seeded(2))
     assert not result.holds, result

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.twins import TWINS, Twin
 from sfumato.audit import ATTACKS, ExactCase, audit, load_library
+from sfumato.audit.cases.twins import TWINS, Twin
 from sfumato.privacy.bits import SecureBits
 
 load_library()

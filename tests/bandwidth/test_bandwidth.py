@@ -14,7 +14,7 @@ from scipy.stats import gaussian_kde
 
 from sfumato import BudgetError, InputError, Ledger, bandwidth
 from sfumato.audit import AUDITS, audit
-from sfumato.audit.cases import bandwidth as audits
+from sfumato.audit.cases import purchases as audits
 from sfumato.bandwidth.statistics import PAIR_CELLS, PairDistances, _pair_up, placed
 from sfumato.engines import Threads
 from sfumato.kernels import get_kernel

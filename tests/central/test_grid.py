@@ -15,7 +15,7 @@ import pytest
 import sfumato
 from sfumato import PrivateKDE
 from sfumato.audit import audit
-from sfumato.audit.cases.splines import every_position, exact_grid, small_grid
+from sfumato.audit.cases.central import every_position, exact_grid, small_grid
 from sfumato.central import grid
 from sfumato.central.curator import Curator
 from sfumato.engines import Threads

@@ -13,7 +13,7 @@ import pytest
 import sfumato
 from sfumato import InputError, PrivateKDE
 from sfumato.audit import audit
-from sfumato.audit.cases.similarities import inner_product_cases, signs_cases
+from sfumato.audit.cases.features import inner_product_cases, signs_cases
 from sfumato.central import inner_product
 from sfumato.kernels import Gaussian, InnerProduct
 from sfumato.methods.limits import Limits

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import sfumato
 from sfumato import InputError, Ledger, PrivateKDE
 from sfumato.audit import audit
-from sfumato.audit.cases.similarities import landmark_cases
+from sfumato.audit.cases.features import landmark_cases
 from sfumato.central import landmarks
 from sfumato.cli import app
 from sfumato.kernels import Gaussian, InnerProduct, Kernel, ShiftInvariant

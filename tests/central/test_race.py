@@ -18,7 +18,7 @@ from sfumato.methods.limits import Limits
 from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.privacy.gaussian import gaussian_multiplier
-from sfumato.published import race as race_published
+from sfumato.published import as_published
 from sfumato.quantizers import HashingQuantizer
 
 N = 800
@@ -300,9 +300,9 @@ class TestPublished:
             _model(seed, seed, method="race-published", n_hint=5 * N, **arguments).fit(points) for seed in range(120)
         ]
         squares = [((model.query(QUERIES) - exact) ** 2).mean() for model in models]
-        sizes = race_published._sizes(models[0].request(3))
+        sizes = as_published._race_sizes(models[0].request(3))
         density = float(exact.mean())
-        predicted = race_published.mean_square_error(sizes.terms, density, rows, width)
+        predicted = as_published.mean_square_error(sizes.terms, density, rows, width)
         # The variance over hashes is typical only, and the mean of squared biases not the square of their mean.
         assert np.mean(squares) == pytest.approx(predicted, rel=0.35)
 

@@ -30,7 +30,7 @@ from sfumato.kernels import (
 )
 from sfumato.learn import DensityClassifier
 from sfumato.local import Protocol as LocalProtocol
-from sfumato.published.hrw_online import OnlineQueries
+from sfumato.published.hrw import OnlineQueries
 from sfumato.shuffled import Protocol as ShuffledProtocol
 from sfumato.shuffled import SecureAggregation
 from sfumato.shuffled.bitsum.calibration import NAMES as BIT_SUMS

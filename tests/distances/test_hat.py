@@ -16,8 +16,7 @@ from sfumato.distances.design import (
     laplace_units,
     levels_for,
 )
-from sfumato.distances.hat import BITS, PROFILE_BITS, HatQuantizer
-from sfumato.distances.norms import largest_l1, largest_l2_squared
+from sfumato.distances.hat import BITS, PROFILE_BITS, HatQuantizer, largest_l1, largest_l2_squared
 from sfumato.engines import Threads
 from sfumato.errors import InputError
 from sfumato.kernels import Distance

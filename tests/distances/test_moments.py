@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.distances.moments import MomentQuantizer
-from sfumato.distances.squares import Weights, cube_factor, partition, shares
+from sfumato.distances.moments import MomentQuantizer, Weights, cube_factor, partition, shares
 from sfumato.errors import InputError
 from sfumato.kernels import Distance
 from sfumato.privacy.bits import SecureBits

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.distances.projected import ProjectedQuantizer
 from sfumato.distances.projection import (
+    ProjectedQuantizer,
     Projection,
     clipped_share,
     embedding_error,

@@ -21,7 +21,7 @@ from scipy.stats import chi2
 
 from sfumato import InputError, Ledger, PrivateKDE
 from sfumato.audit import audit
-from sfumato.audit.cases.users import RECORDS, run_limited, user_cases
+from sfumato.audit.cases.central import RECORDS, run_limited, user_cases
 from sfumato.central import fourier
 from sfumato.engines.contributions import Choice, bounded, keeps, thinned
 from sfumato.kernels import Gaussian

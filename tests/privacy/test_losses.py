@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sfumato.audit import Revealed, exact_epsilon, log_weights, revealed
-from sfumato.audit.composition import Views
+from sfumato.audit.estimators import Views
 from sfumato.audit.losses import (
     concentrated_epsilon,
     gaussian_epsilon,

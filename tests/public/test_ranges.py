@@ -32,7 +32,7 @@ from sfumato.public.ranges import (
     check_size,
     check_whole,
 )
-from sfumato.published.hrw_online import OnlineQueries
+from sfumato.published.hrw import OnlineQueries
 from sfumato.quantizers import Box
 
 POINTS = np.random.default_rng(0).random((50, 2))

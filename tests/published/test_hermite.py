@@ -12,8 +12,7 @@ from scipy.special import eval_hermite
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Gaussian, Laplacian
-from sfumato.published.cells import cells_of, first_corner, scaled_hermite
-from sfumato.published.hermite import HermiteQuantizer
+from sfumato.published.hermite import HermiteQuantizer, cells_of, first_corner, scaled_hermite
 from sfumato.quantizers import Box, quantizer_from_document
 
 BOX = Box((-2.3, 0.4), (3.1, 5.0))

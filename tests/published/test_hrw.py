@@ -18,7 +18,7 @@ from sfumato.kernels import Laplacian
 from sfumato.methods.registry import METHODS
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.gaussian import gaussian_multiplier
-from sfumato.published.hrw_online import OnlineQueries
+from sfumato.published.hrw import OnlineQueries
 from sfumato.release import Count
 from tests.published.requests import BOUNDS, KERNEL, POINTS, QUERIES, TRUTH, N, facts, request
 

@@ -116,7 +116,7 @@ def test_a_list_survives_its_document(family: type[QueryList]) -> None:
     again = quantizer_from_document(document, arrays, quantizer.kernel, 40)
     sums = np.arange(40.0)
     assert np.array_equal(again.weigh(QUERIES, sums).total, quantizer.weigh(QUERIES, sums).total)
-    with pytest.raises(ReleaseFileError, match="40 queries and holds 39"):
+    with pytest.raises(ReleaseFileError, match="of 40 integers, and the release holds 39"):
         quantizer_from_document(document, arrays, quantizer.kernel, 39)
 
 

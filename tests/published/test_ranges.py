@@ -17,12 +17,10 @@ from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.gaussian import gaussian_multiplier
 from sfumato.privacy.noise import DiscreteLaplace, comparing_rate, wrapped
-from sfumato.published.gridded import LARGEST_ANSWER, NodeQueries
+from sfumato.published.gridded import LARGEST_ANSWER, NodeQueries, SecretSteps
+from sfumato.published.learners import MultiplicativeWeights, SmallDatabase, concentrated
 from sfumato.published.moments import Halves
 from sfumato.published.noisy_sample import SecretSample, largest_sample, largest_step, loss
-from sfumato.published.pmw import MultiplicativeWeights, concentrated
-from sfumato.published.smalldb import SmallDatabase
-from sfumato.published.steps import SecretSteps
 from sfumato.published.trees import column_epsilon
 from sfumato.release import Count
 

@@ -51,7 +51,7 @@ def test_documents() -> None:
     again = quantizer_from_document(document, arrays, GRID.kernel, GRID.size)
     sums = np.arange(GRID.size, dtype=float)
     assert np.array_equal(again.weigh(QUERIES, sums).total, GRID.weigh(QUERIES, sums).total)
-    with pytest.raises(ReleaseFileError, match="holds 1200 numbers"):
+    with pytest.raises(ReleaseFileError, match="of 1201 integers, and the release holds 1200"):
         quantizer_from_document(document, arrays, GRID.kernel, 1200)
     constant = Constant(BOX, scale=100, noise_weight=0.5, spread=0.6, records=1000)
     document, arrays = constant.to_document()

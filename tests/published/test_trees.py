@@ -10,9 +10,8 @@ import pytest
 
 from sfumato.errors import InputError
 from sfumato.kernels import Distance
-from sfumato.published.consistent import ConsistentTree, mean_distance
 from sfumato.published.tree import BinaryTree, IntervalTree
-from sfumato.published.trees import column_epsilon, consistent_scales
+from sfumato.published.trees import ConsistentTree, column_epsilon, consistent_scales, mean_distance
 from sfumato.quantizers.box import Box
 from tests.distances.runs import built, request
 

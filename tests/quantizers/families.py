@@ -20,9 +20,8 @@ from sfumato.kernels import (
     Rational,
 )
 from sfumato.kernels.rational import exponential_sum
-from sfumato.published.bernstein import BernsteinQuantizer
-from sfumato.published.even_trig import TrigonometricQuantizer
 from sfumato.published.hermite import HermiteQuantizer
+from sfumato.published.polynomials import BernsteinQuantizer, TrigonometricQuantizer
 from sfumato.published.synthetic import GridRecords
 from sfumato.quantizers import (
     Box,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.published.cells import add_orders
+from sfumato.published.hermite import add_orders
 from sfumato.quantizers.clamping import held, round_into_ball, whole_within
 
 ANY = st.floats(allow_nan=True, allow_infinity=True)

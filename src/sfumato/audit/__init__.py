@@ -9,25 +9,25 @@ Examples
 
 from __future__ import annotations
 
-from sfumato.audit.calibrations import CalibrationCase
 from sfumato.audit.case import (
     ATTACKS,
     AUDITS,
     CALIBRATIONS,
     AuditCase,
     AuditResult,
+    CalibrationCase,
     Case,
+    EpsilonClaim,
     ExactCase,
+    MuClaim,
     audit,
     load_library,
     register_audit,
     register_calibrations,
     registered,
 )
-from sfumato.audit.claims import EpsilonClaim, MuClaim
 from sfumato.audit.estimators import epsilon_lower_bound, exact_delta, exact_epsilon, mu_lower_bound
-from sfumato.audit.likelihood import log_weights
-from sfumato.audit.losses import Revealed, revealed
+from sfumato.audit.losses import Revealed, log_weights, revealed
 
 __all__ = [
     "ATTACKS",

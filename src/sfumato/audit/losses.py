@@ -17,6 +17,8 @@ x = z / sigma, the ratio of the two laws is C E_u[exp(-u^2 / (2 sigma^2)) cosh(x
 
 Concentrated steps (`concentrated_epsilon`): rho-zCDP gives every order's bound of C. Canonne, G. Kamath, T. Steinke
 (2020, proposition 12), the least of which is taken.
+
+`log_weights` is the likelihood that an attacker who knows the law would compute.
 """
 
 from __future__ import annotations
@@ -272,3 +274,49 @@ def concentrated_epsilon(rho: float, delta: float) -> float:
         return rho * order + (math.log(1 / delta) - math.log(order)) / (order - 1) + math.log1p(-1 / order)
 
     return max(0.0, float(minimize_scalar(bound, bounds=(-12.0, 20.0), method="bounded").fun))
+
+
+def log_weights(law: NoiseLaw, noise: NDArray[np.number]) -> NDArray[np.float64]:
+    """Log probability of noise vectors, up to a constant of the law.
+
+    Parameters
+    ----------
+    law : NoiseLaw
+        One of the library's laws.
+    noise : ndarray, shape (..., size)
+        Noise vectors along the last axis; whole blocks for the laws that come in blocks.
+
+    Returns
+    -------
+    ndarray, shape (...)
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> log_weights(DiscreteLaplace(Fraction(1, 2)), np.array([[0, 0], [3, -1]]))
+    array([-0., -2.])
+    """
+    if isinstance(law, DiscreteLaplace):
+        energy = float(law.rate) * np.abs(noise).sum(axis=-1)
+    elif isinstance(law, FlooredLaplace):
+        energy = float(law.rate) * np.where(noise >= 0, noise, -1 - noise).sum(axis=-1)
+    elif isinstance(law, DiscreteGaussian):
+        energy = np.square(noise.astype(np.float64)).sum(axis=-1) / (2.0 * law.sigma**2)
+    elif isinstance(law, CubeNoise):
+        blocks = noise.reshape(*noise.shape[:-1], -1, law.size)
+        energy = float(law.rate) * np.abs(blocks).max(axis=-1).sum(axis=-1)
+    elif isinstance(law, DiscNoise):
+        pairs = noise.astype(np.float64).reshape(*noise.shape[:-1], -1, law.pairs, 2)
+        radii = np.ceil(np.sqrt(np.square(pairs).sum(axis=-1))).max(axis=-1)
+        energy = float(law.rate) * np.maximum(radii, 1.0).sum(axis=-1)
+    elif isinstance(law, StackedCubes):
+        ends = np.cumsum([part.size for part in law.parts])[:-1]
+        pieces = np.split(noise.reshape(*noise.shape[:-1], -1, law.block), ends, axis=-1)
+        norms = [float(part.rate) * np.abs(piece).max(axis=-1) for part, piece in zip(law.parts, pieces, strict=True)]
+        energy = np.sum(norms, axis=0).sum(axis=-1)
+    elif isinstance(law, StackedDiscs):
+        pieces = np.split(noise, np.cumsum(law.sizes)[:-1], axis=-1)
+        energy = -np.sum([log_weights(part, piece) for part, piece in zip(law.parts, pieces, strict=True)], axis=0)
+    else:
+        raise InputError(f"the likelihood of {law!r} is not known; pass a statistic of your own")
+    return np.asarray(-energy)

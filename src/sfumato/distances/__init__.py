@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sfumato.distances.estimator import PrivateDistance
-    from sfumato.distances.intervals import interval_counts
+    from sfumato.distances.hats import interval_counts
     from sfumato.distances.outlook import DistancePlan, plan
 
 # Loaded at first use: the quantizers' room looks up this one's, which build on it.
 _NAMES = {
     "DistancePlan": "sfumato.distances.outlook",
     "PrivateDistance": "sfumato.distances.estimator",
-    "interval_counts": "sfumato.distances.intervals",
+    "interval_counts": "sfumato.distances.hats",
     "plan": "sfumato.distances.outlook",
 }
 

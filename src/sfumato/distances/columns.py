@@ -1,17 +1,28 @@
-"""What the structures over separate columns share: a distance that is a sum over columns is read column by column."""
+"""What the structures over separate columns share: a distance that is a sum over columns is read column by column.
+
+The number of records, read off sums that hold it, is a linear function of them: it costs nothing and has an error.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.compiled import njit
 from sfumato.kernels.distance import Distance
-from sfumato.quantizers.base import Floats, LinearQuantizer, Reading
+from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.method import Method, Prediction
+from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.laws import NoiseLaw
+from sfumato.quantizers.base import Encoder, Floats, Integers, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
+from sfumato.quantizers.described import Described
+from sfumato.release import Count
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +46,7 @@ class ColumnReading:
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnSums(LinearQuantizer):
+class ColumnSums(Described, LinearQuantizer):
     """Sums of every column apart, one after the other, all of the same size.
 
     Attributes
@@ -48,11 +59,6 @@ class ColumnSums(LinearQuantizer):
 
     metric: Distance
     bounds: Box
-
-    @property
-    def box(self) -> Box:
-        """The declared box."""
-        return self.bounds
 
     @property
     @abstractmethod
@@ -98,9 +104,83 @@ class ColumnSums(LinearQuantizer):
         return Reading(total, squares, bias, count_product=product)
 
 
+class RowByRow(Encoder):
+    """Encodes each kept row by adding it to a row of zeros, as `accumulate` adds it to the sums."""
+
+    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
+        """Integers of the kept rows."""
+        encoded, kept = np.zeros((len(rows), self.size), dtype=np.int64), 0
+        for start in range(len(rows)):
+            kept += self.accumulate(rows[start : start + 1], encoded[kept])
+        return encoded[:kept]
+
+
+@njit(nogil=True, cache=True)
+def kept_row(row, lower, upper, drop, values):  # type: ignore[no-untyped-def]
+    """Write a row's values, clipped to the box, to `values`, and return whether the box keeps the row."""
+    for j in range(len(values)):
+        value = np.float64(row[j])
+        if not np.isfinite(value) or (drop and (value < lower[j] or value > upper[j])):
+            return False
+        values[j] = min(max(value, lower[j]), upper[j])
+    return True
+
+
 class HoldsCounts(ABC):
     """A structure whose sums hold the numbers of records in intervals of one column."""
 
     @abstractmethod
     def counts_between(self, sums: Floats, noise: float, ends: list[Floats], column: int) -> tuple[Floats, Floats]:
         """Estimate the numbers of records between pairs of ends, with standard errors; `noise` is a sum's variance."""
+
+
+def distance_method(
+    name: str,
+    summary: str,
+    build: Callable[[Any], Mechanism],
+    forecast: Callable[[Any], Prediction],
+    metrics: tuple[str, ...],
+    options: tuple[str, ...] = (),
+    *,
+    approximate: bool = False,
+    pure: bool = False,
+    baseline: bool = False,
+) -> Method:
+    """Describe a method for distances, which applies to every request, or to those with a delta (`approximate`).
+
+    One that is `pure` needs none; see `Method`.
+    """
+    return Method(
+        name,
+        summary,
+        options,
+        refuse=lambda request: "it needs delta > 0" if approximate and not request.delta else None,
+        build=build,
+        predict=lambda request, _: forecast(request),
+        baseline=baseline,
+        metrics=metrics,
+        pure=pure,
+    )
+
+
+class Counting(Protocol):
+    """Sums that hold the number of records."""
+
+    def count(self, sums: NDArray[Any]) -> float:
+        """Return the number of records that the sums show."""
+        ...
+
+    @property
+    def count_squares(self) -> float:
+        """Sum of the squared weights that it is read with."""
+        ...
+
+
+def count_reader(quantizer: Counting, noise: NoiseLaw) -> Callable[[Integers], Count]:
+    """Return what reads the published count off noisy sums."""
+    variance = noise.variance * quantizer.count_squares
+
+    def read(values: Integers) -> Count:
+        return Count(max(1, round(quantizer.count(values))), variance, public=False)
+
+    return read

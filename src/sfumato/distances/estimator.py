@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from sfumato.central.kde import PrivateEstimator
-from sfumato.distances.intervals import interval_counts
+from sfumato.distances.hats import interval_counts
 from sfumato.engines import Engine
 from sfumato.kernels.distance import Distance
 from sfumato.methods.mechanism import Mechanism

@@ -15,34 +15,76 @@ cell has one. Cutting the series after L levels replaces phi by its linear inter
 Integers. A position is a multiple of 2^-30 bins, and u_0 = tri(t), u_(l+1) = tri(u_l) = min(2 u_l, 2 - 2 u_l) hold
 exactly in integers. With scales s (nodes) and S_l (levels) a record adds s - floor(s t), floor(s t), floor(S_l u_l).
 
-Guarantee. `norms` proves how much one record adds to a column at most, in l1 and in l2; columns add up in both. Laplace
-noise of rate epsilon / l1 is epsilon-DP, Gaussian noise scaled to l2 (epsilon, delta)-DP; the levels' budgets are in
-the scales, and one law serves all sums.
+Guarantee. The norms below prove how much one record adds to a column at most, in l1 and in l2; columns add up in both.
+Laplace noise of rate epsilon / l1 is epsilon-DP, Gaussian noise scaled to l2 (epsilon, delta)-DP; the levels' budgets
+are in the scales, and one law serves all sums.
 
 Error. Noise of variance V on every sum gives an answer the variance V |g(y)|^2, which `read` computes. Bias: the
 linear interpolation in the last cells, of width w of a column of width R, is too large by (w / 2)^p at most for one
 record, which records in the cell of y reach, and by w^2 R^(p-2) / 6 on average over records and queries spread evenly.
+
+Norms of one record's integers in one column, by the scales s of the nodes and S_l of the levels:
+
+l1. The nodes sum to s exactly. For numbers c_l >= 0 with c_l + c_(l-1) / 2 >= S_l, u_(l+1) <= 2 - 2 u_l gives sum_l
+S_l u_l <= sum_l c_l (u_l + u_(l+1) / 2) <= sum_l c_l; the least such numbers are c_l = max(0, S_l - c_(l-1) / 2), and
+where none is cut off at 0 a record reaches the bound. For S_l = rho^l, rho >= 1/2, it is below (2/3) / (1 - rho).
+
+l2. t (1 - t) = u_0^2 / 4 + u_0 (1 - u_0) / 2, hence t (1 - t) = sum_l 2^-l u_l^2 / 4 (the variance of a Brownian
+bridge by levels). So S_l^2 <= s^2 / 2^(l+1) gives s^2 ((1 - t)^2 + t^2) + sum_l S_l^2 u_l^2 <= s^2: the hats are free.
+Rounding adds at most 2 s + 2. With other scales the sum of all largest squares is the bound.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.compiled import njit
-from sfumato.distances.columns import ColumnReading, ColumnSums
-from sfumato.distances.norms import largest_l1, largest_l2_squared
-from sfumato.errors import InputError, ReleaseFileError
-from sfumato.kernels.distance import Distance
+from sfumato.distances.columns import ColumnReading, ColumnSums, RowByRow, kept_row
+from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
+from sfumato.public.codec import Flag, Many, Schema, Whole
+from sfumato.public.ranges import MOST_COLUMNS
 from sfumato.quantizers.base import Bound, Floats, Integers
-from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import held
+from sfumato.quantizers.described import described
+
+
+@lru_cache(maxsize=4096)
+def largest_l1(scales: tuple[int, ...]) -> int:
+    """Bound the l1 norm of one record's integers in one column, by scales of nodes and levels.
+
+    Examples
+    --------
+    >>> largest_l1((100, 40, 25))
+    145
+    """
+    total = carried = 0  # twice to the power of the level times c_l and their sum
+    for level, scale in enumerate(scales[1:]):
+        carried = max(0, (scale << level) - carried)
+        total = 2 * total + carried if level else carried
+    return scales[0] + (total >> max(len(scales) - 2, 0))
+
+
+@lru_cache(maxsize=4096)
+def largest_l2_squared(scales: tuple[int, ...]) -> int:
+    """Bound the squared l2 norm of one record's integers in one column, by scales of nodes and levels.
+
+    Examples
+    --------
+    >>> largest_l2_squared((100, 70, 50)), largest_l2_squared((100, 80))
+    (10202, 16602)
+    """
+    nodes = scales[0]
+    fits = all(scale**2 << (1 + level) <= nodes**2 for level, scale in enumerate(scales[1:]))
+    hats = 0 if fits else sum(scale**2 for scale in scales[1:])
+    return nodes**2 + hats + 2 * nodes + 2
+
 
 BITS = 30  # of a position within a bin
 PROFILE_BITS = 24  # of a level's share of a column's unit
@@ -53,7 +95,7 @@ WEIGHTS_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class HatQuantizer(ColumnSums):
+class HatQuantizer(RowByRow, ColumnSums):
     """Nodes and hats of every column; see the module's text.
 
     Attributes
@@ -71,6 +113,8 @@ class HatQuantizer(ColumnSums):
 
     Examples
     --------
+    >>> from sfumato.kernels import Distance
+    >>> from sfumato.quantizers import Box
     >>> hats = HatQuantizer(Distance("l1"), Box((0.0,), (1.0,)), bins=2, units=(1000,), profile=(1 << 24, 1 << 23))
     >>> hats.encode(np.array([[0.1], [0.5]]))
     array([[ 800,  200,    0,  200,    0],
@@ -85,6 +129,13 @@ class HatQuantizer(ColumnSums):
     counted: bool = True
 
     name: ClassVar[str] = "hat"
+    schema: ClassVar[Schema] = described(
+        name,
+        bins=Whole(1, MOST_BINS),
+        units=Many(Whole(1, LARGEST_UNIT), most=MOST_COLUMNS),
+        profile=Many(Whole(1, 1 << PROFILE_BITS), most=MOST_LEVELS + 1, least=1),
+        counted=Flag(),
+    )
 
     def __post_init__(self) -> None:
         if len(self.units) != self.bounds.dimension:
@@ -132,11 +183,6 @@ class HatQuantizer(ColumnSums):
     def _places(self) -> tuple[Floats, Floats, bool, Floats]:
         lower, upper = np.array(self.bounds.lower), np.array(self.bounds.upper)
         return lower, upper, self.bounds.outside == "drop", (self.bins << BITS) / (upper - lower)
-
-    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
-        """Integers of the kept rows."""
-        encoded = np.zeros((len(rows), self.size), dtype=np.int64)
-        return encoded[: _add_each(rows, *self._places, self.bins, self.scales, encoded)]
 
     def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
         """Add the rows' integers to `sums`."""
@@ -206,37 +252,6 @@ class HatQuantizer(ColumnSums):
         """Bias per record if all records share the query's last cell, and lie at the worst place in it."""
         return float(((self.last_cell / 2 * self.lengths) ** self.metric.power).sum())
 
-    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the public description."""
-        document = {
-            "quantizer": self.name,
-            "box": self.bounds.to_document(),
-            "bins": self.bins,
-            "units": list(self.units),
-            "profile": list(self.profile),
-            "counted": self.counted,
-        }
-        return document, {}
-
-    @classmethod
-    def from_document(
-        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
-    ) -> HatQuantizer:
-        """Rebuild from a release."""
-        if not isinstance(kernel, Distance):
-            raise ReleaseFileError("hats need their distance, and the release's header has none")
-        quantizer = cls(
-            kernel,
-            Box.from_document(document["box"]),
-            int(document["bins"]),
-            tuple(map(int, document["units"])),
-            tuple(map(int, document["profile"])),
-            bool(document["counted"]),
-        )
-        if quantizer.size != size:
-            raise ReleaseFileError(f"the header describes hats that its {size} sums do not fit")
-        return quantizer
-
 
 def kinks(y: Floats, cells: int, power: float) -> Floats:
     """Coefficients of |x - y|^power in the hats over equal cells of [0, 1], shape (len(y), cells)."""
@@ -250,25 +265,18 @@ def _add(rows, lower, upper, drop, inverse, bins, scales, sums):  # type: ignore
     columns, levels = scales.shape[0], scales.shape[1] - 1
     size = bins + 1 + bins * ((1 << levels) - 1)
     one = np.int64(1) << BITS
-    positions = np.empty(columns, np.int64)
+    values = np.empty(columns)
     kept = 0
     for i in range(rows.shape[0]):
-        good = True
-        for j in range(columns):
-            value = np.float64(rows[i, j])
-            if not np.isfinite(value) or (drop and (value < lower[j] or value > upper[j])):
-                good = False
-                break
-            value = min(max(value, lower[j]), upper[j])
-            # One subtraction and one product, each rounded once: the same position on every machine.
-            positions[j] = held(np.rint((value - lower[j]) * inverse[j]), 0, bins * one)
-        if not good:
+        if not kept_row(rows[i], lower, upper, drop, values):
             continue
         kept += 1
         for j in range(columns):
+            # One subtraction and one product, each rounded once: the same position on every machine.
+            position = held(np.rint((values[j] - lower[j]) * inverse[j]), 0, bins * one)
             start = j * size
-            cell = min(positions[j] >> BITS, bins - 1)
-            part = positions[j] - (cell << BITS)
+            cell = min(position >> BITS, bins - 1)
+            part = position - (cell << BITS)
             right = (scales[j, 0] * part) >> BITS
             sums[start + cell] += scales[j, 0] - right
             sums[start + cell + 1] += right
@@ -277,16 +285,7 @@ def _add(rows, lower, upper, drop, inverse, bins, scales, sums):  # type: ignore
             for level in range(levels):
                 height = 2 * min(height, one - height)
                 cells = bins << level
-                cell = min(positions[j] >> (BITS - level), cells - 1)
+                cell = min(position >> (BITS - level), cells - 1)
                 sums[start + cell] += (scales[j, 1 + level] * height) >> BITS
                 start += cells
-    return kept
-
-
-@njit(nogil=True, cache=True)
-def _add_each(rows, lower, upper, drop, inverse, bins, scales, encoded):  # type: ignore[no-untyped-def]
-    """Write the integers of each kept row to a row of its own of `encoded`, and return how many those were."""
-    kept = 0
-    for i in range(rows.shape[0]):
-        kept += _add(rows[i : i + 1], lower, upper, drop, inverse, bins, scales, encoded[kept])
     return kept

@@ -30,21 +30,28 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import InputError
+from sfumato.distances.columns import ColumnSums
+from sfumato.errors import InputError, ReleaseFileError
+from sfumato.kernels.distance import Distance
+from sfumato.public.codec import Flag, Object, Real, Schema, Whole
 from sfumato.public.portable import product
 from sfumato.public.streams import PublicStream
-from sfumato.quantizers.base import Floats
+from sfumato.quantizers.answer import Answer, Floats, Known
 from sfumato.quantizers.box import Box, Lattice
+from sfumato.quantizers.described import described
+from sfumato.quantizers.projection import Mapped
 
 VALUE_BITS = 22
 PRODUCT_BITS = 52
 CLIP, CLIPS = 2.5, (0.5, 10.0)
 MOST_PROJECTIONS = 4096
+MOST_NUMBERS = 1 << 27  # of all directions together
+LARGEST_SEED = 2**256
 _NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 
 
@@ -154,6 +161,8 @@ class Projection:
     def __post_init__(self) -> None:
         if not 1 <= self.count <= MOST_PROJECTIONS:
             raise InputError(f"the number of projections must lie between 1 and {MOST_PROJECTIONS}, got {self.count}")
+        if self.count * self.bounds.dimension > MOST_NUMBERS:
+            raise InputError(f"{self.count} projections of {self.bounds.dimension} columns do not fit in memory")
         if not CLIPS[0] <= self.clip <= CLIPS[1]:
             raise InputError(f"clip must lie between {CLIPS[0]:g} and {CLIPS[1]:g} half diagonals, got {self.clip!r}")
 
@@ -231,3 +240,93 @@ def orthonormal(vectors: Floats) -> Floats:
         rest = result[:, column + 1 :]
         rest -= current * product(current.T, rest)
     return result
+
+
+@dataclass(frozen=True, eq=False)
+class ProjectedQuantizer(Mapped):
+    """A structure for l1 distances on projected points.
+
+    Attributes
+    ----------
+    projection : Projection
+        The public map.
+    inner : ColumnSums
+        The structure, over the projection's box.
+    """
+
+    projection: Projection
+    inner: ColumnSums
+
+    name: ClassVar[str] = "projected"
+    schema: ClassVar[Schema] = described(
+        name,
+        projections=Whole(1, MOST_PROJECTIONS),
+        seed=Whole(-LARGEST_SEED, LARGEST_SEED),
+        clip=Real(*CLIPS),
+        frames=Flag(),
+        inner=Object(),
+    )
+
+    def __post_init__(self) -> None:
+        if self.inner.box != self.projection.box or self.inner.metric != Distance("l1"):
+            raise InputError("the structure behind a projection must be one for l1 over the projection's own box")
+
+    @property
+    def box(self) -> Box:
+        """The declared box of the points."""
+        return self.projection.bounds
+
+    def place(self, rows: NDArray[Any]) -> Floats:
+        """Images of records."""
+        return self.projection.place(rows)
+
+    def apply(self, Y: Floats) -> Floats:
+        """Images of queries."""
+        return self.projection.apply(Y)
+
+    def moved(self, Y: Floats, answer: Answer, sums: Floats, known: Known) -> Floats:
+        """Typical error of the embedding."""
+        projection = self.projection
+        away = np.square(Y - self.box.centre).sum(axis=1) / (float(np.square(self.box.half_widths).sum()) / 3)
+        error = embedding_error(self.dimension, projection.count, projection.frames, away)
+        return np.asarray(error * np.abs(answer.total) / max(self.count(sums), 1.0))
+
+    def count(self, sums: NDArray[Any]) -> float:
+        """Return the number of records that the sums show."""
+        return self.inner.count(sums)
+
+    @property
+    def count_squares(self) -> float:
+        """Sum of the squared weights of that number."""
+        return self.inner.count_squares
+
+    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the public description."""
+        inner, arrays = self.inner.to_document()
+        del inner["box"]  # it follows from the projection
+        document = {
+            "quantizer": self.name,
+            "box": self.box.to_document(),
+            "projections": self.projection.count,
+            "seed": self.projection.seed,
+            "clip": self.projection.clip,
+            "frames": self.projection.frames,
+            "inner": inner,
+        }
+        return document, arrays
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int) -> Self:
+        """Rebuild the projection and the structure behind it."""
+        from sfumato.quantizers import quantizer_from_document
+
+        if fields["projections"] > size:
+            raise ReleaseFileError(f"the header describes more projections than its {size} sums have room for")
+        projection = Projection(*(fields[name] for name in ("box", "projections", "seed", "clip", "frames")))
+        inner = {**fields["inner"], "box": projection.box.to_document()}
+        if inner.get("quantizer") == cls.name:
+            raise ReleaseFileError("points are projected once")
+        made = quantizer_from_document(inner, arrays, Distance("l1"), size)
+        if not isinstance(made, ColumnSums):
+            raise ReleaseFileError(f"projections are read by a structure of columns, not by {made.name}")
+        return cls(projection, made)

@@ -6,7 +6,7 @@ on the private data there. Here they follow from what is public.
 
 Maps. A record no longer than the radius r becomes integers (`Ball`), these are rotated publicly at random, and the
 first k coordinates, times sqrt(d / k), are clipped at h = clip r / sqrt(k) each. Centred moments of the clipped
-coordinates are released (`distances.squares`, which has the guarantee: all it needs is that the coordinates lie in the
+coordinates are released (`distances.moments`, which has the guarantee: all it needs is that the coordinates lie in the
 box, which clipping ensures).
 
 Answers. A coordinate of a record of length r is like a normal number of deviation r / sqrt(k). Clipping it multiplies

@@ -15,7 +15,7 @@ the same table; `Law.nodes` checks it by its SHA-256 (64-bit little-endian integ
 
 Approximation: between nodes a number is uniform instead of following its law, and it stays below the quantile at
 2**-18. In one column that moves a kernel by less than 10**-4. Over d columns of Cauchy numbers it adds up, to about
-1.5e-5 d; designs stop at 1024 columns. `sfumato.published.local.tables` bounds it by the number of columns, for the
+1.5e-5 d; designs stop at 1024 columns. `sfumato.published.local.closeness` bounds it by the number of columns, for the
 promises that rest on hash functions; all others hold for any numbers, and both sides of a collection use the same ones.
 """
 

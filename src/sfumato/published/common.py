@@ -3,21 +3,58 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.errors import InputError
 from sfumato.methods.method import Prediction
-from sfumato.methods.request import Request
-from sfumato.quantizers.base import Floats
+from sfumato.methods.request import SMALLEST_DENSITY, Request
+from sfumato.privacy.bits import SecureBits
+from sfumato.public.codec import Real
+from sfumato.quantizers.base import Encoder, Floats, Integers
 from sfumato.quantizers.box import Box
+from sfumato.quantizers.clamping import kept_rows
 
 # Places in the box where a prediction looks at noise and misfit: enough for two digits.
 PROBES = 24
 LARGEST_SIZE, FINE_SIZE = 64, 8
 SMALLEST_OPTION, LARGEST_OPTION = 1e-6, 1e100
+# What releases may say of their integers' scale and of the density that biases are stated for.
+LARGEST_SCALE = 1 << 31
+DENSITY = Real(SMALLEST_DENSITY, 1.0)
+
+
+class Blocks(Encoder):
+    """Encodes rows block by block, so that what a block is computed from fits the cache."""
+
+    block_values: ClassVar[int]
+
+    @abstractmethod
+    def _integers(self, rows: Floats) -> Integers:
+        """Integers of a few rows that the box has kept."""
+
+    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
+        """Integers of the kept rows."""
+        kept = kept_rows(self.box, rows)
+        encoded = np.empty((len(kept), self.size), dtype=np.int64)
+        for part in self._blocks(len(kept)):
+            encoded[part] = self._integers(kept[part])
+        return encoded
+
+    def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
+        """Add the rows' integers block by block."""
+        kept = kept_rows(self.box, rows)
+        for part in self._blocks(len(kept)):
+            sums += self._integers(kept[part]).sum(axis=0)
+        return len(kept)
+
+    def _blocks(self, count: int) -> list[slice]:
+        step = max(1, self.block_values // self.size)
+        return [slice(start, start + step) for start in range(0, count, step)]
 
 
 def refuse_bounds(request: Request) -> str | None:

@@ -29,13 +29,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import InputError, ReleaseFileError
+from sfumato.compiled import njit
+from sfumato.errors import InputError
 from sfumato.kernels import Gaussian
 from sfumato.privacy.bits import SecureBits
-from sfumato.published.cells import add_orders, cells_of, contract, first_corner, outer, scaled_hermite, stacked
+from sfumato.public.codec import Schema, Text, Whole
+from sfumato.published.common import DENSITY
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.clamping import kept_rows, midpoints, raised_bias, relative_misfit
+from sfumato.quantizers.clamping import held, kept_rows, midpoints, raised_bias, relative_misfit
+from sfumato.quantizers.described import Described, described
 from sfumato.quantizers.portable_kernels import axis_lengths
 
 CUTOFFS = ("published", "fixed")
@@ -47,7 +50,7 @@ BLOCK_CELLS = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
-class HermiteQuantizer(LinearQuantizer):
+class HermiteQuantizer(Described, LinearQuantizer):
     """Orders below rho of the expansion around each cell's centre.
 
     Attributes
@@ -85,6 +88,14 @@ class HermiteQuantizer(LinearQuantizer):
     density: float = 0.02
 
     name: ClassVar[str] = "hermite"
+    schema: ClassVar[Schema] = described(
+        name,
+        rho=Whole(1, MOST_RHO),
+        cutoff=Text(*CUTOFFS),
+        repetitions=Whole(1, 1 << 20),
+        bits=Whole(1, 40),
+        density=DENSITY,
+    )
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Gaussian) or len(self.kernel.scale.shape) == 2:
@@ -96,11 +107,6 @@ class HermiteQuantizer(LinearQuantizer):
         if self.repetitions < 1 or not 1 <= self.bits <= 40:
             raise InputError(f"{self.repetitions} repetitions of {self.bits} bits cannot be")
         self.kernel.scale.check(self.bounds.dimension)
-
-    @property
-    def box(self) -> Box:
-        """The declared box."""
-        return self.bounds
 
     @cached_property
     def lengths(self) -> Floats:
@@ -235,33 +241,105 @@ class HermiteQuantizer(LinearQuantizer):
             fitted = outer(fitted, np.square(fit).mean(axis=2))
         return relative_misfit(exact.sum(axis=1), (mixed * near).sum(axis=1), (fitted * near).sum(axis=1))
 
-    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the public description."""
-        document = {
-            "quantizer": self.name,
-            "box": self.bounds.to_document(),
-            "rho": self.rho,
-            "cutoff": self.cutoff,
-            "repetitions": self.repetitions,
-            "bits": self.bits,
-            "density": self.density,
-        }
-        return document, {}
 
-    @classmethod
-    def from_document(
-        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
-    ) -> HermiteQuantizer:
-        """Rebuild from a release."""
-        made = cls(
-            kernel,
-            Box.from_document(document["box"]),
-            int(document["rho"]),
-            str(document["cutoff"]),
-            int(document["repetitions"]),
-            int(document["bits"]),
-            float(document["density"]),
-        )
-        if made.size != size:
-            raise ReleaseFileError(f"the release claims {made.size} orders of cells and holds {size}")
-        return made
+def cells_of(box: Box, lengths: Floats) -> tuple[int, ...]:
+    """Count the cells of one bandwidth that each column of a box meets.
+
+    Examples
+    --------
+    >>> cells_of(Box((0.0, 0.5), (10.0, 2.5)), np.array([1.0, 1.0]))
+    (10, 3)
+    """
+    with np.errstate(over="ignore"):  # more cells than anyone can have are refused further on
+        extents = (np.array(box.upper) - first_corner(box, lengths)) / lengths
+    return tuple(max(1, math.ceil(extent)) if extent < 2**53 else 2**53 for extent in extents)
+
+
+def first_corner(box: Box, lengths: Floats) -> Floats:
+    """Whole number of bandwidths at or below the lower edge of each column, in data units."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.floor(np.array(box.lower) / lengths) * lengths)
+
+
+def scaled_hermite(x: Floats, rho: int) -> Floats:
+    """``h_r(x) / r!`` for r < rho along a new last axis, by h_(r+1) = 2 x h_r - 2 r h_(r-1).
+
+    Examples
+    --------
+    >>> scaled_hermite(np.array([0.0, 1.0]), 3).round(4)
+    array([[ 1.    ,  0.    , -1.    ],
+           [ 0.3679,  0.7358,  0.3679]])
+    """
+    values = np.empty((*x.shape, rho))
+    values[..., 0] = np.exp(-np.square(x))
+    if rho > 1:
+        values[..., 1] = 2 * x * values[..., 0]
+    for order in range(1, rho - 1):
+        values[..., order + 1] = 2 * (x * values[..., order] - values[..., order - 1]) / (order + 1)
+    return values
+
+
+def outer(left: Floats, right: Floats) -> Floats:
+    """Products of the rows' entries, the right one's index the fastest."""
+    return np.asarray((left[:, :, None] * right[:, None, :]).reshape(len(left), -1))
+
+
+def stacked(tables: list[Floats]) -> Floats:
+    """Tables of the columns side by side, shape (queries, columns, most cells, rho)."""
+    most = max(table.shape[1] for table in tables)
+    stacked = np.zeros((tables[0].shape[0], len(tables), most, tables[0].shape[2]))
+    for column, table in enumerate(tables):
+        stacked[:, column, : table.shape[1]] = table
+    return stacked
+
+
+@njit(nogil=True, cache=True)
+def add_orders(rows, origin, lengths, cells, rho, scale, out):  # type: ignore[no-untyped-def]
+    """Add each row's powers; only correctly rounded operations on the row's own numbers decide them."""
+    dimension = len(cells)
+    powers = np.empty((dimension, rho))
+    orders = rho**dimension
+    for i in range(rows.shape[0]):
+        cell = 0
+        for j in range(dimension):
+            place = (rows[i, j] - origin[j]) / lengths[j]
+            index = held(place, 0, cells[j] - 1)
+            offset = place - index - 0.5
+            if not abs(offset) <= 0.5:
+                offset = 0.5 if offset > 0.5 else -0.5
+            cell = cell * cells[j] + index
+            powers[j, 0] = 1.0
+            for r in range(1, rho):
+                powers[j, r] = powers[j, r - 1] * offset
+        for order in range(orders):
+            value, left = scale, order
+            for j in range(dimension - 1, -1, -1):
+                value = value * powers[j, left % rho]
+                left //= rho
+            out[i % out.shape[0], cell * orders + order] += int(np.rint(value))
+
+
+@njit(nogil=True, cache=True)
+def contract(tables, cells, near, sums, rho):  # type: ignore[no-untyped-def]
+    """Contract the sums of near cells with the products of the columns' weights, and sum the products' squares."""
+    queries, dimension = tables.shape[0], len(cells)
+    repetitions, orders = sums.shape[0], rho**dimension
+    totals, squares = np.zeros((queries, repetitions)), np.zeros(queries)
+    at = np.empty(dimension, dtype=np.int64)
+    for query in range(queries):
+        for cell in range(near.shape[1]):
+            if not near[query, cell]:
+                continue
+            left = cell
+            for j in range(dimension - 1, -1, -1):
+                at[j] = left % cells[j]
+                left //= cells[j]
+            for order in range(orders):
+                weight, left = 1.0, order
+                for j in range(dimension - 1, -1, -1):
+                    weight *= tables[query, j, at[j], left % rho]
+                    left //= rho
+                squares[query] += weight * weight
+                for copy in range(repetitions):
+                    totals[query, copy] += weight * sums[copy, cell * orders + order]
+    return totals, squares

@@ -21,26 +21,51 @@ noise changes the law of the noise of all coordinates together by the total vari
 and so the law of the whole exchange by at most t; t is taken for the most queries that may be asked.
 
 Error of one answer: (c f / n)^2 of noise at every query, and the count.
+
+A session (`OnlineQueries`) answers queries as they come, under one (epsilon, delta) for all of them. The whole budget
+is charged when it opens; afterwards it answers up to `most` queries, each of which may depend on all earlier answers.
+Each new query reads the data once. Threads may share a session and are answered one after another; it cannot be copied,
+nor used in a forked process, where either copy would answer `most` queries.
 """
 
 from __future__ import annotations
 
 import math
+import os
+import threading
+from typing import Any, NoReturn, SupportsIndex
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sfumato.central.curator import Curator
+from sfumato.central.kde import PrivateKDE
+from sfumato.engines import engine_of
+from sfumato.engines.base import Presence
 from sfumato.errors import InputError
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
 from sfumato.methods.request import Request
+from sfumato.privacy.bits import noise_bits
 from sfumato.privacy.gaussian import gaussian_multiplier
-from sfumato.published.common import dense_prediction
-from sfumato.published.gaussian_queries import fitting_scale, gaussian_noise, refuse_no_delta
-from sfumato.published.queries import WhitenedQueries
-from sfumato.published.query_lists import OPTIONS, listed, records_box, refuse_list
-from sfumato.quantizers.base import Floats
+from sfumato.public.ranges import LARGEST_LENGTH
+from sfumato.published.common import dense_prediction, public_box
+from sfumato.published.listed_queries import (
+    OPTIONS,
+    fitting_scale,
+    gaussian_noise,
+    listed,
+    records_box,
+    refuse_list,
+    refuse_no_delta,
+)
+from sfumato.published.queries import MOST_QUERIES, WhitenedQueries
+from sfumato.quantizers.base import Floats, Integers
+from sfumato.quantizers.portable_kernels import refuse_kernel
+from sfumato.release import Count, Release
+from sfumato.sources import open_source
 
 NAME = "hrw"
-# The curator's work grows with the square of the number of queries.
-MOST_QUERIES = 2**12
 
 
 def refuse(request: Request) -> str | None:
@@ -96,3 +121,111 @@ def _multiplier(sigma: int, quantizer: WhitenedQueries) -> float:
 
 
 METHOD = Method(NAME, "Gaussian process noise on a list of answers", OPTIONS, refuse, predict, build, baseline=True)
+
+
+class OnlineQueries:
+    """Answers queries one at a time with Gaussian process noise.
+
+    Parameters
+    ----------
+    model : PrivateKDE
+        Kernel, bandwidth, epsilon, delta > 0, bounds, n_hint, neighbours, ledger and seeds; its method is not used.
+    X : array, frame, table, path or Source
+        The points; they are read once for every query.
+    most : int
+        Most queries of the session.
+
+    Examples
+    --------
+    >>> model = PrivateKDE(bandwidth=1.0, epsilon=1, delta=1e-6, bounds=(-5, 5), n_hint=1000)
+    >>> session = OnlineQueries(model, np.random.default_rng(0).normal(size=(1000, 1)), most=10)
+    >>> answer, error = session.ask([0.5])
+    >>> abs(answer - 0.52) < 6 * error < 0.3
+    True
+    """
+
+    def __init__(self, model: PrivateKDE, X: Any, most: int = 100) -> None:
+        source = open_source(X)
+        if not source.repeatable:
+            raise InputError("a session reads the data for every query, and this source can be read once")
+        if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_QUERIES:
+            raise InputError(f"most must be a whole number from 1 to {MOST_QUERIES}, got {most!r}")
+        self.request = model.request(source.dimension)
+        if self.request.bounds is None:
+            raise InputError("a session needs bounds=: it cannot know how far away its queries will be")
+        if self.request.unit != "record" or source.weighted or source.keyed:
+            raise InputError("a session protects single records without weights: pass unit='record' and plain points")
+        reason = refuse_kernel(self.request.kernel) or refuse_no_delta(self.request)
+        if reason is not None:
+            raise InputError(f"hrw does not apply: {reason}")
+        self.request.check_options()
+        self.most = most
+        self._answered: list[tuple[Floats, int]] = []
+        self._lock, self._process = threading.Lock(), os.getpid()
+        bits = noise_bits(model.random_state)
+        self._curator = Curator(source, model.ledger, bits, engine_of(model.engine))
+        self._count = self._open()
+
+    def ask(self, query: ArrayLike) -> tuple[float, float]:
+        """Answer one query: the mean kernel value there, and its standard error.
+
+        A query that was asked before gets the same answer again.
+
+        Raises
+        ------
+        InputError
+            If the query is not a point, or the session is at its end.
+        """
+        point = np.asarray(query, dtype=np.float64).reshape(-1)
+        if point.shape != (self.request.dimension,) or not (np.abs(point) <= LARGEST_LENGTH).all():
+            raise InputError(
+                f"a query must be {self.request.dimension} finite numbers within {LARGEST_LENGTH:g} of 0, got {query!r}"
+            )
+        if os.getpid() != self._process:
+            raise InputError(
+                "a fork copied this session, and only the process that opened it may ask: open another one"
+            )
+        with self._lock:
+            if not any(np.array_equal(point, asked) for asked, _ in self._answered):
+                if len(self._answered) == self.most:
+                    raise InputError(f"this session answers {self.most} queries and has done so; open another one")
+                self._publish(point)
+        answers, errors = self.release().query(point[None], return_std=True)
+        return float(answers[0]), float(errors[0])
+
+    def release(self) -> Release:
+        """Return all answers so far as a release of a list of queries."""
+        answered = self._answered
+        if not answered:
+            raise InputError("nothing has been asked yet")
+        values = np.array([value for _, value in answered], dtype=np.int64)
+        return self._mechanism([asked for asked, _ in answered]).release(values, self._count)
+
+    def _open(self) -> Count:
+        """Charge the whole budget and buy the count."""
+        mechanism = self._mechanism([np.array(public_box(self.request).lower)])
+        curator, relation = self._curator, self.request.neighbours
+        count = None if mechanism.count_law is None else curator.buy_count(self.request, mechanism)
+        if curator.account is not None:
+            epsilon, loss = mechanism.cost(count_is_bought=True)
+            curator.account.charge(NAME, epsilon, self.request.delta, neighbours=relation, loss=loss)
+        rows = curator.engine.sum(curator.source, Presence())[2] if count is None else 0
+        return count or Count(max(rows, 1), 0.0, public=True)
+
+    def _publish(self, point: Floats) -> None:
+        """Add one coordinate and its noise; the coordinates before it stay as they were published."""
+        mechanism = self._mechanism([*(asked for asked, _ in self._answered), point])
+        noise = mechanism.noise.sample(self._curator.bits, 1)
+        # One assignment: an interrupt before it publishes nothing, and readers see whole lists.
+        self._answered = [*self._answered, (point, int(self._sums(mechanism)[-1] + noise[0]))]
+
+    def _sums(self, mechanism: Mechanism) -> Integers:
+        curator = self._curator
+        return curator.engine.sum(curator.source, mechanism.encoder, curator.bits)[0]
+
+    def _mechanism(self, queries: list[Floats]) -> Mechanism:
+        return mechanism(self.request, np.array(queries), self.most)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        # The one door for copy, deepcopy and pickle.
+        raise TypeError("a session cannot be copied or pickled: the copy would answer as many queries again, unpaid")

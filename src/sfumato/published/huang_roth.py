@@ -35,17 +35,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.distances.columns import ColumnReading, ColumnSums
-from sfumato.errors import InputError, ReleaseFileError
-from sfumato.kernels.distance import Distance
+from sfumato.distances.columns import ColumnReading, ColumnSums, distance_method
+from sfumato.errors import InputError
 from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Method, Prediction
+from sfumato.methods.method import Prediction
 from sfumato.methods.request import COUNT_SHARE, Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace, comparing_rate, wrapped
+from sfumato.public.codec import Real, Schema, Whole
 from sfumato.quantizers.base import Bound, Floats, Integers
-from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import kept_rows, whole_within
+from sfumato.quantizers.described import described
 from sfumato.release import Count
 
 NAME = "huang-roth"
@@ -69,6 +69,8 @@ class ConvexHypothesis(ColumnSums):
 
     Examples
     --------
+    >>> from sfumato.kernels import Distance
+    >>> from sfumato.quantizers import Box
     >>> grid = ConvexHypothesis(Distance("l1"), Box((0.0,), (1.0,)), cells=2, error=0.1)
     >>> grid.encode(np.array([[0.9]])), grid.weigh(np.array([[0.25]]), np.array([2.0, 4.0, 6.0])).total
     (array([[0, 0, 1]]), array([1.5]))
@@ -78,6 +80,7 @@ class ConvexHypothesis(ColumnSums):
     error: float
 
     name: ClassVar[str] = "convex-hypothesis"
+    schema: ClassVar[Schema] = described(name, cells=Whole(1, 1 << 16), error=Real(0.0, 1e30))
 
     @property
     def column_size(self) -> int:
@@ -120,37 +123,10 @@ class ConvexHypothesis(ColumnSums):
         """Refuse."""
         return self.count(np.empty(0))
 
-    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the public description."""
-        box = self.bounds.to_document()
-        return {"quantizer": self.name, "box": box, "cells": self.cells, "error": self.error}, {}
-
-    @classmethod
-    def from_document(
-        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
-    ) -> ConvexHypothesis:
-        """Rebuild from a release."""
-        if not isinstance(kernel, Distance):
-            raise ReleaseFileError("hypotheses need their distance, and the release's header has none")
-        quantizer = cls(kernel, Box.from_document(document["box"]), int(document["cells"]), float(document["error"]))
-        if quantizer.size != size:
-            raise ReleaseFileError(f"the header describes hypotheses that its {size} values do not fit")
-        return quantizer
-
 
 @dataclass(frozen=True)
 class Learner:
-    """Parameters of one column's learner, see the module's text.
-
-    Attributes
-    ----------
-    anchors : int
-        c.
-    epsilon : Fraction
-        e_1 over the number of records that differ.
-    slack : int
-        a.
-    """
+    """One column's learner: c `anchors`, e_1 over the records that differ, and the `slack` a; see the module's text."""
 
     anchors: int
     epsilon: Fraction
@@ -249,14 +225,12 @@ def forecast(request: Request) -> Prediction:
     )
 
 
-METHOD = Method(
+METHOD = distance_method(
     NAME,
     "learners of convex functions, noisy comparisons (Huang and Roth)",
-    (),
-    refuse=lambda request: None,
-    build=build,
-    predict=lambda request, _: forecast(request),
+    build,
+    forecast,
+    ("l1",),
     baseline=True,
-    metrics=("l1",),
     pure=True,
 )

@@ -28,7 +28,6 @@ from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
 from sfumato.methods.request import Request
 from sfumato.privacy.noise import DiscreteLaplace
-from sfumato.published.cells import cells_of
 from sfumato.published.common import (
     dense_prediction,
     probes,
@@ -36,7 +35,7 @@ from sfumato.published.common import (
     refuse_bounds,
     shown,
 )
-from sfumato.published.hermite import CUTOFFS, MOST_RHO, HermiteQuantizer
+from sfumato.published.hermite import CUTOFFS, MOST_RHO, HermiteQuantizer, cells_of
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.portable_kernels import axis_lengths
 

@@ -29,24 +29,27 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.distances.columns import distance_method
 from sfumato.distances.forecast import QUERIES, RECORDS, evenly
 from sfumato.errors import InputError
 from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Method, Prediction
+from sfumato.methods.method import Prediction
 from sfumato.methods.request import COUNT_SHARE, Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace, wrapped
+from sfumato.public.codec import Many, Real, Schema
 from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import kept_rows, whole_within
+from sfumato.quantizers.described import Described, described
 from sfumato.release import Count
 
-NAME = "sqeuclidean-published"
+NAME, METRICS = "sqeuclidean-published", ("sqeuclidean",)
 STEPS = 1 << 12  # of the widest column
 
 
 @dataclass(frozen=True, eq=False)
-class PublishedMoments(LinearQuantizer):
+class PublishedMoments(Described, LinearQuantizer):
     """Sums of values, of their squares, and the number of records; published as sums, V and number.
 
     Attributes
@@ -65,14 +68,10 @@ class PublishedMoments(LinearQuantizer):
     """
 
     bounds: Box
-    variances: tuple[float, float]
+    variances: tuple[float, ...]
 
     name: ClassVar[str] = "published-moments"
-
-    @property
-    def box(self) -> Box:
-        """The declared box."""
-        return self.bounds
+    schema: ClassVar[Schema] = described(name, variances=Many(Real(0.0, 1e100), most=2, least=2))
 
     @property
     def width(self) -> int:
@@ -111,32 +110,14 @@ class PublishedMoments(LinearQuantizer):
         mean, offsets = sums[:-2] / number, (Y - np.array(self.bounds.lower)) / self.unit
         away = np.square(offsets - mean).sum(axis=1)
         by_number = np.square(offsets).sum(axis=1) - float(np.square(mean).sum())
-        squares = 4 * away + self.variances[0] + self.variances[1] * by_number**2
+        # The product first: far queries may have an infinite square, which no variance of 0 may be multiplied by.
+        squares = 4 * away + self.variances[0] + np.square(math.sqrt(self.variances[1]) * by_number)
         return Reading(self.unit**2 * (sums[-2] + number * away), self.unit**4 * squares, np.zeros(len(Y)))
-
-    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the public description."""
-        box = self.bounds.to_document()
-        return {"quantizer": self.name, "box": box, "variances": list(self.variances)}, {}
-
-    @classmethod
-    def from_document(
-        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
-    ) -> PublishedMoments:
-        """Rebuild from a release."""
-        square, number = map(float, document["variances"])
-        return cls(Box.from_document(document["box"]), (square, number))
 
 
 @dataclass(frozen=True)
 class Halves:
-    """The mechanism on exact sums: noise on the sums and on V, and the count that was bought.
-
-    Attributes
-    ----------
-    sums_law, square_law : DiscreteLaplace
-        Noise of every column's sum, and of V.
-    """
+    """The mechanism on exact sums: one law for every column's sum, one for V; the count was bought before."""
 
     sums_law: DiscreteLaplace
     square_law: DiscreteLaplace
@@ -205,14 +186,12 @@ def forecast(request: Request) -> Prediction:
     )
 
 
-METHOD = Method(
+METHOD = distance_method(
     NAME,
     "noisy mean and squares around it, half of epsilon each (as published)",
-    (),
-    refuse=lambda request: None,
-    build=build,
-    predict=lambda request, _: forecast(request),
+    build,
+    forecast,
+    METRICS,
     baseline=True,
-    metrics=("sqeuclidean",),
     pure=True,
 )

@@ -86,17 +86,7 @@ def largest_step(epsilon: float, sample: int, records: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class SecretSample:
-    """The noisy sum of densities over a secret sample, ready to run on a histogram.
-
-    Attributes
-    ----------
-    queries : NodeQueries
-        Densities at the nodes.
-    sample, records : int
-        m and n_0.
-    law : DiscreteLaplace
-        The noise.
-    """
+    """The noisy sum of densities over a secret `sample` (m) of `records` (n_0); runs on a histogram."""
 
     queries: NodeQueries
     sample: int

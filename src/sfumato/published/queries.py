@@ -15,7 +15,7 @@ is answered from theirs.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -23,22 +23,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.compiled import njit
-from sfumato.errors import InputError, ReleaseFileError
-from sfumato.privacy.bits import SecureBits
-from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
+from sfumato.errors import InputError
+from sfumato.public.codec import Schema, Whole
+from sfumato.public.ranges import LARGEST_LENGTH
+from sfumato.published.common import LARGEST_SCALE, Blocks
+from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading, stored_array
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.clamping import kept_rows, whole_within
-from sfumato.quantizers.portable_kernels import PortableKernel
+from sfumato.quantizers.clamping import whole_within
+from sfumato.quantizers.described import Described, described
+from sfumato.quantizers.portable_kernels import PortableKernel, refuse_kernel
 
 # What of a query must be new for it to get a coordinate.
 NEW_PART = 1e-4
 # How far from the queries, in bandwidths, records are kept where they are when no bounds are given.
 DEFAULT_REACH = 2.0**10
-BLOCK_VALUES = 1 << 18
+# The curator's work grows with the square of the number of whitened queries.
+MOST_QUERIES = 2**12
 
 
 @dataclass(frozen=True, eq=False)
-class QueryList(LinearQuantizer):
+class QueryList(Blocks, Described, LinearQuantizer):
     """What both kinds share: the list, and the look-up of a query in it.
 
     Attributes
@@ -58,18 +62,17 @@ class QueryList(LinearQuantizer):
     queries: Floats
     scale: int
 
+    block_values: ClassVar[int] = 1 << 18
+
     def __post_init__(self) -> None:
         if self.queries.ndim != 2 or not len(self.queries) or self.queries.shape[1] != self.bounds.dimension:
             raise InputError(f"queries must have shape (m, {self.bounds.dimension}), got {self.queries.shape}")
-        if not np.isfinite(self.queries).all():
-            raise InputError("queries must be finite numbers")
-        if self.scale < 1:
-            raise InputError(f"scale must be positive, got {self.scale}")
-
-    @property
-    def box(self) -> Box:
-        """Where records may live."""
-        return self.bounds
+        if not (np.abs(self.queries) <= LARGEST_LENGTH).all():
+            raise InputError(f"queries must be finite numbers within {LARGEST_LENGTH:g} of 0")
+        if (reason := refuse_kernel(self.kernel)) is not None:
+            raise InputError(f"{self.name} does not apply: {reason}")
+        if not 1 <= self.scale <= LARGEST_SCALE:
+            raise InputError(f"scale must be positive, and {LARGEST_SCALE} at most; got {self.scale}")
 
     @property
     def width(self) -> int:
@@ -103,25 +106,6 @@ class QueryList(LinearQuantizer):
             )
         return np.array(found, dtype=np.int64)
 
-    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
-        """Integers of the kept rows, in the order of the queries."""
-        kept = kept_rows(self.bounds, rows)
-        encoded = np.empty((len(kept), self.size), dtype=np.int64)
-        for part in self._blocks(len(kept)):
-            encoded[part] = self._integers(kept[part])
-        return encoded
-
-    def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
-        """Add the rows' integers block by block."""
-        kept = kept_rows(self.bounds, rows)
-        for part in self._blocks(len(kept)):
-            sums += self._integers(kept[part]).sum(axis=0)
-        return len(kept)
-
-    def _blocks(self, count: int) -> list[slice]:
-        step = max(1, BLOCK_VALUES // self.size)
-        return [slice(start, start + step) for start in range(0, count, step)]
-
     def _integers(self, rows: Floats) -> Integers:
         return whole_within(np.rint(self.portable.values(rows, self.queries) * self.scale), 0, self.scale)
 
@@ -132,16 +116,13 @@ class QueryList(LinearQuantizer):
 
     def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the public description; the queries are stored beside the sums."""
-        document = {"quantizer": self.name, "box": self.bounds.to_document(), "scale": self.scale}
-        return document, {"queries": self.queries}
+        return self.schema.write(self), {"queries": self.queries}
 
     @classmethod
-    def from_document(cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int) -> Self:
-        """Rebuild from a release."""
-        queries = np.asarray(arrays["queries"], dtype=np.float64)
-        if len(queries) != size:
-            raise ReleaseFileError(f"the release claims {len(queries)} queries and holds {size} answers")
-        return cls(kernel, Box.from_document(document["box"]), queries, int(document["scale"]))
+    def from_fields(cls, fields: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int) -> Self:
+        """Rebuild with the stored queries."""
+        queries = stored_array(arrays, "queries", "f", (None, fields["box"].dimension), LARGEST_LENGTH)
+        return super().from_fields({**fields, "queries": queries}, arrays, kernel, size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +138,7 @@ class KernelQueries(QueryList):
     """
 
     name: ClassVar[str] = "queries"
+    schema: ClassVar[Schema] = described(name, scale=Whole(1, LARGEST_SCALE))
 
     @property
     def bound(self) -> Bound:
@@ -193,6 +175,12 @@ class WhitenedQueries(QueryList):
     most: int = 0
 
     name: ClassVar[str] = "whitened-queries"
+    schema: ClassVar[Schema] = described(name, scale=Whole(1, LARGEST_SCALE), most=Whole(0, MOST_QUERIES))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.queries) > MOST_QUERIES:
+            raise InputError(f"{len(self.queries)} queries are too many to whiten; {MOST_QUERIES} are allowed")
 
     @property
     def bound(self) -> Bound:
@@ -216,16 +204,6 @@ class WhitenedQueries(QueryList):
     def weights(self, Y: Floats) -> Floats:
         """Rows of L."""
         return np.asarray(self.factor[self.places(Y)] / self.amplitude)
-
-    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the public description, with the most queries allowed for."""
-        document, arrays = super().to_document()
-        return {**document, "most": self.most}, arrays
-
-    @classmethod
-    def from_document(cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int) -> Self:
-        """Rebuild from a release."""
-        return replace(super().from_document(document, arrays, kernel, size), most=int(document["most"]))
 
 
 def around(queries: Floats, lengths: Floats, outside: str) -> Box:

@@ -15,25 +15,24 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sfumato.errors import InputError, ReleaseFileError
-from sfumato.privacy.bits import SecureBits
+from sfumato.errors import InputError
+from sfumato.public.codec import Schema, Whole
+from sfumato.published.common import DENSITY, LARGEST_SCALE, Blocks
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.clamping import kept_rows, midpoints, raised_bias, relative_misfit, whole_within
+from sfumato.quantizers.clamping import midpoints, raised_bias, relative_misfit, whole_within
+from sfumato.quantizers.described import Described, described
 from sfumato.quantizers.portable_kernels import PortableKernel, refuse_columns
 
-# Rows whose products are formed at once: with a few hundred coordinates they fit the cache.
-BLOCK_VALUES = 1 << 17
 MISFIT_POINTS = 256
 
 
 @dataclass(frozen=True, eq=False)
-class SeparableQuantizer(LinearQuantizer):
+class SeparableQuantizer(Blocks, Described, LinearQuantizer):
     """Products over columns; a family says what its factors and weights are.
 
     Attributes
@@ -56,7 +55,10 @@ class SeparableQuantizer(LinearQuantizer):
     scale: int
     density: float
 
-    size_name: ClassVar[str] = "degree"
+    block_values: ClassVar[int] = 1 << 17
+    schema: ClassVar[Schema] = described(
+        "separable", degree=Whole(1, 1 << 16), scale=Whole(1, LARGEST_SCALE), density=DENSITY
+    )
 
     def __post_init__(self) -> None:
         reason = refuse_columns(self.kernel)
@@ -80,11 +82,6 @@ class SeparableQuantizer(LinearQuantizer):
         """Weights of one column for queries; shape (len(y), axis_width)."""
 
     @property
-    def box(self) -> Box:
-        """The declared box."""
-        return self.bounds
-
-    @property
     def width(self) -> int:
         """All products of one factor a column."""
         return int(self.axis_width**self.dimension)
@@ -98,25 +95,6 @@ class SeparableQuantizer(LinearQuantizer):
     def portable(self) -> PortableKernel:
         """The kernel's values as features."""
         return PortableKernel(self.kernel)
-
-    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
-        """Integers of the kept rows, columns of a point from the slowest index to the fastest."""
-        kept = kept_rows(self.bounds, rows)
-        encoded = np.empty((len(kept), self.size), dtype=np.int64)
-        for part in self._blocks(len(kept)):
-            encoded[part] = self._integers(kept[part])
-        return encoded
-
-    def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
-        """Add the rows' integers block by block."""
-        kept = kept_rows(self.bounds, rows)
-        for part in self._blocks(len(kept)):
-            sums += self._integers(kept[part]).sum(axis=0)
-        return len(kept)
-
-    def _blocks(self, count: int) -> list[slice]:
-        step = max(1, BLOCK_VALUES // self.size)
-        return [slice(start, start + step) for start in range(0, count, step)]
 
     def _integers(self, rows: Floats) -> Integers:
         product = np.ones((len(rows), 1))
@@ -162,24 +140,3 @@ class SeparableQuantizer(LinearQuantizer):
     def _probes(self) -> list[tuple[Floats, Floats]]:
         places = [midpoints(low, high, MISFIT_POINTS) for low, high in zip(self.box.lower, self.box.upper, strict=True)]
         return [(x, self.factors(column, x)) for column, x in enumerate(places)]
-
-    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the public description."""
-        document = {
-            "quantizer": self.name,
-            "box": self.bounds.to_document(),
-            self.size_name: self.degree,
-            "scale": self.scale,
-            "density": self.density,
-        }
-        return document, {}
-
-    @classmethod
-    def from_document(cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int) -> Self:
-        """Rebuild from a release."""
-        degree = int(document[cls.size_name])
-        if not 1 <= degree <= size:
-            raise ReleaseFileError(f"the release claims a {cls.size_name} of {degree}, which its values do not hold")
-        return cls(
-            kernel, Box.from_document(document["box"]), degree, int(document["scale"]), float(document["density"])
-        )

@@ -21,16 +21,22 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import InputError, ReleaseFileError
+from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
+from sfumato.public.codec import Many, Real, Schema, Whole
+from sfumato.public.ranges import MOST_COLUMNS, MOST_RECORDS
+from sfumato.published.common import LARGEST_SCALE
 from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, LinearReader, Reading
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import kept_rows, midpoints, whole_within
+from sfumato.quantizers.described import Described, described
 from sfumato.quantizers.portable_kernels import PortableKernel, axis_lengths, refuse_columns
+
+MOST_NODES = 1 << 18  # of a column, and in all
 
 
 @dataclass(frozen=True, eq=False)
-class GridRecords(LinearQuantizer):
+class GridRecords(Described, LinearQuantizer):
     """Numbers of records at the nodes of a grid.
 
     Attributes
@@ -59,6 +65,9 @@ class GridRecords(LinearQuantizer):
     scale: int = 1
 
     name: ClassVar[str] = "grid-records"
+    schema: ClassVar[Schema] = described(
+        name, nodes=Many(Whole(1, MOST_NODES), most=MOST_COLUMNS), scale=Whole(1, LARGEST_SCALE)
+    )
 
     def __post_init__(self) -> None:
         reason = refuse_columns(self.kernel)
@@ -67,11 +76,6 @@ class GridRecords(LinearQuantizer):
         if len(self.nodes) != self.bounds.dimension or min(self.nodes) < 1 or self.scale < 1:
             raise InputError(f"a box of {self.bounds.dimension} columns has no grid of {self.nodes} nodes")
         self.kernel.scale.check(self.bounds.dimension)
-
-    @property
-    def box(self) -> Box:
-        """The declared box."""
-        return self.bounds
 
     @property
     def cells(self) -> int:
@@ -149,29 +153,9 @@ class GridRecords(LinearQuantizer):
         spacings = 2 * self.bounds.half_widths / np.array(self.nodes) / lengths
         return float(np.square(spacings).sum()) / 12
 
-    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the public description."""
-        document = {
-            "quantizer": self.name,
-            "box": self.bounds.to_document(),
-            "nodes": list(self.nodes),
-            "scale": self.scale,
-        }
-        return document, {}
-
-    @classmethod
-    def from_document(
-        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
-    ) -> GridRecords:
-        """Rebuild from a release."""
-        nodes = tuple(map(int, document["nodes"]))
-        if math.prod(nodes) + 1 != size:
-            raise ReleaseFileError(f"the release claims a grid of {nodes} nodes and holds {size} numbers")
-        return cls(kernel, Box.from_document(document["box"]), nodes, int(document["scale"]))
-
 
 @dataclass(frozen=True, eq=False)
-class Constant(LinearReader):
+class Constant(Described, LinearReader):
     """One published number, the same answer to every query; records are not encoded by it.
 
     Attributes
@@ -195,11 +179,13 @@ class Constant(LinearReader):
     records: int
 
     name: ClassVar[str] = "constant"
-
-    @property
-    def box(self) -> Box:
-        """Where the records lived."""
-        return self.bounds
+    schema: ClassVar[Schema] = described(
+        name,
+        scale=Whole(1, LARGEST_SCALE),
+        noise_weight=Real(0.0, 1e6),
+        spread=Real(0.0, 1e6),
+        records=Whole(1, MOST_RECORDS),
+    )
 
     @property
     def width(self) -> int:
@@ -216,28 +202,3 @@ class Constant(LinearReader):
         size = len(Y)
         bias = self.spread * max(total, 0.0) / self.records
         return Reading(np.full(size, total), np.full(size, self.noise_weight**2), np.full(size, bias))
-
-    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the public description."""
-        document = {
-            "quantizer": self.name,
-            "box": self.bounds.to_document(),
-            "scale": self.scale,
-            "noise_weight": self.noise_weight,
-            "spread": self.spread,
-            "records": self.records,
-        }
-        return document, {}
-
-    @classmethod
-    def from_document(
-        cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
-    ) -> Constant:
-        """Rebuild from a release."""
-        return cls(
-            Box.from_document(document["box"]),
-            int(document["scale"]),
-            float(document["noise_weight"]),
-            float(document["spread"]),
-            int(document["records"]),
-        )

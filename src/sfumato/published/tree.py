@@ -19,26 +19,27 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.compiled import njit
-from sfumato.distances.columns import ColumnReading, ColumnSums, HoldsCounts
-from sfumato.errors import InputError, ReleaseFileError
-from sfumato.kernels.distance import Distance
+from sfumato.distances.columns import ColumnReading, ColumnSums, HoldsCounts, RowByRow, kept_row
+from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
+from sfumato.public.codec import Flag, Many, Real, Schema, Whole
 from sfumato.quantizers.base import Bound, Floats, Integers
-from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import held
+from sfumato.quantizers.described import described
 
 MOST_DEPTH = 22
 LARGEST_SCALE = 1 << 30
+ALPHAS = Real(1e-3, 0.9999)  # a query looks at log(2^depth) / alpha intervals
 
 
 @dataclass(frozen=True, eq=False)
-class BinaryTree(ColumnSums, HoldsCounts):
+class BinaryTree(RowByRow, ColumnSums, HoldsCounts):
     """Counts of every column in the nodes of a binary tree, from the root down.
 
     Attributes
@@ -53,6 +54,10 @@ class BinaryTree(ColumnSums, HoldsCounts):
 
     scales: tuple[int, ...]
     counted: bool = True
+
+    schema: ClassVar[Schema] = described(
+        "tree", scales=Many(Whole(1, LARGEST_SCALE), most=MOST_DEPTH + 1, least=2), counted=Flag()
+    )
 
     def __post_init__(self) -> None:
         if not 2 <= len(self.scales) <= MOST_DEPTH + 1 or not all(1 <= s <= LARGEST_SCALE for s in self.scales):
@@ -86,11 +91,6 @@ class BinaryTree(ColumnSums, HoldsCounts):
         lower, upper = np.array(self.bounds.lower), np.array(self.bounds.upper)
         return lower, upper, self.bounds.outside == "drop", self.leaves / (upper - lower), np.array(self.scales)
 
-    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
-        """Integers of the kept rows."""
-        encoded = np.zeros((len(rows), self.size), dtype=np.int64)
-        return encoded[: _add_each(rows, *self._places, encoded)]
-
     def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
         """Add the rows' integers to `sums`."""
         return int(_add(rows, *self._places, sums))
@@ -117,23 +117,6 @@ class BinaryTree(ColumnSums, HoldsCounts):
                 yield level, end
             begin, end, level = begin >> 1, end >> 1, level - 1
 
-    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the public description."""
-        box, scales = self.bounds.to_document(), list(self.scales)
-        return {"quantizer": self.name, "box": box, "scales": scales, "counted": self.counted}, {}
-
-    @classmethod
-    def from_document(cls, document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int) -> Self:
-        """Rebuild from a release."""
-        if not isinstance(kernel, Distance):
-            raise ReleaseFileError("a tree needs its distance, and the release's header has none")
-        box, scales = Box.from_document(document["box"]), tuple(map(int, document["scales"]))
-        rest = {name: document[name] for name in document if name not in ("quantizer", "box", "scales")}
-        quantizer = cls(kernel, box, scales, **rest)
-        if quantizer.size != size:
-            raise ReleaseFileError(f"the header describes trees that its {size} sums do not fit")
-        return quantizer
-
 
 @dataclass(frozen=True, eq=False)
 class IntervalTree(BinaryTree):
@@ -146,6 +129,8 @@ class IntervalTree(BinaryTree):
 
     Examples
     --------
+    >>> from sfumato.kernels import Distance
+    >>> from sfumato.quantizers import Box
     >>> tree = IntervalTree(Distance("l1"), Box((0.0,), (1.0,)), scales=(1,) * 11)
     >>> sums = tree.encode(np.array([[0.2]])).sum(axis=0)
     >>> tree.weigh(np.array([[0.7]]), sums.astype(float)).total.round(3)
@@ -155,11 +140,11 @@ class IntervalTree(BinaryTree):
     alpha: float = 0.1
 
     name: ClassVar[str] = "interval-tree"
+    schema: ClassVar[Schema] = BinaryTree.schema.extended({"quantizer": name}, alpha=ALPHAS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.alpha, bool) or not isinstance(self.alpha, int | float) or not 0 < self.alpha < 1:
-            raise InputError(f"alpha must be a number between 0 and 1, got {self.alpha!r}")
+        ALPHAS.read(self.alpha, "alpha")
 
     def read_columns(self, Y: Floats, sums: Floats) -> ColumnReading:
         """Answer the intervals around every query."""
@@ -207,34 +192,22 @@ class IntervalTree(BinaryTree):
         """Sum of the squared weights of that number."""
         return 1 / (self.dimension * self.scales[0] ** 2)
 
-    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the public description."""
-        document, arrays = super().to_document()
-        return {**document, "alpha": self.alpha}, arrays
-
 
 @njit(nogil=True, cache=True)
 def _add(rows, lower, upper, drop, inverse, scales, sums):  # type: ignore[no-untyped-def]
     """Count the rows that the box keeps in the nodes above their leaves, and return how many those were."""
     columns, depth = rows.shape[1], len(scales) - 1
-    cells = np.empty(columns, np.int64)
+    values = np.empty(columns)
     kept = 0
     for i in range(rows.shape[0]):
-        good = True
-        for j in range(columns):
-            value = np.float64(rows[i, j])
-            if not np.isfinite(value) or (drop and (value < lower[j] or value > upper[j])):
-                good = False
-                break
-            value = min(max(value, lower[j]), upper[j])
-            cells[j] = held((value - lower[j]) * inverse[j], 0, (1 << depth) - 1)
-        if not good:
+        if not kept_row(rows[i], lower, upper, drop, values):
             continue
         kept += 1
         for j in range(columns):
+            cell = held((values[j] - lower[j]) * inverse[j], 0, (1 << depth) - 1)
             start = j * ((2 << depth) - 1)
             for level in range(depth + 1):
-                sums[start + (1 << level) - 1 + (cells[j] >> (depth - level))] += scales[level]
+                sums[start + (1 << level) - 1 + (cell >> (depth - level))] += scales[level]
     return kept
 
 
@@ -274,12 +247,3 @@ def _read(y, reach, ratio, power, steps, sums, scales, weights):  # type: ignore
                     level -= 1
             far = near
     return totals, squares
-
-
-@njit(nogil=True, cache=True)
-def _add_each(rows, lower, upper, drop, inverse, scales, encoded):  # type: ignore[no-untyped-def]
-    """Write the integers of each kept row to a row of its own of `encoded`, and return how many those were."""
-    kept = 0
-    for i in range(rows.shape[0]):
-        kept += _add(rows[i : i + 1], lower, upper, drop, inverse, scales, encoded[kept])
-    return kept

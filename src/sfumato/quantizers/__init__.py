@@ -56,8 +56,8 @@ _FAMILIES: dict[str, Any] = {
 
 # Families of other rooms, imported when a release needs them: those rooms build on this one.
 _ELSEWHERE = {
-    "bernstein": ("sfumato.published.bernstein", "BernsteinQuantizer"),
-    "even-trig": ("sfumato.published.even_trig", "TrigonometricQuantizer"),
+    "bernstein": ("sfumato.published.polynomials", "BernsteinQuantizer"),
+    "even-trig": ("sfumato.published.polynomials", "TrigonometricQuantizer"),
     "hermite": ("sfumato.published.hermite", "HermiteQuantizer"),
     "queries": ("sfumato.published.queries", "KernelQueries"),
     "whitened-queries": ("sfumato.published.queries", "WhitenedQueries"),
@@ -65,17 +65,17 @@ _ELSEWHERE = {
     "grid-records": ("sfumato.published.synthetic", "GridRecords"),
     "hat": ("sfumato.distances.hat", "HatQuantizer"),
     "moments": ("sfumato.distances.moments", "MomentQuantizer"),
-    "projected": ("sfumato.distances.projected", "ProjectedQuantizer"),
+    "projected": ("sfumato.distances.projection", "ProjectedQuantizer"),
     "published-moments": ("sfumato.published.moments", "PublishedMoments"),
     "interval-tree": ("sfumato.published.tree", "IntervalTree"),
-    "consistent-tree": ("sfumato.published.consistent", "ConsistentTree"),
+    "consistent-tree": ("sfumato.published.trees", "ConsistentTree"),
     "convex-hypothesis": ("sfumato.published.huang_roth", "ConvexHypothesis"),
     "local-rows": ("sfumato.local.rows_server", "ReportedRows"),
     "local-phases": ("sfumato.local.phases_server", "ReportedPhases"),
     "local-metric-phases": ("sfumato.local.metric_phases_server", "MetricReportedPhases"),
     "local-vector": ("sfumato.local.vector_reader", "VectorReader"),
-    "local-sketch": ("sfumato.published.local.sketch_reader", "SketchReader"),
-    "reported-points": ("sfumato.published.local.reported_points", "ReportedPoints"),
+    "local-sketch": ("sfumato.published.local.readers", "SketchReader"),
+    "reported-points": ("sfumato.published.local.readers", "ReportedPoints"),
     "rotated-landmarks": ("sfumato.shuffled.features", "RotatedLandmarks"),
     "projected-squares": ("sfumato.learn.squared_distance", "ProjectedSquares"),
 }

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.audit.cases.report_laws import shell_logs, signs_law, window_law
+from sfumato.audit.cases.reports import shell_logs, signs_law, window_law
 from sfumato.errors import InputError
 from sfumato.local.coins import Coins, SphereNoise, gaussian, geometric, laplace
 from sfumato.local.pool import draw_spheres, draw_windows, rounded_at_random

@@ -23,7 +23,7 @@ from sfumato.privacy.guarantee import amount_text
 from sfumato.privacy.response import Window
 from sfumato.public.document import exact
 from sfumato.published.local.sketch import turned
-from sfumato.published.local.sketch_size import sketch_variance
+from sfumato.published.local.sketch_design import sketch_variance
 from tests.published.local.chances import same_law
 
 ANGULAR = ("mldp-kde", "fkm-lr", "fkm-ll")

@@ -3,6 +3,13 @@
 Every case builds its mechanism from a request as a release would, with few features, encodes the rows with real coins
 and adds real noise to the sums and to the count. The neighbours are the worst that there are: no record or one, one or
 two, each with the largest integers; or a record and its opposite. Importing this module registers the cases.
+
+The grid is audited exactly. With independent Laplace noise the loss of a record is the rate times the l1 norm of what
+it changes, which the outputs without it and with it show, at the mechanism's own scale.
+
+Users: whether one with more records than may count shows in the outputs. Rows of these cases have two columns, the user
+and the point. Every run chooses the users' records as a release does, with real coins; all runs are chosen in one call,
+in which a user of another run is another user.
 """
 
 from __future__ import annotations
@@ -18,49 +25,71 @@ import numpy as np
 from sfumato.audit import EpsilonClaim, ExactCase, MuClaim, log_weights, register_audit
 from sfumato.audit.attacks import (
     CentralCase,
+    Outputs,
     count_ratio,
     displacement,
     extremes,
     largeness,
     likelihood_ratio,
     low_bits,
+    noisy_counts,
     sizes,
 )
-from sfumato.audit.cases.splines import exact_grid
 from sfumato.audit.exact import at_small_scale, exact_case
 from sfumato.central import fourier, fourier_gaussian, grid
-from sfumato.kernels import Gaussian
+from sfumato.engines.contributions import bounded
+from sfumato.kernels import Gaussian, Kernel
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.registry import METHODS
-from sfumato.methods.request import Request
+from sfumato.methods.request import LIMIT, Request
+from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.gaussian import gaussian_multiplier
+from sfumato.privacy.laws import NoiseLaw
 from sfumato.published import lsq_rff
-from sfumato.quantizers.base import Floats
+from sfumato.quantizers.base import Floats, Integers
+from sfumato.quantizers.splines import POSITIONS
+from sfumato.sources import attach, open_source
 
 COUNT = "count"
+SMOOTH = Gaussian(1.0)
+SPACING = 0.8
+RECORDS = 5  # of every user: more than count
 
 
-def small_mechanism(
-    method: str,
+def small_request(
     epsilon: int,
     neighbours: str = "add-remove",
     delta: float = 0.0,
-    bounds: tuple[int, int] = (-8, 8),
-    **options: Any,
-) -> Mechanism:
+    *,
+    bounds: tuple[float, float] = (-8, 8),
+    kernel: Kernel = SMOOTH,
+    **facts: Any,
+) -> Request:
+    """Ask for little: one column and few records, unless `facts` say otherwise; what is no public fact is an option."""
+    public: dict[str, Any] = {"dimension": 1, "n": 100, "delta": delta, "neighbours": neighbours, "bounds": bounds}
+    public |= {name: facts.pop(name) for name in ("dimension", "n", "landmarks", "unit") if name in facts}
+    return Request(kernel=kernel, epsilon=Fraction(epsilon), feature_seed=7, options=facts, **public)
+
+
+def small_mechanism(method: str, *asked: Any, **facts: Any) -> Mechanism:
     """Build a mechanism with few features of one column, which leaves an attack few directions to guess."""
-    request = Request(
-        kernel=Gaussian(1.0),
-        dimension=1,
-        epsilon=Fraction(epsilon),
-        n=100,
-        feature_seed=7,
-        delta=delta,
-        neighbours=neighbours,
-        bounds=bounds,
-        options=options,
-    )
-    return METHODS.build(method, request)
+    return METHODS.build(method, small_request(*asked, **facts))
+
+
+def count_epsilon(mechanism: Mechanism) -> Fraction:
+    """Return what the count costs."""
+    return Fraction(0) if mechanism.count_law is None else mechanism.count_law.epsilon
+
+
+def sums_claim(mechanism: Mechanism) -> EpsilonClaim:
+    """Return what is left of the claim for the sums."""
+    return EpsilonClaim(float(mechanism.guarantee.epsilon - count_epsilon(mechanism)))
+
+
+def losses_at_the_sums(law: NoiseLaw, inside: Integers, outside: Integers) -> tuple[Floats, Floats]:
+    """Log laws at the two sums themselves, where every coordinate of the likelihood ratio is at its largest at once."""
+    outputs = np.stack([inside, outside], axis=1)
+    return log_weights(law, outputs - inside[:, None]), log_weights(law, outputs - outside[:, None])
 
 
 def one_more(mechanism: Mechanism, already: int = 0) -> CentralCase:
@@ -141,6 +170,85 @@ def grid_cases() -> dict[str, CentralCase]:
     }
 
 
+def small_grid(neighbours: str = "add-remove", buckets: int | None = None, degree: int = 3) -> Mechanism:
+    """Build a grid of two columns and six cells each."""
+    hashed = {} if buckets is None else {"buckets": buckets}
+    options = {"spacing": SPACING, "degree": degree, **hashed}
+    return small_mechanism(grid.NAME, 1, neighbours, bounds=(0, 6 * SPACING), dimension=2, **options)
+
+
+def every_position(mechanism: Mechanism) -> ExactCase:
+    """Compare the sums without and with a record, for records at every position in a cell, or at opposite corners."""
+    places = (np.arange(POSITIONS) + 0.5) * (SPACING / POSITIONS)
+
+    def log_laws() -> tuple[Floats, Floats]:
+        encode = mechanism.encoder.encode
+        inside = encode(np.column_stack([places, places[::-1]]))
+        outside = np.zeros_like(inside)
+        if mechanism.guarantee.neighbours == "replace":
+            outside = encode(np.column_stack([5 * SPACING + places, 5 * SPACING + places]))
+        return losses_at_the_sums(mechanism.noise, inside, outside)
+
+    kind = "buckets" if "buckets" in mechanism.parameters else "nodes"
+    return ExactCase(
+        f"exact, every position, {kind}, {mechanism.guarantee.neighbours}", sums_claim(mechanism), log_laws
+    )
+
+
+def exact_grid() -> list[ExactCase]:
+    """Exact cases of `grid`."""
+    return [every_position(small_grid(*arguments)) for arguments in (("add-remove",), ("replace",), ("add-remove", 16))]
+
+
+def user_mechanism(method: str, epsilon: int, limit: int, delta: float = 0.0, **options: Any) -> Mechanism:
+    """Build a mechanism for users with few features of one column."""
+    return small_mechanism(method, epsilon, delta=delta, unit="user", **{LIMIT: limit}, **options)
+
+
+def run_users(mechanism: Mechanism, rows: Floats, runs: int, bits: SecureBits) -> Outputs:
+    """Run a mechanism many times on rows of users."""
+    return run_limited(mechanism, rows, runs, bits, _limit(mechanism))
+
+
+def run_limited(mechanism: Mechanism, rows: Floats, runs: int, bits: SecureBits, limit: int) -> Outputs:
+    """Run a mechanism with any limit, be it the one that its noise is made for or not."""
+    users = np.repeat(np.arange(runs), len(rows)) * len(rows) + np.tile(rows[:, 0].astype(np.int64), runs)
+    source = attach(open_source(np.tile(rows[:, 1:], (runs, 1))), users)
+    kept = np.concatenate([np.empty((0, 1)), *bounded(source, limit, bits).batches()])
+    encoded = mechanism.encoder.encode(kept, bits)
+    sums = encoded.reshape(runs, len(kept) // runs, mechanism.encoder.size).sum(axis=1)
+    noise = mechanism.noise.sample(bits, sums.size).reshape(sums.shape)
+    return Outputs(sums + noise, noisy_counts(mechanism, kept[: len(kept) // runs], runs, bits))
+
+
+def one_more_user(mechanism: Mechanism, already: int = 0) -> CentralCase:
+    """Whether one more user, whose records are all extreme, shows beside `already` others."""
+    point, _ = extremes(mechanism.encoder)
+    limit = _limit(mechanism)
+    everybody = np.repeat(np.arange(already + 1), RECORDS)
+    inside = np.column_stack([everybody, np.tile(point, (len(everybody), 1))])
+    outside = inside[everybody < already]
+    counted = [np.tile(point, (users * limit, 1)) for users in (already + 1, already)]
+    claim = EpsilonClaim(float(mechanism.guarantee.epsilon), mechanism.guarantee.delta)
+    name = f"{already} or {already + 1} users with {RECORDS} records, of which {limit} count"
+    return CentralCase(name, mechanism, inside, outside, likelihood_ratio(mechanism, *counted), claim, run_users)
+
+
+def user_cases() -> dict[str, CentralCase]:
+    """Cases of the limit for each user, under every kind of noise."""
+    return {
+        "one more": one_more_user(user_mechanism(lsq_rff.NAME, 2, limit=3, n_features=1)),
+        "second": one_more_user(user_mechanism(lsq_rff.NAME, 2, limit=2, n_features=1), already=1),
+        "groups": one_more_user(user_mechanism(fourier.NAME, 2, limit=2, n_features=2, per_group=1)),
+        "gaussian": one_more_user(user_mechanism(fourier_gaussian.NAME, 1, limit=3, delta=0.05, n_features=2)),
+    }
+
+
+def _limit(mechanism: Mechanism) -> int:
+    assert mechanism.count_law is not None
+    return mechanism.count_law.records
+
+
 @cache
 def count_cases() -> dict[str, CentralCase]:
     """Cases of the private count, which every mechanism with a private n publishes."""
@@ -208,3 +316,4 @@ register_central(fourier.NAME, fourier_cases, _exact_fourier)
 register_central(fourier_gaussian.NAME, gaussian_cases, _exact_gaussian)
 register_central(grid.NAME, grid_cases, exact_grid)
 register_central(COUNT, count_cases, lambda: [_exact_count()])
+register_audit("users", lambda: [case.case() for case in user_cases().values()])

@@ -7,22 +7,23 @@ outputs of both classes and asks for the likelihood ratio. One record more is wo
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from sfumato.audit import AuditCase, EpsilonClaim, register_audit
+from sfumato.audit import AuditCase, Case, EpsilonClaim, register_audit
 from sfumato.audit.attacks import CentralCase, Outputs, extremes, likelihood_ratio, run
-from sfumato.audit.cases.central import one_more, register_central
+from sfumato.audit.case import Samples
+from sfumato.audit.cases.central import one_more, register_central, small_request
 from sfumato.audit.cases.distances import every_place
 from sfumato.audit.cases.variants import Subject, register_subjects
-from sfumato.audit.claims import Samples
 from sfumato.errors import InputError
 from sfumato.kernels import Gaussian, InnerProduct
 from sfumato.learn import DensityClassifier, rules, squared_distance
+from sfumato.learn.squared_distance import ProjectedSquares
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
@@ -35,19 +36,9 @@ Classes = tuple[Floats, ...]  # the rows of each class
 RunClasses = Callable[[Mechanism, Classes, int, SecureBits], list[Outputs]]
 
 
-def small(method: str, epsilon: int, neighbours: str = "add-remove", delta: float = 0.0, **options: Any) -> Mechanism:
+def small(method: str, *asked: Any, **options: Any) -> Mechanism:
     """Build a mechanism of one column: projected moments, or the inner product of the classifier's default."""
-    request = Request(
-        kernel=InnerProduct(1.0),
-        dimension=1,
-        epsilon=Fraction(epsilon),
-        n=100,
-        feature_seed=7,
-        delta=delta,
-        neighbours=neighbours,
-        bounds=(-8, 8),
-        options=options,
-    )
+    request = small_request(*asked, kernel=InnerProduct(1.0), **options)
     if method == CLASSIFIER:
         return METHODS.build("inner-product", request)
     return squared_distance.build(method.removeprefix("projected-"), request)
@@ -150,3 +141,45 @@ register_subjects(
 register_central(PURE, projected_cases, lambda: [every_place(small(PURE, 1), np.linspace(-2, 2, 41)[:, None])])
 register_central(GAUSSIAN, gaussian_cases)
 register_audit(CLASSIFIER, lambda: [case.case() for case in classifier_cases().values()])
+
+
+def _shared_records() -> Case:
+    """Count a record in every class, as one against the rest does, and pay for one."""
+    case = classifier_cases()["one more"]
+    return replace(case, inside=(case.inside[0],) * 2).case()
+
+
+def _empty_left_out(mechanism: Mechanism, classes: Classes, runs: int, bits: SecureBits) -> list[Outputs]:
+    made = [run(mechanism, rows, runs, bits) for rows in classes]
+    return [
+        each if len(rows) else Outputs(np.zeros_like(each.values), np.zeros(runs, dtype=np.int64))
+        for each, rows in zip(made, classes, strict=True)
+    ]
+
+
+def _observed_classes() -> Case:
+    """Release only the classes that have records."""
+    return replace(classifier_cases()["one more"], run=_empty_left_out).case()
+
+
+class _NotClipped(ProjectedSquares):
+    def encode(self, rows: Any, coins: Any = None) -> Any:
+        images, inner = self._images(rows), self.inner
+        halves = inner.bounds.half_widths
+        columns = np.rint(images / halves * np.array(inner.scales[:-2])).astype(np.int64)
+        return np.column_stack([columns, super().encode(rows)[:, -2:]])
+
+
+def _unclipped() -> Case:
+    """Leave the projected coordinates as they are."""
+    mechanism = small(PURE, 1)
+    quantizer: Any = mechanism.encoder
+    broken = _NotClipped(*(getattr(quantizer, field.name) for field in fields(quantizer)))
+    return every_place(mechanism.on(broken), np.linspace(-2, 2, 41)[:, None])
+
+
+TWINS: tuple[tuple[str, str, Callable[[], Case]], ...] = (
+    (CLASSIFIER, "records counted in every class", _shared_records),
+    (CLASSIFIER, "empty classes left out", _observed_classes),
+    (PURE, "projections not clipped", _unclipped),
+)

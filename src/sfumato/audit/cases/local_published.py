@@ -17,10 +17,8 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 from sfumato.audit import Case, EpsilonClaim, ExactCase, register_audit
-from sfumato.audit.case import AuditCase
-from sfumato.audit.cases.enumeration import enumerated_case
-from sfumato.audit.cases.report_laws import signs_law, sphere_logs, square_law, window_law, wrapped_law
-from sfumato.audit.claims import Samples
+from sfumato.audit.case import AuditCase, Samples
+from sfumato.audit.cases.reports import enumerated_case, signs_law, sphere_logs, square_law, window_law, wrapped_law
 from sfumato.kernels import L1LSH, L2LSH, Angular, Gaussian, InnerProduct, Kernel
 from sfumato.local.device import device_for
 from sfumato.local.pool import HashPool, numbers, row_table, shifted

@@ -21,28 +21,22 @@ from scipy.special import logsumexp
 
 from sfumato.audit import EpsilonClaim, ExactCase, log_weights, register_audit
 from sfumato.audit.attacks import CentralCase, low_bits, scan
-from sfumato.audit.cases.central import one_more, opposites, register_central
+from sfumato.audit.cases.central import (
+    losses_at_the_sums,
+    one_more,
+    opposites,
+    register_central,
+    small_mechanism,
+    sums_claim,
+)
 from sfumato.audit.exact import exact_case
-from sfumato.kernels import Gaussian
 from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.registry import METHODS
-from sfumato.methods.request import Request
 from sfumato.privacy.gaussian import calibrate
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.noise import DiscreteGaussian
-from sfumato.published import (
-    bernstein,
-    even_trig,
-    gaussian_queries,
-    hrw,
-    laplace_queries,
-    lsq_fgt,
-    noisy_sample,
-    pmw,
-    smalldb,
-)
+from sfumato.published import hrw, learners, listed_queries, lsq_fgt, noisy_sample, polynomials
+from sfumato.published.gridded import log_law
 from sfumato.published.queries import KernelQueries
-from sfumato.published.steps import log_law
 from sfumato.quantizers.base import Floats, Integers
 
 # Three nodes so far apart that each hears of its own records only.
@@ -53,36 +47,12 @@ MOVED = [[(7, 1, 0), (4, 4, 1), (9, 0, 0)], [(7, 0, 1), (5, 3, 1), (8, 1, 0)]]
 MEASURED = (-2, 3, 12)
 
 
-def small(
-    method: str,
-    epsilon: int,
-    neighbours: str = "add-remove",
-    delta: float = 0.0,
-    bounds: tuple[float, float] = (-8, 8),
-    records: int = 100,
-    **options: Any,
-) -> Mechanism:
-    """Build a mechanism with few integers of one column."""
-    request = Request(
-        kernel=Gaussian(1.0),
-        dimension=1,
-        epsilon=Fraction(epsilon),
-        n=records,
-        feature_seed=7,
-        delta=delta,
-        neighbours=neighbours,
-        bounds=bounds,
-        options=options,
-    )
-    return METHODS.build(method, request)
-
-
 def laplace_cases(name: str, **options: Any) -> dict[str, CentralCase]:
     """Cases of a mechanism that adds Laplace noise."""
-    single = one_more(small(name, 1, **options))
+    single = one_more(small_mechanism(name, 1, **options))
     return {
         "one more": single,
-        "opposites": opposites(small(name, 1, "replace", **options)),
+        "opposites": opposites(small_mechanism(name, 1, "replace", **options)),
         "low bits": replace(single, name="digits behind the point", statistic=low_bits),
     }
 
@@ -90,8 +60,8 @@ def laplace_cases(name: str, **options: Any) -> dict[str, CentralCase]:
 def gaussian_cases(name: str, queries: Sequence[Sequence[float]]) -> dict[str, CentralCase]:
     """Cases of a mechanism that adds Gaussian noise."""
     return {
-        "one more": one_more(small(name, 1, delta=0.05, queries=queries)),
-        "second": one_more(small(name, 2, delta=1e-3, queries=queries), already=1),
+        "one more": one_more(small_mechanism(name, 1, delta=0.05, queries=queries)),
+        "second": one_more(small_mechanism(name, 2, delta=1e-3, queries=queries), already=1),
     }
 
 
@@ -104,10 +74,10 @@ def lsq_fgt_cases() -> dict[str, CentralCase]:
 @cache
 def bernstein_cases() -> dict[str, CentralCase]:
     """Cases of `bernstein`: both nodes of a narrow box hear a record, and nodes far apart tell two records apart."""
-    single = one_more(small(bernstein.NAME, 1, bounds=(0, 0.1), degree=1))
+    single = one_more(small_mechanism(polynomials.BERNSTEIN, 1, bounds=(0, 0.1), degree=1))
     return {
         "one more": single,
-        "opposites": opposites(small(bernstein.NAME, 1, "replace", bounds=(0, 8), degree=1)),
+        "opposites": opposites(small_mechanism(polynomials.BERNSTEIN, 1, "replace", bounds=(0, 8), degree=1)),
         "low bits": replace(single, name="digits behind the point", statistic=low_bits),
     }
 
@@ -115,19 +85,19 @@ def bernstein_cases() -> dict[str, CentralCase]:
 @cache
 def even_trig_cases() -> dict[str, CentralCase]:
     """Cases of `even-trig`."""
-    return laplace_cases(even_trig.NAME, bounds=(-1, 1), degree=2)
+    return laplace_cases(polynomials.EVEN_TRIG, bounds=(-1, 1), degree=2)
 
 
 @cache
 def laplace_queries_cases() -> dict[str, CentralCase]:
     """Cases of `laplace-queries`."""
-    return laplace_cases(laplace_queries.NAME, queries=[[0.0], [0.1]])
+    return laplace_cases(listed_queries.LAPLACE, queries=[[0.0], [0.1]])
 
 
 @cache
 def gaussian_queries_cases() -> dict[str, CentralCase]:
     """Cases of `gaussian-queries`."""
-    return gaussian_cases(gaussian_queries.NAME, [[0.0]])
+    return gaussian_cases(listed_queries.GAUSSIAN, [[0.0]])
 
 
 @cache
@@ -138,8 +108,6 @@ def hrw_cases() -> dict[str, CentralCase]:
 
 def every_record(mechanism: Mechanism) -> ExactCase:
     """Compare the sums without and with a record, or with one and another, for records all over a box of one column."""
-    count = Fraction(0) if mechanism.count_law is None else mechanism.count_law.epsilon
-    claim = EpsilonClaim(float(mechanism.guarantee.epsilon - count))
 
     def log_laws() -> tuple[Floats, Floats]:
         inside = np.unique(mechanism.encoder.encode(scan(mechanism.encoder)[::100]), axis=0)
@@ -147,25 +115,27 @@ def every_record(mechanism: Mechanism) -> ExactCase:
         if mechanism.guarantee.neighbours == "replace":
             pairs = np.array(list(combinations(range(len(inside)), 2)))
             inside, outside = inside[pairs[:, 0]], inside[pairs[:, 1]]
-        outputs, law = np.stack([inside, outside], axis=1), mechanism.noise
-        return log_weights(law, outputs - inside[:, None]), log_weights(law, outputs - outside[:, None])
+        return losses_at_the_sums(mechanism.noise, inside, outside)
 
-    return ExactCase(f"exact, every record, {mechanism.guarantee.neighbours}", claim, log_laws)
+    return ExactCase(f"exact, every record, {mechanism.guarantee.neighbours}", sums_claim(mechanism), log_laws)
 
 
 def exact_laplace(name: str, **options: Any) -> list[ExactCase]:
     """Exact cases of a mechanism that adds Laplace noise."""
-    return [every_record(small(name, 1, relation, **options)) for relation in ("add-remove", "replace")]
+    return [every_record(small_mechanism(name, 1, relation, **options)) for relation in ("add-remove", "replace")]
 
 
 def _exact_bernstein() -> list[ExactCase]:
     boxes = {"add-remove": (0, 0.1), "replace": (0, 8)}
-    return [every_record(small(bernstein.NAME, 1, relation, bounds=box, degree=1)) for relation, box in boxes.items()]
+    return [
+        every_record(small_mechanism(polynomials.BERNSTEIN, 1, relation, bounds=box, degree=1))
+        for relation, box in boxes.items()
+    ]
 
 
 def small_gaussian() -> Mechanism:
     """Build `gaussian-queries` for one query with integers up to 4 and n public."""
-    mechanism = small(gaussian_queries.NAME, 1, "replace", 0.05, queries=[[0.0]])
+    mechanism = small_mechanism(listed_queries.GAUSSIAN, 1, "replace", 0.05, queries=[[0.0]])
     quantizer = mechanism.encoder
     assert isinstance(quantizer, KernelQueries)
     return replace(mechanism.on(replace(quantizer, scale=4)), noise=DiscreteGaussian(calibrate(4.0, 1, 1.0, 0.05)))
@@ -194,10 +164,10 @@ class Script:
 def scripted(mechanism: Mechanism) -> ExactCase:
     """Compare the probabilities of scripted runs of `pmw` or `smalldb` on neighbours of some records, n public."""
     algorithm = mechanism.algorithm
-    assert isinstance(algorithm, pmw.MultiplicativeWeights | smalldb.SmallDatabase)
+    assert isinstance(algorithm, learners.MultiplicativeWeights | learners.SmallDatabase)
     queries = algorithm.queries
-    learns = isinstance(algorithm, pmw.MultiplicativeWeights)
-    looks = algorithm.rounds + 1 if isinstance(algorithm, pmw.MultiplicativeWeights) else 1
+    learns = isinstance(algorithm, learners.MultiplicativeWeights)
+    looks = algorithm.rounds + 1 if isinstance(algorithm, learners.MultiplicativeWeights) else 1
     scripts = list(product(*[range(queries.grid.cells), [queries.scale * value for value in MEASURED]] * looks))
 
     def log_probability(histogram: tuple[int, ...], script: tuple[int, ...]) -> float:
@@ -216,25 +186,23 @@ def scripted(mechanism: Mechanism) -> ExactCase:
 
 def small_pmw() -> Mechanism:
     """Build `pmw` on three nodes with one round and the one that measures the error."""
-    return small(pmw.NAME, 8, "replace", rounds=1, **FAR)
+    return small_mechanism(learners.PMW, 8, "replace", rounds=1, **FAR)
 
 
 def small_smalldb() -> Mechanism:
     """Build `smalldb` for sets of one point on three nodes."""
-    return small(smalldb.NAME, 8, "replace", points=1, **FAR)
+    return small_mechanism(learners.SMALLDB, 8, "replace", points=1, **FAR)
 
 
 def small_sample(sample: int, records: int) -> Mechanism:
     """Build `noisy-sample` for a sample of so many of so many records."""
-    return small(noisy_sample.NAME, 2, sample=sample, records=records, **FAR)
+    return small_mechanism(noisy_sample.NAME, 2, sample=sample, n=records, **FAR)
 
 
 def sampled(mechanism: Mechanism, histograms: Sequence[tuple[int, ...]]) -> ExactCase:
     """Compare the laws of the noisy sum of `noisy-sample` with and without a record at either node, over all coins."""
     algorithm = mechanism.algorithm
     assert isinstance(algorithm, noisy_sample.SecretSample)
-    count = Fraction(0) if mechanism.count_law is None else mechanism.count_law.epsilon
-    claim = EpsilonClaim(float(mechanism.guarantee.epsilon - count))
     pairs = [(np.array(each), np.array(each) + more) for each in histograms for more in np.eye(3, dtype=np.int64)[:2]]
 
     def log_laws() -> tuple[Floats, Floats]:
@@ -248,7 +216,7 @@ def sampled(mechanism: Mechanism, histograms: Sequence[tuple[int, ...]]) -> Exac
         return np.concatenate(before), np.concatenate(after)
 
     name = f"exact, a sample of {algorithm.sample} of {algorithm.records} records, one more"
-    return ExactCase(name, claim, log_laws)
+    return ExactCase(name, sums_claim(mechanism), log_laws)
 
 
 def _sums(algorithm: noisy_sample.SecretSample, histogram: Integers) -> tuple[Integers, Floats]:
@@ -274,13 +242,15 @@ EVERYONE = [(99, 0, 0), (100, 0, 0), (50, 49, 0)]
 FEW = list(product(range(3), repeat=3))
 
 register_central(lsq_fgt.NAME, lsq_fgt_cases, lambda: exact_laplace(lsq_fgt.NAME, bounds=(0, 2), rho=3))
-register_central(bernstein.NAME, bernstein_cases, _exact_bernstein)
-register_central(even_trig.NAME, even_trig_cases, lambda: exact_laplace(even_trig.NAME, bounds=(-1, 1), degree=3))
+register_central(polynomials.BERNSTEIN, bernstein_cases, _exact_bernstein)
 register_central(
-    laplace_queries.NAME, laplace_queries_cases, lambda: exact_laplace(laplace_queries.NAME, queries=[[0.0], [0.1]])
+    polynomials.EVEN_TRIG, even_trig_cases, lambda: exact_laplace(polynomials.EVEN_TRIG, bounds=(-1, 1), degree=3)
 )
-register_central(gaussian_queries.NAME, gaussian_queries_cases, lambda: [exact_case(small_gaussian(), reach=60)])
+register_central(
+    listed_queries.LAPLACE, laplace_queries_cases, lambda: exact_laplace(listed_queries.LAPLACE, queries=[[0.0], [0.1]])
+)
+register_central(listed_queries.GAUSSIAN, gaussian_queries_cases, lambda: [exact_case(small_gaussian(), reach=60)])
 register_central(hrw.NAME, hrw_cases)
-register_audit(pmw.NAME, lambda: [scripted(small_pmw())])
-register_audit(smalldb.NAME, lambda: [scripted(small_smalldb())])
+register_audit(learners.PMW, lambda: [scripted(small_pmw())])
+register_audit(learners.SMALLDB, lambda: [scripted(small_smalldb())])
 register_audit(noisy_sample.NAME, lambda: [sampled(small_sample(100, 100), EVERYONE), sampled(small_sample(1, 4), FEW)])

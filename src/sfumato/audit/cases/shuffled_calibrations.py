@@ -18,10 +18,10 @@ from scipy import stats
 from scipy.signal import convolve2d
 
 from sfumato.audit import CalibrationCase, EpsilonClaim, Revealed, register_calibrations
-from sfumato.audit.calibrations import Loss
-from sfumato.audit.cases.places import places
+from sfumato.audit.case import Loss
+from sfumato.audit.cases.prices import places
 from sfumato.audit.cases.shuffled import pure_views
-from sfumato.audit.composition import Views
+from sfumato.audit.estimators import Views
 from sfumato.audit.losses import lattice_distance
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.shuffled.bitsum import BitSum, calibrate
@@ -93,19 +93,7 @@ def laws_of(protocol: BitSum) -> Laws:
 
 @dataclass(frozen=True)
 class Sums:
-    """A calibrated bit sum that is run for several instances.
-
-    Attributes
-    ----------
-    name : str
-        The variant.
-    protocol : BitSum
-        One instance.
-    instances : int
-        How many of them one participant may change.
-    claim : EpsilonClaim
-        What is stated for all of them.
-    """
+    """A calibrated bit sum, run for as many instances as one participant may change, and what is stated for all."""
 
     name: str
     protocol: BitSum

@@ -3,13 +3,17 @@
 A `Subject` is a method and the public facts of a request. Its variants are all combinations of delta, neighbouring
 relation, unit and weights that neither `Request` nor the method refuses; each is built as a release would build it. How
 many records of one unit reach the sums is measured by running the stage that limits them (`engines.contributions`),
-and what they change by searching among `places`; mechanisms with an algorithm of their own are priced in `algorithms`.
+and what they change by searching among `places`; mechanisms with an algorithm of their own are priced in `prices`.
+
+Importing this module registers the checks of the central methods, on several requests each. Every option that a method
+knows is used in one of its requests. Sizes are small, so that some record is as bad as the mechanism must fear; the
+requests named "default" leave the sizes to the method.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import product
@@ -18,13 +22,17 @@ from typing import Any
 import numpy as np
 
 from sfumato.audit import CalibrationCase, EpsilonClaim, Revealed, register_calibrations, revealed
-from sfumato.audit.cases.algorithms import price
-from sfumato.audit.cases.places import places, worst_change
+from sfumato.audit.cases.prices import places, price, worst_change
+from sfumato.central import exponential_sums, fourier, fourier_gaussian, grid, inner_product, landmarks, race
 from sfumato.engines.contributions import bounded, thinned
 from sfumato.errors import InputError
+from sfumato.kernels import Gaussian, InnerProduct, Laplacian, Rational
 from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.registry import METHODS
 from sfumato.methods.request import LIMIT, Request
 from sfumato.privacy.bits import SecureBits
+from sfumato.published import as_published, hrw, learners, listed_queries, lsq_fgt, lsq_rff, noisy_sample, polynomials
+from sfumato.quantizers.nystrom import PublicSample
 from sfumato.sources import attach, open_source
 
 EPSILON, DELTA, RECORDS_PER_USER = Fraction(1), 1e-6, 3
@@ -74,19 +82,7 @@ VARIANTS = tuple(
 
 @dataclass(frozen=True)
 class Built:
-    """A mechanism as a release would build it.
-
-    Attributes
-    ----------
-    subject : Subject
-        Whose it is.
-    variant : Variant
-        What was asked for.
-    request : Request
-        The public facts.
-    mechanism : Mechanism
-        What was built.
-    """
+    """A mechanism as a release would build it for a subject's request in one variant."""
 
     subject: Subject
     variant: Variant
@@ -133,8 +129,6 @@ class Subject:
         Kernel, dimension, bounds and such.
     options : mapping
         Options of the request.
-    kind : type
-        Of the request.
     build : callable
         From a method's name and a request to a mechanism.
     """
@@ -144,12 +138,11 @@ class Subject:
     facts: Mapping[str, Any]
     options: Mapping[str, Any]
     build: Build
-    kind: type[Request] = field(default=Request)
 
     def request(self, variant: Variant) -> Request:
         """Return the request of a variant; `InputError` where no request can ask for it."""
         public = {"epsilon": EPSILON, "n": RECORDS, "feature_seed": 7}
-        return self.kind(**{**public, **self.facts, **variant.facts(self.options)})
+        return Request(**{**public, **self.facts, **variant.facts(self.options)})
 
     def offered(self) -> Iterator[Built]:
         """Build every variant that is not refused."""
@@ -208,3 +201,64 @@ def _cases(method: str) -> list[CalibrationCase]:
 
 
 SUBJECTS: dict[str, list[Subject]] = {}
+
+
+PUBLIC = PublicSample.of([[-1.0], [-0.5], [0.0], [0.5], [1.0]], dimension=1)
+SMOOTH: dict[str, Any] = {"kernel": Gaussian(1.0), "dimension": 1, "bounds": (-8, 8)}
+PLANE: dict[str, Any] = {"kernel": Gaussian(1.0), "dimension": 2, "bounds": (-2, 2)}
+HASHED: dict[str, Any] = {"kernel": Laplacian(1.0), "dimension": 1, "bounds": (-8, 8)}
+DIRECTED: dict[str, Any] = {"kernel": InnerProduct(1.0), "dimension": 2, "bounds": (-1, 1)}
+SUMMED: dict[str, Any] = {"kernel": Rational(1.0, "sqeuclidean"), "dimension": 1, "bounds": (-1000, 1000)}
+NEAR: dict[str, Any] = {"kernel": Gaussian(1.0), "dimension": 1, "bounds": (0, 24)}
+RESEMBLED = {**SMOOTH, "landmarks": PUBLIC}
+
+
+def _asked(method: str, name: str, facts: dict[str, Any], **options: Any) -> Subject:
+    return Subject(method, name, facts, options, METHODS.build)
+
+
+HALF = {"count_share": Fraction(1, 2)}
+register_subjects(
+    _asked(lsq_rff.NAME, "2 features", SMOOTH, n_features=2),
+    _asked(lsq_rff.NAME, "half for the count", SMOOTH, n_features=2, **HALF),
+    _asked(lsq_rff.NAME, "dropped outside, 6 features in 3 groups", SMOOTH, n_features=6, groups=3, outside="drop"),
+    _asked(lsq_rff.NAME, "sizes for an error", {**SMOOTH, "n": 10**6}, alpha=0.5, eta=0.1, all_queries=True),
+    _asked(lsq_rff.NAME, "projected", PLANE, n_features=2, project="dense", project_to=1),
+    _asked(lsq_rff.NAME, "projected fast", PLANE, n_features=2, project="fast", project_to=1),
+    _asked(lsq_rff.NAME, "default", PLANE),
+    _asked(fourier.NAME, "1 feature", SMOOTH, n_features=1),
+    _asked(fourier.NAME, "4 features in groups of 2", SMOOTH, n_features=4, per_group=2),
+    _asked(fourier.NAME, "default", PLANE),
+    _asked(fourier_gaussian.NAME, "2 features", SMOOTH, n_features=2),
+    _asked(fourier_gaussian.NAME, "default", PLANE),
+    _asked(grid.NAME, "steps", {**SMOOTH, "bounds": (-1, 1)}, degree=0, spacing=0.8),
+    _asked(grid.NAME, "cubes in buckets", PLANE, degree=3, spacing=0.8, buckets=16),
+    _asked(grid.NAME, "default", PLANE),
+    _asked(exponential_sums.NAME, "2 features each", SUMMED, tolerance=0.1, n_features=2),
+    _asked(exponential_sums.NAME, "even split", SUMMED, tolerance=0.1, n_features=2, split="even", density=0.3),
+    _asked(as_published.EXPONENTIAL_SUMS, "1 feature each", SUMMED, tolerance=0.1, n_features=1),
+    _asked(landmarks.NAME, "1 direction", RESEMBLED, n_features=1),
+    _asked(landmarks.NAME, "default", RESEMBLED),
+    _asked(inner_product.NAME, "plain", DIRECTED),
+    _asked(inner_product.NAME, "clipped", DIRECTED, clip=0.5),
+    _asked(inner_product.SIGNS, "2 features", DIRECTED, n_features=2),
+    _asked(race.NAME, "2 rows of 2", HASHED, rows=2, width=2, own_count=False),
+    _asked(race.NAME, "2 rows of 2, own count", HASHED, rows=2, width=2, own_count=True),
+    _asked(race.NAME, "4 rows in 2 groups", HASHED, rows=4, width=4, groups=2),
+    _asked(race.NAME, "default", {**HASHED, "dimension": 2}),
+    _asked(as_published.RACE, "2 rows of 2", HASHED, rows=2, width=2, groups=1),
+    _asked(lsq_fgt.NAME, "3 orders", {**SMOOTH, "bounds": (0, 2)}, rho=3),
+    _asked(lsq_fgt.NAME, "2 groups, fixed cut-off", {**SMOOTH, "bounds": (0, 2)}, rho=2, groups=2, cutoff="fixed"),
+    _asked(polynomials.BERNSTEIN, "a narrow box", {**SMOOTH, "bounds": (0, 0.1)}, degree=1),
+    _asked(polynomials.BERNSTEIN, "a wide box", {**SMOOTH, "bounds": (0, 8)}, degree=1),
+    _asked(polynomials.EVEN_TRIG, "degree 1", {**SMOOTH, "bounds": (-1, 1)}, degree=1),
+    _asked(polynomials.EVEN_TRIG, "degree 4", {**SMOOTH, "bounds": (-1, 1)}, degree=4),
+    _asked(listed_queries.LAPLACE, "2 queries", SMOOTH, queries=[[0.0], [0.1]]),
+    _asked(listed_queries.GAUSSIAN, "2 queries", SMOOTH, queries=[[0.0], [0.1]]),
+    _asked(hrw.NAME, "2 queries", SMOOTH, queries=[[0.0], [1.0]]),
+    _asked(hrw.NAME, "2 queries far apart", SMOOTH, queries=[[-7.0], [7.0]]),
+    _asked(learners.PMW, "3 nodes, 1 round", NEAR, spacing=8.0, rounds=1),
+    _asked(learners.PMW, "default", PLANE),
+    _asked(learners.SMALLDB, "sets of 2 of 3 nodes", NEAR, spacing=8.0, points=2),
+    _asked(noisy_sample.NAME, "10 of 100", {**NEAR, "n": 100}, spacing=8.0, sample=10),
+)

@@ -1,6 +1,6 @@
 """`dm`, `pm`, `sw` and `gi`, server halves: keep every report, and answer with the density of the reported points.
 
-See `points` for the laws and their guarantee, `reported_points` for the answers. The predicted error of an answer a
+See `point` for the laws and their guarantee, `readers` for the answers. The predicted error of an answer a
 is (blur a)^2 + a (1 - a) / n, where the blur, 1 minus the mean kernel value between a report and its point, is
 computed from reports for the middle of the bounds: points blurred further than the bandwidth give no density at all.
 """
@@ -39,7 +39,7 @@ from sfumato.published.local.point import (
     planar_law,
     planar_step,
 )
-from sfumato.published.local.reported_points import ReportedPoints
+from sfumato.published.local.readers import CHANCE, ReportedPoints
 from sfumato.quantizers.base import Floats, Integers
 
 PREDICTION_REPORTS = 500
@@ -137,7 +137,13 @@ class PointServer(Server):
     def quantizer(self, tally: Tally) -> ReportedPoints:
         """Read the reports as points."""
         reports = len(_records(tally).rows())
-        return ReportedPoints(self.kernel, self.box, self.units, reports, float(self.parameters["blur"]))
+        return ReportedPoints(
+            self.kernel,
+            self.box,
+            self.units,
+            reports,
+            CHANCE.read(self.parameters.get("blur"), "mechanism.blur"),
+        )
 
     def noise_variance(self, reports: int) -> float:
         """Return 1: the reader's spread is the variance itself."""

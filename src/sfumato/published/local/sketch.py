@@ -16,8 +16,8 @@ Source: Zhou et al. (2024) (Algorithm 1) and, for the angular kernel, N. Fernand
 
 Distances. Points are rounded to the protocol's grid before hashing, which moves either by half a step and the rounding
 of binary64: the radius is widened by that. For angles `turned` has how far; points are scaled to length 1 before
-anything is clipped or rounded. The chance of different buckets grows by what `tables` proves of the tables from which
-hash functions are drawn, and by 10^-12 of itself for the floating-point functions in it.
+anything is clipped or rounded. The chance of different buckets grows by what `closeness` proves of the tables from
+which hash functions are drawn, and by 10^-12 of itself for the floating-point functions in it.
 
 A payload is the buckets as one little-endian integer, as many bits each as the number of buckets needs, the first row
 lowest. The standard library only.

@@ -1,6 +1,6 @@
 """`mldp-kde`, `fkm-lr`, `fkm-ll` and `race`, server halves: an L x R table of counts, and its estimates.
 
-See `sketch` for the guarantees, `sketch_size` for the variance and the choice of (L, R).
+See `sketch` for the guarantees, `sketch_design` for the variance and the choice of (L, R).
 
 Estimate of one row for n reports, `mldp-kde`: (count of the query's bucket - n (Q + (P - Q) q)) / ((P - Q)(1 - q)),
 unbiased for n times the density; with q = 1 / R it is the paper's (R count - n)(e^gamma + R - 1) / ((e^gamma - 1)
@@ -32,10 +32,9 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.response import OTHER, Response, Window, same_weight
 from sfumato.published.local.calibration import RULES
 from sfumato.published.local.point import planar_law, planar_step
+from sfumato.published.local.readers import CHANCE, SketchReader
 from sfumato.published.local.sketch import FARTHEST, MOST_ROWS, MetricSketchDevice, NoisySignsDevice, SketchDevice
-from sfumato.published.local.sketch_design import Sketch
-from sfumato.published.local.sketch_reader import SketchReader
-from sfumato.published.local.sketch_size import PUBLISHED_SPREAD, sketch_variance
+from sfumato.published.local.sketch_design import PUBLISHED_SPREAD, Sketch, sketch_variance
 from sfumato.quantizers.base import Floats, Integers
 
 DEFAULT_ETA = 1e-6
@@ -150,7 +149,7 @@ class MetricSketchServer(SketchServer):
         """Ask for a radius, in the kernel's metric."""
         reason = RowsServer.refuse(request)
         if reason is None and request.radius is None:
-            return "it needs radius=, from public data: see sfumato.published.local.radius.public_radius"
+            return "it needs radius=, from public data: see sfumato.published.local.sketch_design.public_radius"
         return reason
 
     @classmethod
@@ -263,7 +262,7 @@ class NoisySignsServer(SketchServer):
     @property
     def flips(self) -> float:
         """Chance of a wrong sign."""
-        return float(self.parameters["flips"])
+        return CHANCE.read(self.parameters.get("flips"), "mechanism.flips")
 
     def lattice(self, points: Floats, bits: SecureBits) -> Integers:
         """Directions on the lattice, plus noise."""
