@@ -24,6 +24,7 @@ ODD_TEXTS = ["", " ", "\0", "NaN", "nan", "-inf", "1e999", "-1", "0", "1/0", "0/
 ODD_TEXTS += ["\u0663", "7_0", " 7", "\x1b[31mred\x1b[0m", "\u202eevil", "a$_{x$", "<script>", "../../x", "a\nb", "é"]
 TINY_FRACTIONS = ["1/1000000000", "1000", "100", "1/7", "999999999999/1000000000000", "3/2", "1e-9", "0.5", "2/4"]
 MOST_PLACES = 400  # of a document that was blown up before
+MOST_LEAVES = 20_000  # of a part that is repeated: cases stay below some hundred kilobytes
 _FRACTION = re.compile(r"-?[0-9]{1,400}(/[0-9]{1,400})?")
 _HEX = re.compile(r"[0-9a-f]{8,}")
 
@@ -38,6 +39,13 @@ def places(document: Any, where: Where = ()) -> Iterator[Where]:
         parts = enumerate(document[:16])
     for key, value in parts:
         yield from places(value, (*where, key))
+
+
+def weight(document: Any) -> int:
+    """Leaves of a document, with some for containers; never 0."""
+    if isinstance(document, dict):
+        return 1 + sum(map(weight, document.values()))
+    return 1 + sum(map(weight, document)) if isinstance(document, list) else 1
 
 
 def at(document: Any, where: Where) -> Any:
@@ -144,7 +152,7 @@ def _decimal(random: Random, written: Any) -> Any:
 
 def _list(random: Random, value: list[Any]) -> list[Any]:
     made = list(value)
-    kind = random.randrange(8)
+    kind = random.randrange(8) if weight(made) < MOST_LEAVES else 1
     if kind == 0 or not made:
         return [] if made else [whole(random)]
     if kind == 1:
@@ -154,14 +162,15 @@ def _list(random: Random, value: list[Any]) -> list[Any]:
     elif kind == 3:
         made.reverse()
     elif kind == 4:
-        made = made * random.choice([2, 3, 50, 50, 2000])
+        times = random.choice([2, 3, 50, 50, 2000])
+        made = made * min(times, MOST_LEAVES // weight(made))
     elif kind == 5:
         made = [made]
     elif kind == 6:
         made[random.randrange(len(made))] = _any_value(random)
     else:
         made = [copy.deepcopy(random.choice(made)) for _ in made]
-    return made[:20_000]
+    return made
 
 
 def _mapping(random: Random, value: dict[str, Any]) -> Any:
@@ -268,9 +277,14 @@ def resized(document: Any, arrays: dict[str, Array], random: Random) -> tuple[An
     old = random.choice(lengths)
     new = random.choice([old + 1, max(old - 1, 0), 2 * old, 0, 1, 3, 100, 1000, 5000 if random.random() < 0.2 else 7])
 
+    left = MOST_LEAVES
+
     def change(value: Any) -> Any:
+        nonlocal left
         if isinstance(value, list) and len(value) == old and value:
-            return (value * (new // len(value) + 1))[:new]
+            made = (value * (new // len(value) + 1))[:new] if weight(value) * (new // len(value) + 1) < left else value
+            left -= weight(made)
+            return made
         return new if type(value) is int and value == old else value
 
     return mapped(document, change), {name: _fitted(array, old, new) for name, array in arrays.items()}

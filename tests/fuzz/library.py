@@ -13,7 +13,7 @@ from sfumato.learn import DensityClassifier
 from sfumato.local import Protocol as LocalProtocol
 from sfumato.local.registry import device_for
 from sfumato.maps import people
-from sfumato.public.document import canonical, exact, seed_of
+from sfumato.public.document import exact, seed_of
 from sfumato.release.format import decode, encode
 from sfumato.shuffled import AnalyzerKey, Shuffler, Submission
 from sfumato.shuffled import Protocol as ShuffledProtocol
@@ -32,7 +32,6 @@ __all__ = [
     "Shuffler",
     "Submission",
     "app",
-    "canonical",
     "decode",
     "encode",
     "fingerprints",

@@ -52,7 +52,7 @@ class Figures:
         """Add what a process did."""
         for number, problem in child.findings:
             # One defect has many texts; what is not sound has no place but its text.
-            kind = problem if problem.startswith("Unsound") else problem.partition(":")[0] + problem.partition(" (")[2][:40]
+            kind = problem if problem.startswith("Unsound") else problem.partition(": ")[0]
             failure = self.failures.setdefault(kind, Failure(problem))
             failure.count += 1
             if len(failure.cases) < SAMPLES:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.fuzz.case import Format
-from tests.fuzz.formats import containers
+from tests.fuzz.formats import containers, protocols, states, tables
 
 FORMATS: dict[str, Format[Any]] = {
     form.name: form
@@ -15,5 +15,21 @@ FORMATS: dict[str, Format[Any]] = {
         containers.Sketches(),
         containers.Regions(),
         containers.Commands(),
+        protocols.LocalDocuments(),
+        protocols.ShuffledDocuments(),
+        protocols.Reports(),
+        protocols.Submissions(),
+        protocols.Batches(),
+        protocols.Keys(),
+        states.Ledgers(),
+        states.Accounts(),
+        states.Checkpoints(),
+        states.Inboxes(),
+        tables.Delimited(),
+        tables.Compressed(),
+        tables.Npy(),
+        tables.Npz(),
+        tables.Columnar(),
+        tables.Lists(),
     )
 }
