@@ -1,8 +1,8 @@
 """`python -m tests.fuzz`: fuzz all formats, or run one case again.
 
-    python -m tests.fuzz --cases 1000000 --jobs 2
-    python -m tests.fuzz --format releases --case 4711 --only 0,2
-    python -m tests.fuzz --format ledgers --file odd.jsonl
+python -m tests.fuzz --cases 1000000 --jobs 2
+python -m tests.fuzz --format releases --case 4711 --only 0,2
+python -m tests.fuzz --format ledgers --file odd.jsonl
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 
 # One thread each: processes are forked, and memory that threads reserve is no case's.
-SINGLE = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")}
+SINGLE = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 SINGLE |= {"ARROW_IO_THREADS": "1", "MALLOC_ARENA_MAX": "1", "SFUMATO_CACHE": "", "TERM": "dumb"}
 
 
@@ -72,7 +72,9 @@ def _many(asked: argparse.Namespace) -> int:
 
     began = time.monotonic()
     formats = [FORMATS[name] for name in asked.format or FORMATS]
-    figures = fuzz(formats, shared(formats, asked.cases), asked.seed, asked.jobs, Limits(asked.seconds, asked.megabytes))
+    figures = fuzz(
+        formats, shared(formats, asked.cases), asked.seed, asked.jobs, Limits(asked.seconds, asked.megabytes)
+    )
     print(table(figures))
     for line in report(figures):
         print(line)

@@ -7,6 +7,7 @@ smaller case of the same name.
 
 from __future__ import annotations
 
+import tempfile
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -27,7 +28,7 @@ RAW_SHARE = 0.1
 MOST_STEPS = 4
 
 
-class Unsound(Exception):
+class UnsoundError(Exception):
     """What was accepted gave an answer that nobody may be given."""
 
 
@@ -53,6 +54,13 @@ class Format(ABC, Generic[T]):
     @abstractmethod
     def make_seeds(self) -> Iterable[tuple[str, T]]:
         """Read or make the good files."""
+
+    def warm(self) -> None:
+        """Use every seed as it is: none may be refused, and what is compiled on first use is compiled then."""
+        assert self.seeds, f"{self.name} has no seeds"
+        for name, seed in self.seeds:
+            with tempfile.TemporaryDirectory() as folder:
+                self.use(self.encode(self.copy(seed), Random(0)), name, Path(folder), Random(name))
 
     @abstractmethod
     def copy(self, seed: T) -> T:
@@ -131,7 +139,7 @@ def signature(problem: BaseException) -> str:
     """Return the exception, where in the library it was raised, and its text after a colon."""
     frames = [frame for frame in traceback.extract_tb(problem.__traceback__) if "sfumato" in Path(frame.filename).parts]
     place = ""
-    if frames and not isinstance(problem, Unsound):
+    if frames and not isinstance(problem, UnsoundError):
         parts = Path(frames[-1].filename).parts
         inside = parts[len(parts) - parts[::-1].index("sfumato") :]
         place = f" at {'/'.join(inside)}:{frames[-1].lineno} ({frames[-1].name})"
@@ -139,9 +147,9 @@ def signature(problem: BaseException) -> str:
 
 
 def check_numbers(what: str, numbers: Any, infinite: bool = False) -> None:
-    """Raise `Unsound` where a number is NaN, or infinite without leave."""
+    """Raise `UnsoundError` where a number is NaN, or infinite without leave."""
     values = np.asarray(numbers, dtype=np.float64)
     if np.isnan(values).any():
-        raise Unsound(f"{what} is NaN")
+        raise UnsoundError(f"{what} is NaN")
     if not infinite and np.isinf(values).any():
-        raise Unsound(f"{what} is infinite")
+        raise UnsoundError(f"{what} is infinite")

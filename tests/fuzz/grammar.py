@@ -211,10 +211,9 @@ class Grammar:
         if kind < 0.2:
             return resized(document, {}, random)[0]
         where = chosen(document, random)
-        if kind < 0.3 and len(where):
-            if isinstance(owner := at(document, where[:-1]), dict):
-                del owner[where[-1]]
-                return document
+        if kind < 0.3 and where and isinstance(owner := at(document, where[:-1]), dict):
+            del owner[where[-1]]
+            return document
         if kind < 0.5 and where and (others := self.parts.get(str(where[-1]))):
             return put(document, where, copy.deepcopy(random.choice(others)))
         return put(document, where, another(random, at(document, where), self.words))
@@ -334,7 +333,9 @@ def _reshaped(array: Array, random: Random) -> Array:
 def _entry(array: Array, random: Random) -> Any:
     if array.dtype.kind == "f":
         return random.choice([np.nan, np.inf, -np.inf, *map(float, REAL), -1.0])
-    return random.choice([0, 1, -1, 2**31, -(2**31), 2**52, 2**62, -(2**62), 2**63 - 1, -(2**63), random.randrange(1000)])
+    extremes = [0, 1, -1, 2**31, -(2**31), 2**52, 2**62, -(2**62), 2**63 - 1, -(2**63), random.randrange(1000)]
+    least, most = (np.iinfo(array.dtype).min, np.iinfo(array.dtype).max) if array.dtype.kind in "iu" else (0, 1)
+    return min(max(random.choice(extremes), least), most)
 
 
 def altered_bytes(content: bytes, random: Random) -> bytes:

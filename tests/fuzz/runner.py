@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import selectors
-import tempfile
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from random import Random
 from typing import Any
 
 from tests.fuzz.case import Case, Format
 from tests.fuzz.child import Child, Limits, Summary
 
 BATCH = 1000
+USUAL = Limits()
 SAMPLES = 3  # of each kind of failure are run again alone
 
 
@@ -52,7 +50,7 @@ class Figures:
         """Add what a process did."""
         for number, problem in child.findings:
             # One defect has many texts; what is not sound has no place but its text.
-            kind = problem if problem.startswith("Unsound") else problem.partition(": ")[0]
+            kind = problem if problem.startswith("UnsoundError") else problem.partition(": ")[0]
             failure = self.failures.setdefault(kind, Failure(problem))
             failure.count += 1
             if len(failure.cases) < SAMPLES:
@@ -77,7 +75,7 @@ def shared(formats: Sequence[Format[Any]], cases: int) -> dict[str, int]:
 
 
 def fuzz(
-    formats: Sequence[Format[Any]], counts: Mapping[str, int], seed: int, jobs: int = 1, limits: Limits = Limits()
+    formats: Sequence[Format[Any]], counts: Mapping[str, int], seed: int, jobs: int = 1, limits: Limits = USUAL
 ) -> dict[str, Figures]:
     """Run the first cases of each format.
 
@@ -96,22 +94,13 @@ def fuzz(
     """
     figures = {form.name: Figures() for form in formats}
     for form in formats:
-        warm(form)
+        form.warm()
     for child in _children(deque(_batches(formats, counts, seed)), jobs, limits):
         figures[child.form.name].add(child)
     for form in formats:
         for failure in figures[form.name].failures.values():
             failure.alone = _alone(form, failure, seed, limits)
     return figures
-
-
-def warm(form: Format[Any]) -> None:
-    """Use every seed as it is: nothing of it may be refused, and what is compiled on first use is compiled then."""
-    assert form.seeds, f"{form.name} has no seeds"
-    for name, seed in form.seeds:
-        content = form.encode(form.copy(seed), Random(0))
-        with tempfile.TemporaryDirectory() as folder:
-            form.use(content, name, Path(folder), Random(name))
 
 
 def _batches(
@@ -174,7 +163,10 @@ def is_defect(failure: Failure) -> bool:
 
 def table(figures: Mapping[str, Figures]) -> str:
     """Return the figures as a Markdown table."""
-    rows = ["| format | cases | accepted | cases/s | slowest, s | MB | defects |", "|---|---:|---:|---:|---:|---:|---:|"]
+    rows = [
+        "| format | cases | accepted | cases/s | slowest, s | MB | defects |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
     total, seconds, defects = 0, 0.0, 0
     for name, found in figures.items():
         part, bad = found.summary, sum(map(is_defect, found.failures.values()))
@@ -204,5 +196,3 @@ def report(figures: Mapping[str, Figures]) -> Iterator[str]:
 def minutes(began: float) -> str:
     """Return the time since a moment."""
     return f"{(time.monotonic() - began) / 60:.1f} min"
-
-

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from typer.testing import CliRunner
 
-from tests.fuzz.case import Format, Unsound, check_numbers
+from tests.fuzz.case import Format, UnsoundError, check_numbers
 from tests.fuzz.grammar import REAL, Array, Grammar, altered_arrays, altered_bytes, at, places, resized
 from tests.fuzz.library import (
     DensityClassifier,
@@ -122,7 +122,7 @@ def use_release(release: Release, random: Random) -> None:
             check_numbers(name, answers)
             check_numbers(f"{name}'s error", errors, infinite)
             if (errors < 0).any():
-                raise Unsound(f"{name}'s error is negative")
+                raise UnsoundError(f"{name}'s error is negative")
     part = random.randrange(6)
     points = np.full((1, release.dimension), 0.25)
     if part == 0:
@@ -136,7 +136,7 @@ def use_release(release: Release, random: Random) -> None:
     elif part == 4:
         header, _ = decode(release.to_bytes())
         if json.dumps(header, sort_keys=True) != json.dumps(release.describe(), sort_keys=True):
-            raise Unsound("what is written is not what was read")
+            raise UnsoundError("what is written is not what was read")
 
 
 class Releases(Container):
@@ -275,7 +275,7 @@ class Commands(Releases):
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         if result.exit_code not in (0, 2, 4) or "Traceback" in result.output:
-            raise Unsound(f"{command} ended with {result.exit_code}")
+            raise UnsoundError(f"{command} ended with {result.exit_code}")
         odd = {letter for letter in result.output if not letter.isprintable() and letter not in "\n\t"}
         if odd:
-            raise Unsound(f"{command} prints {sorted(odd)!a}")
+            raise UnsoundError(f"{command} prints {sorted(odd)!a}")

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.fuzz.case import Format, Unsound, check_numbers
+from tests.fuzz.case import Format, UnsoundError, check_numbers
 from tests.fuzz.formats.containers import CORPUS
 from tests.fuzz.grammar import Grammar, altered_bytes
 from tests.fuzz.library import (
@@ -96,12 +96,12 @@ class LocalDocuments(Documents):
         point = [random.choice([0.25, 0.5, -1e300, 0.0, float("nan"), 1.0]) for _ in range(dimension)]
         report = client.report(point)
         if len(report) != client.report_bytes:
-            raise Unsound("a report is not as long as all others")
+            raise UnsoundError("a report is not as long as all others")
         assert repr(protocol)
         if random.random() < 0.2:
             with protocol.collector(folder / "state") as collector:
                 if collector.add(report).accepted != 1:
-                    raise Unsound("an honest report is refused")
+                    raise UnsoundError("an honest report is refused")
 
 
 class ShuffledDocuments(Documents):
@@ -163,7 +163,7 @@ class Reports(Format[bytes]):
         with self.protocols[seed].collector(folder / "state") as collector:
             receipt = collector.add(content)
             if receipt.accepted < 0 or any(count < 0 for count in receipt.rejected.values()):
-                raise Unsound("a receipt counts less than nothing")
+                raise UnsoundError("a receipt counts less than nothing")
             if random.random() < 0.3:
                 release = collector.release()
                 answers, errors = release.query([[0.25] * release.dimension], return_std=True)
@@ -189,7 +189,7 @@ class Submissions(Format[bytes]):
     share = 1.0
 
     def make_seeds(self) -> Iterable[tuple[str, bytes]]:
-        """What people send. Sealing draws secret coins: the bytes are others in every run, and their lengths are not."""
+        """What people send; sealing draws secret coins, so that the bytes are others in every run."""
         self.protocol = small_protocol()
         self.honest = submissions(self.protocol)
         return [(f"submission {place}", made.to_bytes()) for place, made in enumerate(self.honest)]
@@ -303,5 +303,3 @@ class Keys(Format[bytes]):
         """Load it."""
         (folder / "key").write_bytes(content)
         assert repr(AnalyzerKey.load(folder / "key"))
-
-

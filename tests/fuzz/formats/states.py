@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.fuzz.case import Format, Unsound, check_numbers
+from tests.fuzz.case import Format, UnsoundError, check_numbers
 from tests.fuzz.formats.containers import CORPUS
 from tests.fuzz.formats.protocols import CONSENT, documents, small_protocol, submissions
 from tests.fuzz.grammar import Grammar, altered_bytes
@@ -83,8 +83,8 @@ class Ledgers(Format[Any]):
             try:
                 account = ledger.account(name)
                 epsilon, delta = account.spent
-                if not (epsilon >= 0 and 0 <= delta):
-                    raise Unsound("less than nothing was spent")
+                if not (epsilon >= 0 and delta >= 0):
+                    raise UnsoundError("less than nothing was spent")
                 assert account.rule and repr(account) and len(account.charges) >= 0
                 assert account.budget is None or account.remaining is not None
             except SfumatoError:
@@ -94,7 +94,7 @@ class Ledgers(Format[Any]):
             before = account.spent
             account.charge("fourier", Fraction(1, 8))
             if account.spent[0] < before[0]:
-                raise Unsound("a charge made spending less")
+                raise UnsoundError("a charge made spending less")
 
 
 def resealed(document: Any, name: str, random: Random) -> bytes:
@@ -148,9 +148,9 @@ class Accounts(Format[Any]):
         before = client.account.spent
         report = client.report(random.choice([[0.25, 0.5], [0.75, 0.5]]))
         if len(report) != client.report_bytes and not client.permanent:
-            raise Unsound("a report has another length")
+            raise UnsoundError("a report has another length")
         if client.account.spent < before or before < 0:
-            raise Unsound("a report made spending less")
+            raise UnsoundError("a report made spending less")
 
 
 class Folders(Format[Any]):
@@ -276,7 +276,9 @@ class Inboxes(Folders):
         first = number.to_bytes(8, "little") + (content[8:start] if random.random() < 0.5 else random.randbytes(16))
         rest = content[head:] if random.random() < 0.5 else altered_bytes(content[head:], random)
         end = min(number * 53, len(rest))
-        digests = [hashlib.blake2b(part, digest_size=size).digest() for part, size in ((first, 8), (first + rest[:end], 16))]
+        digests = [
+            hashlib.blake2b(part, digest_size=size).digest() for part, size in ((first, 8), (first + rest[:end], 16))
+        ]
         return first + b"".join(digests) + rest
 
     def use(self, content: bytes, seed: str, folder: Path, random: Random) -> None:
