@@ -7,6 +7,7 @@ it started, so that a case that wants more gets a `MemoryError`, and nothing els
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import json
 import os
@@ -88,6 +89,7 @@ def timed(form: Format[Any], case: Case, folder: Path, limits: Limits) -> tuple[
 def work(form: Format[Any], cases: Iterable[Case], limits: Limits, write: int) -> None:
     """Run cases, and report each start, each failure and the sums."""
     warnings.simplefilter("ignore")
+    faulthandler.disable()  # the parent names the case, and a second run of it shows the rest
     signal.signal(signal.SIGPROF, _interrupt)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     gc.freeze()  # what was there before the fork is never garbage

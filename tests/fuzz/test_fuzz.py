@@ -1,4 +1,4 @@
-"""A small share of the fuzzing in every run of the tests, and proof that the fuzzer catches what it is there to catch."""
+"""A small share of the fuzzing in every run of the tests, and proof that the fuzzer catches what it is there for."""
 
 from __future__ import annotations
 
