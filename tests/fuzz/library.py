@@ -14,6 +14,7 @@ from sfumato.local import Protocol as LocalProtocol
 from sfumato.local.registry import device_for
 from sfumato.maps import people
 from sfumato.public.document import exact, seed_of
+from sfumato.release import from_content
 from sfumato.release.format import decode, encode
 from sfumato.shuffled import AnalyzerKey, Shuffler, Submission
 from sfumato.shuffled import Protocol as ShuffledProtocol
@@ -35,6 +36,7 @@ __all__ = [
     "decode",
     "encode",
     "fingerprints",
+    "from_content",
     "load",
     "open_source",
     "people",

