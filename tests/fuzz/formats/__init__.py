@@ -1,0 +1,35 @@
+"""All formats by their names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.fuzz.case import Format
+from tests.fuzz.formats import containers, protocols, states, tables
+
+FORMATS: dict[str, Format[Any]] = {
+    form.name: form
+    for form in (
+        containers.Releases(),
+        containers.Classifiers(),
+        containers.Sketches(),
+        containers.Regions(),
+        containers.Commands(),
+        protocols.LocalDocuments(),
+        protocols.ShuffledDocuments(),
+        protocols.Reports(),
+        protocols.Submissions(),
+        protocols.Batches(),
+        protocols.Keys(),
+        states.Ledgers(),
+        states.Accounts(),
+        states.Checkpoints(),
+        states.Inboxes(),
+        tables.Delimited(),
+        tables.Compressed(),
+        tables.Npy(),
+        tables.Npz(),
+        tables.Columnar(),
+        tables.Lists(),
+    )
+}

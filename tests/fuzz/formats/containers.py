@@ -1,0 +1,289 @@
+"""`.sfm` files: a JSON header and arrays. Releases of every method, classifiers, raw sketches, and commands on them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+from typer.testing import CliRunner
+
+from tests.fuzz.case import Format, UnsoundError, check_numbers
+from tests.fuzz.grammar import REAL, Array, Grammar, altered_arrays, altered_bytes, at, places, resized
+from tests.fuzz.library import (
+    DensityClassifier,
+    RaceSketch,
+    Release,
+    SfumatoError,
+    app,
+    decode,
+    encode,
+    fingerprints,
+    from_content,
+    load,
+    people,
+)
+
+CORPUS = Path(__file__).parents[2] / "corpus"
+Content = tuple[Any, dict[str, Array]]
+Seed = tuple[str, dict[str, Array]]  # the header as JSON, which is quicker to copy
+CLEAR_COUNT = 3  # standard errors from zero, below which error bars are infinite
+CHECKSUM_BYTES = 32
+
+
+class Container(Format[Any]):
+    """Files of the container, with the right checksum, and mostly with the fingerprints that belong to their maps."""
+
+    folders: tuple[str, ...] = ()
+
+    def make_seeds(self) -> Iterable[tuple[str, Any]]:
+        """Read the corpus: what this version makes, and of 0.1.0 what had secret noise."""
+        found = []
+        for path in sorted(CORPUS.rglob("*.sfm")):
+            old = "golden" not in path.parts
+            if path.parent.name in self.folders and not (old and path.name.endswith(".seeded.sfm")):
+                found.append((path.relative_to(CORPUS).as_posix(), decode(path)))
+        self.grammar = Grammar(header for _, (header, _) in found)
+        return [(name, (json.dumps(header), arrays)) for name, (header, arrays) in found]
+
+    def copy(self, seed: Any) -> Content:
+        """Return a header of its own; arrays are replaced, never written to."""
+        return json.loads(seed[0]), dict(seed[1])
+
+    def alter(self, content: Any, random: Random) -> Content:
+        """Change the header, an array, or a length in both."""
+        header, arrays = content
+        kind = random.random()
+        if kind < 0.15:
+            return header, altered_arrays(arrays, random)
+        if kind < 0.22:
+            return resized(header, arrays, random)
+        return self.grammar.alter(header, random), arrays
+
+    def encode(self, content: Any, random: Random) -> bytes:
+        """Write the file; what the container cannot hold is refused here."""
+        header, arrays = content
+        whole = encode(header if isinstance(header, dict) else {"header": header}, arrays)
+        if random.random() < 0.7:
+            return self._signed(header, arrays, whole)
+        return whole
+
+    def _signed(self, header: Any, arrays: dict[str, Array], whole: bytes) -> bytes:
+        """State the fingerprints that reading the file computes."""
+        stated = [where for where in places(header) if where and where[-1] == "fingerprint"]
+        if len(stated) != 1:
+            return whole
+        with fingerprints() as computed:
+            try:
+                self.read(whole)
+            except SfumatoError:
+                if not computed or at(header, stated[0]) == computed[0]:
+                    return whole
+        if computed:
+            at(header, stated[0][:-1])["fingerprint"] = computed[0]
+            return encode(header, arrays)
+        return whole
+
+    def read(self, whole: bytes) -> Any:
+        """Read the bytes as far as fingerprints go; nothing by default."""
+
+    def alter_bytes(self, content: bytes, random: Random) -> bytes:
+        """Change bytes, half of the time under a new checksum."""
+        if random.random() < 0.5:
+            return altered_bytes(content, random)
+        body = altered_bytes(content[:-CHECKSUM_BYTES], random)
+        return body + hashlib.sha256(body).digest()
+
+
+def asked(dimension: int, random: Random) -> list[Array]:
+    """A few queries: in the middle of the corpus, at zero, and anywhere."""
+    far = random.choice([1, -1]) * random.choice(REAL)
+    near = np.array([[0.25] * dimension, [0.75] * dimension])
+    return [near, np.zeros((1, dimension)), np.full((1, dimension), far)]
+
+
+def use_release(release: Release, random: Random) -> None:
+    """Do what anyone may do with a release that was accepted."""
+    json.dumps(release.describe(), allow_nan=False)
+    assert release.statement() and repr(release)
+    # Error bars are infinite where the count may be zero, and where one random term says nothing of its own spread.
+    single = release.quantizer.terms < 2
+    unclear = single or not release.count.value >= CLEAR_COUNT * math.sqrt(release.count.variance)
+    for points in asked(release.dimension, random):
+        for name, question, infinite in (("query", release.query, unclear), ("total", release.total, single)):
+            try:
+                answers, errors = question(points, return_std=True)
+            except SfumatoError:
+                continue
+            check_numbers(name, answers)
+            check_numbers(f"{name}'s error", errors, infinite)
+            if (errors < 0).any():
+                raise UnsoundError(f"{name}'s error is negative")
+    with suppress(SfumatoError):  # not every release has a density, which is said and no refusal of the file
+        _ask_more(release, random.randrange(6))
+
+
+def _ask_more(release: Release, part: int) -> None:
+    points = np.full((1, release.dimension), 0.25)
+    if part == 0:
+        check_numbers("bias bound", release.bias_bound(points), infinite=True)
+    elif part == 1:
+        check_numbers("findings", list(release.findings().values()), infinite=True)
+    elif part == 2:
+        check_numbers("density", release.density(points))
+    elif part == 3:
+        check_numbers("log density", release.log_density(points))
+    elif part == 4:
+        header, _ = decode(release.to_bytes())
+        if json.dumps(header, sort_keys=True) != json.dumps(release.describe(), sort_keys=True):
+            raise UnsoundError("what is written is not what was read")
+
+
+class Releases(Container):
+    """Releases of every method and trust model."""
+
+    name = "releases"
+    share = 8.0
+    folders = ("central", "distances", "local", "shuffled", "sketch")
+
+    def make_seeds(self) -> Iterable[tuple[str, Any]]:
+        """Leave out the raw sketch."""
+        return [(name, seed) for name, seed in super().make_seeds() if not name.endswith("raw.sfm")]
+
+    def read(self, whole: bytes) -> Any:
+        """Read a release from a file in memory."""
+        return from_content(*decode(whole))
+
+    def use(self, content: bytes, seed: str, folder: Path, random: Random) -> None:
+        """Load it and ask."""
+        path = folder / "a.sfm"
+        path.write_bytes(content)
+        use_release(load(path), random)
+
+
+class Classifiers(Container):
+    """Classifiers: several releases in one file."""
+
+    name = "classifiers"
+    share = 1.0
+    folders = ("classifier",)
+
+    def use(self, content: bytes, seed: str, folder: Path, random: Random) -> None:
+        """Load it and classify."""
+        path = folder / "a.sfm"
+        path.write_bytes(content)
+        model = DensityClassifier.load(path)
+        for points in asked(model.n_features_in_, random):
+            try:
+                check_numbers("densities", model.densities(points))
+                check_numbers("decision", model.decision_function(points))
+                assert len(model.predict(points)) == len(points)
+                check_numbers("probabilities", model.predict_proba(points))
+            except SfumatoError:
+                continue
+        assert repr(model) and decode(model.to_bytes())
+
+
+class Sketches(Container):
+    """Raw sketches."""
+
+    name = "sketches"
+    share = 1.0
+    folders = ("sketch",)
+
+    def make_seeds(self) -> Iterable[tuple[str, Any]]:
+        """The raw sketch alone."""
+        return [(name, seed) for name, seed in super().make_seeds() if name.endswith("raw.sfm")]
+
+    def use(self, content: bytes, seed: str, folder: Path, random: Random) -> None:
+        """Load it, add to it, merge it, release it and ask."""
+        path = folder / "a.sfm"
+        path.write_bytes(content)
+        sketch = RaceSketch.load(path)
+        assert repr(sketch) and sketch.fingerprint
+        kind = random.randrange(3)
+        if kind == 0:
+            sketch.add(np.full((2, sketch.quantizer.dimension), 0.25))
+        elif kind == 1:
+            sketch = sketch.merge(RaceSketch.load(path))
+        else:
+            sketch.save(folder / "b.sfm")
+        use_release(sketch.release(epsilon=8, random_state=1), random)
+
+
+REGION = {"type": "Polygon", "coordinates": [[[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.0, 0.0]]]}
+REGIONS: list[Any] = [
+    REGION,
+    {"type": "Feature", "geometry": REGION, "properties": {"name": "centre"}},
+    {"type": "MultiPolygon", "coordinates": [REGION["coordinates"], [[[2, 2], [3, 2], [3, 3], [2, 2]]]]},
+    {"type": "FeatureCollection", "features": [{"type": "Feature", "geometry": REGION, "properties": None}]},
+]
+
+
+class Regions(Format[Any]):
+    """GeoJSON of regions in which people are counted."""
+
+    name = "regions"
+    share = 0.5
+
+    def make_seeds(self) -> Iterable[tuple[str, Any]]:
+        """A few regions, and the release that is asked."""
+        self.grammar = Grammar(REGIONS)
+        self.release = load(CORPUS / "golden/central/fourier.seeded.sfm")
+        return [(region["type"], json.dumps(region)) for region in REGIONS]
+
+    def copy(self, seed: Any) -> Any:
+        """Parse it anew."""
+        return json.loads(seed)
+
+    def alter(self, content: Any, random: Random) -> Any:
+        """Change the document."""
+        return self.grammar.alter(content, random)
+
+    def encode(self, content: Any, random: Random) -> bytes:
+        """Write JSON."""
+        return json.dumps(content).encode()
+
+    def use(self, content: bytes, seed: str, folder: Path, random: Random) -> None:
+        """Count the people in it."""
+        try:
+            region = json.loads(content)
+        except (ValueError, RecursionError):  # the command's matter, which has a format of its own
+            return
+        found = people(self.release, region)
+        check_numbers("people", [found.value, found.std], infinite=True)
+
+
+class Commands(Releases):
+    """Commands on releases and regions: they end cleanly, and nothing of a file reaches the terminal raw."""
+
+    name = "commands"
+    share = 0.3
+
+    def make_seeds(self) -> Iterable[tuple[str, Any]]:
+        """A few: commands are slow, and what they call is asked elsewhere."""
+        return list(super().make_seeds())[::25]
+
+    def use(self, content: bytes, seed: str, folder: Path, random: Random) -> None:
+        """Run a command."""
+        path, region = folder / "a.sfm", folder / "r.geojson"
+        command = random.choice(["inspect", "verify", "query", "people"])
+        path.write_bytes(content)
+        more = {"query": ["--at", "0.25,0.5"], "people": ["--region", str(region)]}.get(command, [])
+        if command == "people":
+            path.write_bytes(encode(*self.copy(self.seeds[0][1])))
+            region.write_bytes(content[20:-CHECKSUM_BYTES])
+        result = CliRunner().invoke(app, [command, str(path), *more, *(["--json"] if random.random() < 0.3 else [])])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        if result.exit_code not in (0, 2, 4) or "Traceback" in result.output:
+            raise UnsoundError(f"{command} ended with {result.exit_code}")
+        odd = {letter for letter in result.output if not letter.isprintable() and letter not in "\n\t"}
+        if odd:
+            raise UnsoundError(f"{command} prints {sorted(odd)!a}")
