@@ -99,6 +99,7 @@ class Registry(Mapping[str, Method]):
 METHODS = Registry(
     "sfumato.central.fourier",
     "sfumato.central.fourier_gaussian",
+    "sfumato.central.lattice",
     "sfumato.central.grid",
     "sfumato.central.exponential_sums",
     "sfumato.central.landmarks",
