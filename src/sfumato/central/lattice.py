@@ -7,9 +7,10 @@ between neighbours. Discrete Gaussian noise for f D is (epsilon, delta)-DP (`pri
 count is one of the integers: nothing is bought apart, unless the option count_share says so.
 
 Error of one answer, P the mean kernel value, c the noise multiplier, W = 2 sum |c_j| over the pairs, w the coefficient
-of the mode 0 and a^2 the count's part of the squared norm beside W: MSE = (c f / n)^2 (W + a^2) (W + (P - w)^2 / a^2) +
-bias^2, least at a^2 = |P - w|. There is no Monte Carlo error. More modes leave less bias and cost little noise; the
-number of modes and the periods are those of least predicted error that the limits allow.
+of the mode 0 and a^2 the count's part of the squared norm beside W: MSE = (c f / n)^2 (W + a^2) (W + U^2 / a^2) + bias^2,
+least at a^2 = U, with U^2 = (P - w)^2 + (S P)^2 the mean square of an answer less w (S P its deviation over queries).
+There is no Monte Carlo error. More modes leave less bias and cost little noise; the number of modes and the periods are
+those of least predicted error that the limits allow.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ MOST_COLUMNS, MOST_PAIRS = 5, 4096
 MARGINS = (2.4, 2.8, 3.2, 3.6, 4.0, 4.5, 5.0, 6.0, 8.0, 12.0)
 LARGEST_SCALE, SMALLEST_SCALE = 2**16, 2**6
 # Least part of the norm that the count has, however near the mean density is to the mode 0.
-SMALLEST_COUNT = 0.01
+SMALLEST_COUNT = 0.03
+# Deviation of the density over queries like the records, in units of its mean, as is typical.
+SPREAD = 0.6
 # Fewer modes are taken at a mean square error up to so many times the least.
 NEARLY = 1.05
 
@@ -86,8 +89,8 @@ def modes(kernel: ShiftInvariantKernel, extents: tuple[float, ...], margin: floa
 def _largest(parts: list[Series], most: int) -> Integers:
     """Modes of the `most` largest products, column by column.
 
-    Of sorted lists, the products of the a-th and the b-th are needed for a b up to `most` alone: each has a b - 1 others
-    that are not smaller.
+    Of sorted lists, the products of the a-th and the b-th are needed for a b up to `most` alone: each has a b - 1
+    others that are not smaller.
     """
     found, values = np.zeros((1, 0), dtype=np.int64), np.ones(1)
     for part in parts:
@@ -116,14 +119,15 @@ class Design:
         How many of them.
     count_part : float
         a^2; 0 where the count is not among the sums.
-    mean_square_error : float
-        At the request's density.
     """
 
     found: Modes
     pairs: int
     count_part: float
-    mean_square_error: float
+
+    def mean_square_error(self, request: Request, density: float) -> float:
+        """Predicted error of one answer."""
+        return float(_errors(request, density, self.found, self.count_part)[self.pairs - 1])
 
 
 def refuse(request: Request) -> str | None:
@@ -167,8 +171,10 @@ def _pair_bytes(request: Request) -> int:
 
 def _most_pairs(request: Request) -> int:
     limits = request.limits
-    room = (limits.file_size - header_size(request.kernel, request.dimension)) / _pair_bytes(request)
-    return int(min(MOST_PAIRS, room, limits.work_per_record / request.dimension, limits.work_per_query / request.dimension))
+    room = (limits.file_size - header_size(request.kernel, request.dimension)) / _pair_bytes(request) - 1
+    return int(
+        min(MOST_PAIRS, room, limits.work_per_record / request.dimension, limits.work_per_query / request.dimension)
+    )
 
 
 def _design(request: Request) -> Design:
@@ -176,24 +182,32 @@ def _design(request: Request) -> Design:
     request.check_options(*OPTIONS)
     most = _most_pairs(request)
     wanted = request.size_option("n_features", most, most)
-    return min(_designs(request, wanted), key=lambda design: design.mean_square_error)
+    return min(_designs(request, wanted), key=lambda design: design.mean_square_error(request, request.density))
 
 
 def _designs(request: Request, most: int) -> Iterator[Design]:
     assert isinstance(request.kernel, ShiftInvariantKernel)
-    noise = (gaussian_multiplier(_epsilon(request), request.delta) * request.factor / request.n) ** 2
     for margin in (*MARGINS, None):
         found = modes(request.kernel, _extents(request), margin, most)
-        away = abs(request.density - found.constant)
-        part = max(away, SMALLEST_COUNT) if _own_count(request) else 0.0
-        fewest = len(found.modes) if "n_features" in request.options else 1
-        weight = 2 * np.cumsum(np.abs(found.coefficients))[fewest - 1 :]
-        missed = found.squares - 2 * np.cumsum(np.square(found.coefficients))[fewest - 1 :]
-        errors = noise * (weight + part) * (weight + (away**2 / part if part else 0.0))
-        errors = errors + np.maximum(missed, 0.0) + found.wrapped**2
-        best = int((errors <= NEARLY * errors.min()).argmax())
-        count = 0.0 if part else request.count_error(away)
-        yield Design(found, best + fewest, part, float(errors[best]) + count)
+        part = max(_away(request.density, found), SMALLEST_COUNT) if _own_count(request) else 0.0
+        errors = _errors(request, request.density, found, part)
+        best = int((errors <= NEARLY * errors.min()).argmax()) + 1
+        yield Design(found, most if "n_features" in request.options else best, part)
+
+
+def _away(density: float, found: Modes) -> float:
+    """Return U, see the module's text."""
+    return math.hypot(density - found.constant, SPREAD * density)
+
+
+def _errors(request: Request, density: float, found: Modes, part: float) -> Floats:
+    """Predicted mean square errors of the first one, two, three ... modes."""
+    noise = (gaussian_multiplier(_epsilon(request), request.delta) * request.factor / request.n) ** 2
+    away = _away(density, found)
+    weight = 2 * np.cumsum(np.abs(found.coefficients))
+    missed = np.maximum(found.squares - 2 * np.cumsum(np.square(found.coefficients)), 0.0)
+    features = noise * (weight + part) * (weight + (away**2 / part if part else 0.0))
+    return np.asarray(features + missed + found.wrapped**2 + (0.0 if part else request.count_error(away)))
 
 
 def predict(request: Request, density: float) -> Prediction:
@@ -202,7 +216,7 @@ def predict(request: Request, density: float) -> Prediction:
     pairs = design.pairs
     work = float(pairs * request.dimension)
     return Prediction(
-        rmse=math.sqrt(design.mean_square_error),
+        rmse=math.sqrt(design.mean_square_error(request, density)),
         integers=2 * pairs + (1 if design.count_part else 0),
         file_size=header_size(request.kernel, request.dimension) + (pairs + 1) * _pair_bytes(request),
         work_per_record=work,

@@ -10,20 +10,20 @@ coefficient; the mode 0 is the number of records.
 
 Integers. A record's pair is r_j (cos, sin) with cosine and sine from a table of integers (radius R, 2^16 phases, see
 `cosines` and `phases`) and a whole amplitude r_j in proportion to sqrt |c_j|, which is best: with noise of one standard
-deviation s on every integer an answer's variance is sum 4 c_j^2 s^2 / (r_j R)^2 where s grows with sqrt(sum r_j^2). Hard
-bounds: each pair lies in the disc of radius r_j R, so |f(x)|^2 <= C^2 + R^2 sum r_j^2, C the integer that a record adds
-to the count where the sums hold one.
+deviation s on every integer an answer's variance is sum 4 c_j^2 s^2 / (r_j R)^2, where s grows with sqrt(sum r_j^2).
+Hard bounds: each pair lies in the disc of radius r_j R, so |f(x)|^2 <= C^2 + R^2 sum r_j^2, C the integer that a record
+adds to the count where the sums hold one.
 
 Bias, proven. The modes left out miss sum |c_j| at most; as a root mean square over queries that are spread evenly over
-the period, for any records, sqrt(sum c_j^2) (Parseval). Wrapping misses at most the product of (1 + e_i) less 1, e_i the
-largest error of column i on [-B, B]. The table misses at most half a phase step and half an integer. Queries beyond the
-box would see its other side, and are refused.
+the period, for any records, sqrt(sum c_j^2) (Parseval). Wrapping misses at most the product of (1 + e_i) less 1, with
+e_i the largest error of column i on [-B, B]. The table misses at most half a phase step and half an integer. Queries
+beyond the box would see its other side, and are refused.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
@@ -156,9 +156,13 @@ class LatticeQuantizer(LinearQuantizer):
 
     def __post_init__(self) -> None:
         if not self.kernel.separable:
-            raise InputError(f"a Fourier series on a box needs a kernel that is a product over the columns, not {self.kernel!r}")
+            raise InputError(
+                f"a Fourier series on a box needs a kernel that is a product over the columns, not {self.kernel!r}"
+            )
         if self.modes.shape != (len(self.amplitudes), self.domain.dimension) or not len(self.modes):
-            raise InputError("a Fourier series needs one amplitude for each mode, and one number of each column in a mode")
+            raise InputError(
+                "a Fourier series needs one amplitude for each mode, and one number of each column in a mode"
+            )
         if not (np.abs(self.modes) <= MOST_MODE).all() or not self.modes.any(axis=1).all():
             raise InputError(f"modes must lie within {MOST_MODE} of 0, and 0 itself is the count")
         if not ((self.amplitudes >= 1) & (self.amplitudes <= MOST_AMPLITUDE)).all():
@@ -227,7 +231,7 @@ class LatticeQuantizer(LinearQuantizer):
         return np.hstack([np.full((len(cells), 1), self.counted, dtype=np.int64), flat])
 
     def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
-        """Add the rows' integers: cosines are summed first and multiplied by their amplitude once, which is the same."""
+        """Add the rows' integers: cosines are summed first and multiplied by their amplitude once, to the same end."""
         block = self.phases.rows(min(ROW_BLOCK, len(rows)))
         products = np.empty(len(block) * min(COLUMN_BLOCK, len(self.modes)))
         cosines = np.zeros(2 * len(self.modes), dtype=np.int64)
@@ -275,7 +279,7 @@ class LatticeQuantizer(LinearQuantizer):
         """Read answers, the mode 0 from the published count."""
         found = self.weigh(Y, sums)
         if not self.counted:
-            found.total.__iadd__(self.constant * known.count)
+            found = replace(found, total=found.total + self.constant * known.count)
         return found
 
     def read(self, Y: Floats, sums: Floats, known: Known) -> Answer:
