@@ -7,10 +7,10 @@ between neighbours. Discrete Gaussian noise for f D is (epsilon, delta)-DP (`pri
 count is one of the integers: nothing is bought apart, unless the option count_share says so.
 
 Error of one answer, P the mean kernel value, c the noise multiplier, W = 2 sum |c_j| over the pairs, w the coefficient
-of the mode 0 and a^2 the count's part of the squared norm beside W: MSE = (c f / n)^2 (W + a^2) (W + U^2 / a^2) + bias^2,
-least at a^2 = U, with U^2 = (P - w)^2 + (S P)^2 the mean square of an answer less w (S P its deviation over queries).
-There is no Monte Carlo error. More modes leave less bias and cost little noise; the number of modes and the periods are
-those of least predicted error that the limits allow.
+of the mode 0, a^2 the count's part of the squared norm beside W, and U^2 = (P - w)^2 + (S P)^2 the mean square of an
+answer less w (S P is its deviation over queries): MSE = (c f / n)^2 (W + a^2) (W + U^2 / a^2) + bias^2, which is least
+at a^2 = U. There is no Monte Carlo error. More modes leave less bias and cost little noise; the number of modes and the
+periods are those of least predicted error that the limits allow.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _own_count(request: Request) -> bool:
 
 
 def _epsilon(request: Request) -> float:
-    """What the sums cost."""
+    """Return what the sums cost."""
     return float(request.epsilon if _own_count(request) else request.feature_epsilon)
 
 
