@@ -96,12 +96,12 @@ def series(kernel: ShiftInvariantKernel, extent: float, period: float) -> Series
     >>> found.coefficients[:2].round(4), round(found.error, 6)
     (array([0.1927, 0.1715]), 3.6e-05)
     """
-    places: Floats = np.arange(SAMPLES) * (period / SAMPLES)
+    places = np.arange(SAMPLES, dtype=np.float64) * np.float64(period / SAMPLES)
     if period >= 2 * extent:
         values = kernel.column_profile(np.minimum(places, period - places))
         error = 0.0
     else:
-        shifts: Floats = period * np.arange(-IMAGES, IMAGES + 1)
+        shifts = np.arange(-IMAGES, IMAGES + 1, dtype=np.float64) * np.float64(period)
         images = places[:, None] + shifts
         values = kernel.column_profile(images).sum(axis=1)
         inside = places <= extent
