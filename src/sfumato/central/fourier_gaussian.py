@@ -1,14 +1,18 @@
-"""`fourier-gaussian`: Fourier pairs with one discrete Gaussian, for delta > 0.
+"""`fourier-gaussian`: Fourier pairs with discrete Gaussian noise, in groups where there are many records; delta > 0.
 
 Source: the Gaussian mechanism on random Fourier features, the rate of Hall, Rinaldo and Wasserman (appendix C.3 of
 Wagner et al. (2023)) as a function release, linear in the dimension.
 
-Guarantee. A record's m pairs have l2 norm at most D = sqrt(m) s (2 D when a record is replaced), and discrete Gaussian
-noise calibrated to it is (e_f, delta)-DP (`privacy.gaussian`, with its proof); the count at pure e_c composes to
-(epsilon, delta).
+Guarantee. A record's m_g pairs have l2 norm at most D = sqrt(m_g) s (f times that between neighbours), and discrete
+Gaussian noise calibrated to f D is (e_f, delta)-DP (`privacy.gaussian`, with its proof). With G > 1 groups that holds
+given the records' secret coins (`quantizers.sharded`), which do not depend on the data: f records touch f groups at
+most, and the norms of what they change add up to f D at most. Averaging over the coins keeps the bound, because the
+hockey-stick divergence is jointly convex; revealing them would not change it either, so the loss composes as a Gaussian
+one. The count at pure e_c composes to (epsilon, delta).
 
-Error of one answer: MSE = P / (2 m) + (c f / n)^2 + (P sd(count) / n)^2 with c = sigma / D: the noise does not depend
-on m, which compute alone limits.
+Error of one answer, m = G m_g pairs, c = sigma / D: MSE = P / (2 m) + (c f)^2 G / n^2 + (P sd(count) / n)^2, and with
+G > 1 also + 1 / (2 n m_g). A record's work is m_g pairs: of the sizes with nearly the least error those of least work
+are taken, so that many records cost no more than under pure epsilon.
 """
 
 from __future__ import annotations
@@ -21,13 +25,18 @@ from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
 from sfumato.methods.request import Request
 from sfumato.privacy.gaussian import gaussian_multiplier, gaussian_noise, largest_length
-from sfumato.quantizers import FourierQuantizer
+from sfumato.quantizers import FourierQuantizer, ShardedFourier
+from sfumato.quantizers.phases import Phases
 
 NAME = "fourier-gaussian"
-OPTIONS = ("n_features",)
+OPTIONS = ("n_features", "per_group")
 USUAL_RADIUS, LARGEST_RADIUS = 2**15 - 1, 2**26
 LARGEST_EPSILON = 16  # beyond, exp(epsilon) makes the lattice count beside delta, and pure noise is small enough
-MOST_PAIRS, FEWEST_PAIRS = 10_000, 500
+PAIRS = (500, 1000, 2000, 4000, 10_000, 20_000, 2**15)
+PER_GROUP = (16, 32, 64, 125, 250, 500, 1000, 2000)
+MOST_WORK = 10_000  # pairs of one record
+# Mean square error, beside the least, at which less work is preferred.
+NEARLY = 1.1
 
 
 def refuse(request: Request) -> str | None:
@@ -41,27 +50,48 @@ def refuse(request: Request) -> str | None:
     return request.too_tight(width=2)
 
 
-def _pairs(request: Request, multiplier: float) -> int:
-    """Enough pairs to bring P / (2 m) to a tenth of the noise, within what compute and the limits allow."""
+def _mean_square_error(request: Request, density: float, pairs: int, per_group: int) -> float:
+    """Predicted error, without the count's part."""
+    multiplier = gaussian_multiplier(float(request.feature_epsilon), request.delta)
+    noise = (multiplier * request.factor / request.n) ** 2 * (pairs / per_group)
+    sampling = 1 / (2 * request.n * per_group) if pairs > per_group else 0.0
+    return density / (2 * pairs) + noise + sampling
+
+
+def _sizes(request: Request) -> tuple[int, int]:
+    """Pairs in all and pairs of one group: nearly the least error, and then the least work for a record."""
     request.check_options(*OPTIONS)
-    enough = 5 * request.density * (request.n / (multiplier * request.factor)) ** 2
-    most = min(request.most_terms(width=2), request.most_terms_of_a_record)
-    return request.size_option("n_features", int(min(MOST_PAIRS, max(FEWEST_PAIRS, enough))), most)
+    most = request.most_terms(width=2)
+    most_own = min(request.most_terms_of_a_record, MOST_WORK, most)
+    wanted = sorted({min(pairs, most) for pairs in PAIRS})
+    if "n_features" in request.options:
+        wanted = [request.size_option("n_features", 1, most)]
+    own: tuple[int, ...] = (*PER_GROUP, most_own)
+    if "per_group" in request.options:
+        own = (request.size_option("per_group", 1, most_own),)
+    elif "n_features" in request.options and wanted[0] <= most_own:
+        own = (wanted[0],)  # so many features were one group before there were groups
+    sizes = {_whole_groups(pairs, min(per_group, pairs, most_own), most) for pairs in wanted for per_group in own}
+    errors = {size: _mean_square_error(request, request.density, *size) for size in sizes}
+    least = NEARLY * min(errors.values())
+    return min((size for size in sizes if errors[size] <= least), key=lambda size: (size[1], size[0]))
+
+
+def _whole_groups(pairs: int, per_group: int, most: int) -> tuple[int, int]:
+    return per_group * max(1, min(round(pairs / per_group), most // per_group)), per_group
 
 
 def predict(request: Request, density: float) -> Prediction:
     """Predict error and cost."""
-    multiplier = gaussian_multiplier(float(request.feature_epsilon), request.delta)
-    pairs = _pairs(request, multiplier)
-    noise = (multiplier * request.factor / request.n) ** 2
-    work = float(pairs * request.dimension)
+    pairs, per_group = _sizes(request)
+    error = _mean_square_error(request, density, pairs, per_group)
     return Prediction(
-        rmse=math.sqrt(density / (2 * pairs) + noise + request.count_error(density)),
+        rmse=math.sqrt(error + request.count_error(density)),
         integers=2 * pairs,
         file_size=request.file_size(pairs, width=2),
-        work_per_record=work,
-        work_per_query=work,
-        parameters={"n_features": pairs},
+        work_per_record=float(per_group * request.dimension),
+        work_per_query=float(pairs * request.dimension),
+        parameters={"n_features": pairs, "per_group": per_group},
     )
 
 
@@ -75,26 +105,22 @@ def _radius(epsilon: float, delta: float, multiplier: float, pairs: int) -> int:
 def build(request: Request) -> Mechanism:
     """Draw the pairs and calibrate the noise."""
     epsilon = float(request.feature_epsilon)
-    multiplier = gaussian_multiplier(epsilon, request.delta)
-    pairs = _pairs(request, multiplier)
+    pairs, per_group = _sizes(request)
     assert isinstance(request.kernel, ShiftInvariantKernel)
-    scale = request.factor * math.sqrt(pairs)
+    scale = request.factor * math.sqrt(per_group)
     largest = int(largest_length(scale, epsilon, request.delta))
-    radius = min(_radius(epsilon, request.delta, multiplier * scale, pairs), largest)
+    multiplier = gaussian_multiplier(epsilon, request.delta)
+    radius = min(_radius(epsilon, request.delta, multiplier * scale, per_group), largest)
     if radius < 16:
         raise InputError("so little budget for so many features does not fit 64-bit noise; pass fewer n_features")
-    quantizer = FourierQuantizer.draw(
-        request.kernel,
-        request.dimension,
-        pairs,
-        request.feature_seed,
-        layout="pair",
-        radius=radius,
-        bounds=request.bounds,
-        outside=request.outside,
+    phases = Phases.draw(
+        request.kernel, request.dimension, pairs, request.feature_seed, request.bounds, request.outside
     )
+    grouped = pairs > per_group
+    quantizer = ShardedFourier(phases, per_group, radius) if grouped else FourierQuantizer(phases, "pair", radius)
     l2_squared = request.factor**2 * quantizer.bound.l2_squared
-    noise, loss = gaussian_noise(l2_squared, quantizer.size, epsilon, request.delta)
+    touched = min(2 * per_group * request.factor, quantizer.size)
+    noise, loss = gaussian_noise(l2_squared, touched, epsilon, request.delta)
     return Mechanism.of(
         request,
         NAME,
@@ -102,6 +128,7 @@ def build(request: Request) -> Mechanism:
         noise,
         parameters={
             "n_features": pairs,
+            "per_group": per_group,
             "noise_multiplier": noise.sigma / math.nextafter(math.sqrt(l2_squared), math.inf),
         },
         feature_loss=loss,

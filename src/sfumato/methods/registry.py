@@ -93,6 +93,7 @@ class Registry(Mapping[str, Method], Generic[Built]):
 METHODS: Registry[Mechanism] = Registry(
     "sfumato.central.fourier",
     "sfumato.central.fourier_gaussian",
+    "sfumato.central.lattice",
     "sfumato.central.grid",
     "sfumato.central.exponential_sums",
     "sfumato.central.landmarks",

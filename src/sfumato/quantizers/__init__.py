@@ -16,6 +16,7 @@ from sfumato.quantizers.grid import GridQuantizer
 from sfumato.quantizers.hashing import HashingQuantizer
 from sfumato.quantizers.inner_product import InnerProductQuantizer, InnerProductSigns
 from sfumato.quantizers.landmarks import LandmarkQuantizer
+from sfumato.quantizers.lattice import LatticeQuantizer
 from sfumato.quantizers.projection import ProjectedPoints
 from sfumato.quantizers.sharded import ShardedFourier
 
@@ -30,6 +31,7 @@ __all__ = [
     "InnerProductQuantizer",
     "InnerProductSigns",
     "LandmarkQuantizer",
+    "LatticeQuantizer",
     "ProjectedPoints",
     "Quantizer",
     "Reader",
@@ -48,6 +50,7 @@ _FAMILIES: dict[str, Any] = {
         InnerProductQuantizer,
         InnerProductSigns,
         LandmarkQuantizer,
+        LatticeQuantizer,
         ProjectedPoints,
         ShardedFourier,
     )

@@ -50,14 +50,14 @@ def check_radius(radius: int) -> None:
         raise InputError(f"radius must be an integer from 2 to 2**30, got {radius}")
 
 
-def cosine_table(radius: int) -> NDArray[np.int32]:
-    """Integer cosines at the centres of 2**12 cells of a turn, with every (cos, sin) pair inside the radius.
+def cosine_table(radius: int, bits: int = TABLE_BITS) -> NDArray[np.int32]:
+    """Integer cosines at the centres of 2**bits cells of a turn, with every (cos, sin) pair inside the radius.
 
     Rounding (radius - 1) cos to the nearest integer moves a pair by at most sqrt(1/2) < 1, so it stays within `radius`;
     rounding radius * cos itself would leave the circle for half of all angles.
     """
     check_radius(radius)
-    cells = 1 << TABLE_BITS
+    cells = 1 << bits
     table = np.rint((radius - 1) * np.cos(2 * np.pi * (np.arange(cells) + 0.5) / cells)).astype(np.int64)
     sine = table[(np.arange(cells) - cells // 4) % cells]
     if (table**2 + sine**2 > radius**2).any():

@@ -89,6 +89,13 @@ class Phases:
         frequencies = _round_frequencies(turns, lattice, bits)
         return cls(lattice, bits, frequencies, _draw_offsets(terms, seed, bits), seed if kernel.portable else None)
 
+    @classmethod
+    def given(cls, turns: Floats, box: Box, scales: Floats) -> Phases:
+        """Fit the grids to frequencies that are not random: turns per data unit, shape (dimension, terms)."""
+        lattice, bits = _fit(box, scales, turns)
+        offsets = np.zeros(turns.shape[1], dtype=np.int64)
+        return cls(lattice, bits, _round_frequencies(turns, lattice, bits), offsets, None)
+
     def __post_init__(self) -> None:
         reached = self.lattice.reach @ np.abs(self.frequencies.astype(np.float64)) + 2.0**self.bits
         if self.bits > PHASE_LIMIT_BITS or not (reached < 2.0**51).all():  # also if a bound is beyond all numbers

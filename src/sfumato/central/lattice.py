@@ -1,0 +1,265 @@
+"""`lattice`: a Fourier series on the declared box with Gaussian noise, for few columns and delta > 0.
+
+Source: the rate of Hall, Rinaldo and Wasserman (2013) as a finite set of integers (`quantizers.lattice`).
+
+Guarantee. A record's integers, the count's included, have an l2 norm of at most D, a hard bound; f records differ
+between neighbours. Discrete Gaussian noise for f D is (epsilon, delta)-DP (`privacy.gaussian`, with its proof). The
+count is one of the integers: nothing is bought apart, unless the option count_share says so.
+
+Error of one answer, P the mean kernel value, c the noise multiplier, W = 2 sum |c_j| over the pairs, w the coefficient
+of the mode 0, a^2 the count's part of the squared norm beside W, and U^2 = (P - w)^2 + (S P)^2 the mean square of an
+answer less w (S P is its deviation over queries): MSE = (c f / n)^2 (W + a^2) (W + U^2 / a^2) + bias^2, which is least
+at a^2 = U. There is no Monte Carlo error. More modes leave less bias and cost little noise; the number of modes and the
+periods are those of least predicted error that the limits allow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+import numpy as np
+
+from sfumato.errors import InputError
+from sfumato.kernels import ShiftInvariantKernel
+from sfumato.methods.limits import INTEGER_BYTES, header_size
+from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.method import Method, Prediction
+from sfumato.methods.request import Request
+from sfumato.privacy.gaussian import LARGEST_EPSILON, gaussian_multiplier, gaussian_noise, largest_length
+from sfumato.quantizers.base import Floats, Integers
+from sfumato.quantizers.box import Box
+from sfumato.quantizers.lattice import MOST_MODE, RADIUS, LatticeQuantizer, Series, products, series
+from sfumato.release import Count
+
+NAME = "lattice"
+OPTIONS = ("n_features",)
+MOST_COLUMNS, MOST_PAIRS = 5, 4096
+# Lengths beyond the bounds, in bandwidths, after which the series repeats itself.
+MARGINS = (2.4, 2.8, 3.2, 3.6, 4.0, 4.5, 5.0, 6.0, 8.0, 12.0)
+LARGEST_SCALE, SMALLEST_SCALE = 2**16, 2**6
+# Least part of the norm that the count has, however near the mean density is to the mode 0.
+SMALLEST_COUNT = 0.03
+# Deviation of the density over queries like the records, in units of its mean, as is typical.
+SPREAD = 0.6
+# Fewer modes are taken at a mean square error up to so many times the least.
+NEARLY = 1.05
+
+
+@dataclass(frozen=True, eq=False)
+class Modes:
+    """The modes of one choice of periods, those of large coefficients first.
+
+    Attributes
+    ----------
+    periods : tuple of float
+        L of each column.
+    modes, coefficients : ndarray
+        One of each j and -j.
+    constant, squares, wrapped : float
+        Coefficient of the mode 0, sum of c_j^2 over all other modes, and the error of wrapping.
+    """
+
+    periods: tuple[float, ...]
+    modes: Integers
+    coefficients: Floats
+    constant: float
+    squares: float
+    wrapped: float
+
+
+@lru_cache(maxsize=64)
+def modes(kernel: ShiftInvariantKernel, extents: tuple[float, ...], margin: float | None, most: int) -> Modes:
+    """Find the `most` modes of largest coefficients; without a margin the kernel is folded, not wrapped."""
+    periods = tuple(2 * extent if margin is None else min(extent + margin, 2 * extent) for extent in extents)
+    parts = [series(kernel, *sides) for sides in zip(extents, periods, strict=True)]
+    found = _largest(parts, 2 * most + 1)
+    first = np.array([next((j > 0 for j in mode if j), False) for mode in found.tolist()])
+    kept = found[first]
+    values = products(parts, kept)
+    order = np.argsort(-np.abs(values), kind="stable")[:most]
+    constant = math.prod(float(part.coefficients[0]) for part in parts)
+    squares = math.prod(part.squares for part in parts) - constant**2
+    wrapped = math.prod(1 + part.error for part in parts) - 1
+    return Modes(periods, kept[order], values[order], constant, squares, wrapped)
+
+
+def _largest(parts: list[Series], most: int) -> Integers:
+    """Modes of the `most` largest products, column by column.
+
+    Of sorted lists, the products of the a-th and the b-th are needed for a b up to `most` alone: each has a b - 1
+    others that are not smaller.
+    """
+    found, values = np.zeros((1, 0), dtype=np.int64), np.ones(1)
+    for part in parts:
+        numbers = np.arange(-MOST_MODE, MOST_MODE + 1)
+        sizes = np.abs(part.coefficients[np.abs(numbers)])
+        order = np.argsort(-sizes, kind="stable")[:most]
+        numbers, sizes = numbers[order], sizes[order]
+        lengths = np.minimum(most // np.arange(1, len(found) + 1), len(numbers))
+        rows = np.repeat(np.arange(len(found)), lengths)
+        columns = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        grid = values[rows] * sizes[columns]
+        chosen = np.argsort(-grid, kind="stable")[:most]
+        found, values = np.hstack([found[rows[chosen]], numbers[columns[chosen], None]]), grid[chosen]
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """A choice of modes with its predicted error.
+
+    Attributes
+    ----------
+    found : Modes
+        The modes to choose from.
+    pairs : int
+        How many of them.
+    count_part : float
+        a^2; 0 where the count is not among the sums.
+    """
+
+    found: Modes
+    pairs: int
+    count_part: float
+
+    def mean_square_error(self, request: Request, density: float) -> float:
+        """Predicted error of one answer."""
+        return float(_errors(request, density, self.found, self.count_part)[self.pairs - 1])
+
+
+def refuse(request: Request) -> str | None:
+    """Why this method does not apply."""
+    kernel = request.kernel
+    if not request.delta:
+        return "it needs delta > 0"
+    if request.epsilon > LARGEST_EPSILON:
+        return f"it takes an epsilon up to {LARGEST_EPSILON:g}: with more, pass delta=0"
+    if not isinstance(kernel, ShiftInvariantKernel) or not kernel.separable or not kernel.portable:
+        return "it needs a kernel by name that is a product over the columns, with one bandwidth or one for each column"
+    if request.bounds is None:
+        return "it needs public bounds: pass bounds=, one (lower, upper) pair for each column"
+    if request.dimension > MOST_COLUMNS:
+        return f"it is for up to {MOST_COLUMNS} columns"
+    if max(_extents(request)) > MOST_MODE:
+        return f"the bounds span more than {MOST_MODE} bandwidths: pass tighter bounds or larger bandwidths"
+    return None if _most_pairs(request) else "the budgets leave no room for a single feature"
+
+
+def _own_count(request: Request) -> bool:
+    return request.neighbours == "add-remove" and "count_share" not in request.options
+
+
+def _epsilon(request: Request) -> float:
+    """Return what the sums cost."""
+    return float(request.epsilon if _own_count(request) else request.feature_epsilon)
+
+
+def _extents(request: Request) -> tuple[float, ...]:
+    assert isinstance(request.kernel, ShiftInvariantKernel)
+    box = Box.from_bounds(request.bounds, request.dimension, request.outside)
+    lengths = 2 * box.half_widths / request.kernel.column_scales(request.dimension)
+    return tuple(float(length) for length in lengths)
+
+
+def _pair_bytes(request: Request) -> int:
+    """Bytes of a pair in a file: two sums, an amplitude, and the mode."""
+    return INTEGER_BYTES * (3 + request.dimension)
+
+
+def _most_pairs(request: Request) -> int:
+    limits = request.limits
+    room = (limits.file_size - header_size(request.kernel, request.dimension)) / _pair_bytes(request) - 1
+    return int(
+        min(MOST_PAIRS, room, limits.work_per_record / request.dimension, limits.work_per_query / request.dimension)
+    )
+
+
+def _design(request: Request) -> Design:
+    """Choose periods and modes of least predicted error; a function of public facts only."""
+    request.check_options(*OPTIONS)
+    most = _most_pairs(request)
+    wanted = request.size_option("n_features", most, most)
+    return min(_designs(request, wanted), key=lambda design: design.mean_square_error(request, request.density))
+
+
+def _designs(request: Request, most: int) -> Iterator[Design]:
+    assert isinstance(request.kernel, ShiftInvariantKernel)
+    for margin in (*MARGINS, None):
+        found = modes(request.kernel, _extents(request), margin, most)
+        part = max(_away(request.density, found), SMALLEST_COUNT) if _own_count(request) else 0.0
+        errors = _errors(request, request.density, found, part)
+        best = int((errors <= NEARLY * errors.min()).argmax()) + 1
+        yield Design(found, most if "n_features" in request.options else best, part)
+
+
+def _away(density: float, found: Modes) -> float:
+    """Return U, see the module's text."""
+    return math.hypot(density - found.constant, SPREAD * density)
+
+
+def _errors(request: Request, density: float, found: Modes, part: float) -> Floats:
+    """Predicted mean square errors of the first one, two, three ... modes."""
+    noise = (gaussian_multiplier(_epsilon(request), request.delta) * request.factor / request.n) ** 2
+    away = _away(density, found)
+    weight = 2 * np.cumsum(np.abs(found.coefficients))
+    missed = np.maximum(found.squares - 2 * np.cumsum(np.square(found.coefficients)), 0.0)
+    features = noise * (weight + part) * (weight + (away**2 / part if part else 0.0))
+    return np.asarray(features + missed + found.wrapped**2 + (0.0 if part else request.count_error(away)))
+
+
+def predict(request: Request, density: float) -> Prediction:
+    """Predict error and cost."""
+    design = _design(request)
+    pairs = design.pairs
+    work = float(pairs * request.dimension)
+    return Prediction(
+        rmse=math.sqrt(design.mean_square_error(request, density)),
+        integers=2 * pairs + (1 if design.count_part else 0),
+        file_size=header_size(request.kernel, request.dimension) + (pairs + 1) * _pair_bytes(request),
+        work_per_record=work,
+        work_per_query=work,
+        parameters={"n_features": pairs},
+    )
+
+
+def build(request: Request) -> Mechanism:
+    """Choose the modes and calibrate the noise."""
+    design, epsilon = _design(request), _epsilon(request)
+    scale = min(LARGEST_SCALE, int(largest_length(request.factor * RADIUS, epsilon, request.delta)))
+    if scale < SMALLEST_SCALE:
+        raise InputError("so little budget does not fit 64-bit noise; pass a larger epsilon or delta")
+    found, pairs = design.found, design.pairs
+    weights = 2 * np.abs(found.coefficients[:pairs])
+    unit = scale / math.sqrt(weights.sum() + design.count_part)
+    assert isinstance(request.kernel, ShiftInvariantKernel)
+    quantizer = LatticeQuantizer(
+        kernel=request.kernel,
+        domain=Box.from_bounds(request.bounds, request.dimension, request.outside),
+        periods=found.periods,
+        modes=found.modes[:pairs],
+        amplitudes=np.maximum(np.rint(unit * np.sqrt(weights)), 1).astype(np.int64),
+        counted=RADIUS * max(1, round(unit * math.sqrt(design.count_part))) if design.count_part else 0,
+    )
+    squared = request.factor**2 * quantizer.bound.l2_squared
+    noise, loss = gaussian_noise(squared, quantizer.size, epsilon, request.delta)
+    parts = {"count_law": None, "count_reader": partial(read_count, quantizer.counted, noise.variance)}
+    return Mechanism.of(
+        request,
+        NAME,
+        quantizer,
+        noise,
+        parameters={"n_features": pairs},
+        feature_loss=loss,
+        **(parts if quantizer.counted else {}),
+    )
+
+
+def read_count(counted: int, noise_variance: float, values: Integers) -> Count:
+    """Read the count off the first of the sums."""
+    return Count(max(1, round(int(values[0]) / counted)), noise_variance / counted**2, public=False)
+
+
+METHOD = Method(NAME, "Fourier series on a box, Gaussian noise", OPTIONS, refuse, predict, build)

@@ -1,0 +1,336 @@
+r"""A Fourier series on the box: in few columns a kernel is a short sum of cosines, and nothing is left to chance.
+
+Source: a finite and exact form of the Gaussian-process noise of Hall, Rinaldo and Wasserman (2013).
+
+Differences of two points of a box of side B (in bandwidths) lie in [-B, B], where a column's factor phi of the kernel
+equals a function of some period L up to a small error: the wrapped sum over whole z of phi(t + z L), for L beyond B; or
+phi folded back at L / 2, for L = 2 B, which is exact and has a kink instead. Its Fourier coefficients c_j multiply over
+the columns: k(x, y) ~ sum over modes j of c_j cos(2 pi (j / L) . (x - y)). Modes j and -j are one pair, with twice the
+coefficient; the mode 0 is the number of records.
+
+Integers. A record's pair is r_j (cos, sin) with cosine and sine from a table of integers (radius R, 2^16 phases, see
+`fourier` and `phases`) and a whole amplitude r_j in proportion to sqrt |c_j|, which is best: with noise of one standard
+deviation s on every integer an answer's variance is sum 4 c_j^2 s^2 / (r_j R)^2, where s grows with sqrt(sum r_j^2).
+Hard bounds: each pair lies in the disc of radius r_j R, so |f(x)|^2 <= C^2 + R^2 sum r_j^2, C the integer that a record
+adds to the count where the sums hold one.
+
+Bias, proven. The modes left out miss sum |c_j| at most; as a root mean square over queries that are spread evenly over
+the period, for any records, sqrt(sum c_j^2) (Parseval). Wrapping misses at most the product of (1 + e_i) less 1, with
+e_i the largest error of column i on [-B, B]. The table misses at most half a phase step and half an integer. Queries
+beyond the box would see its other side, and are refused.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import InputError
+from sfumato.kernels import ShiftInvariantKernel
+from sfumato.privacy.bits import SecureBits
+from sfumato.public.codec import Nested, Reals, Schema, Whole
+from sfumato.quantizers.base import Answer, Bound, Floats, Integers, Known, LinearQuantizer, Reading, stored_array
+from sfumato.quantizers.box import Box
+from sfumato.quantizers.fourier import add_pairs, cosine_table, table_gain
+from sfumato.quantizers.phases import COLUMN_BLOCK, Phases
+
+TABLE_BITS = 16
+RADIUS = 2**12
+SAMPLES = 2**13  # of a period, of which coefficients are made
+MOST_MODE = SAMPLES // 4
+MOST_AMPLITUDE = 2**24
+MOST_COLUMNS = 16
+IMAGES = 8  # of the kernel on either side, where it is wrapped
+ROW_BLOCK = 128
+# Largest and typical error of one table entry, of a cosine of amplitude 1: half a phase step, and half an integer.
+LARGEST_TABLE_ERROR = math.pi / 2**TABLE_BITS + 0.5 / (RADIUS - 1)
+TYPICAL_TABLE_ERROR = LARGEST_TABLE_ERROR / math.sqrt(3)
+
+
+@dataclass(frozen=True)
+class Series:
+    """One column's function of a period, as a sum of cosines.
+
+    Attributes
+    ----------
+    coefficients : ndarray
+        c_0, c_1, ..., of the mean over j and -j of cosines.
+    error : float
+        Largest difference from the kernel's factor on [-B, B].
+    """
+
+    coefficients: Floats
+    error: float
+
+    @property
+    def absolute(self) -> float:
+        """Sum of |c_j| over all whole j."""
+        return float(2 * np.abs(self.coefficients).sum() - abs(self.coefficients[0]))
+
+    @property
+    def squares(self) -> float:
+        """Sum of c_j^2 over all whole j."""
+        return float(2 * np.square(self.coefficients).sum() - self.coefficients[0] ** 2)
+
+
+@lru_cache(maxsize=256)
+def series(kernel: ShiftInvariantKernel, extent: float, period: float) -> Series:
+    """Expand a separable kernel's factor for points `extent` bandwidths apart at most.
+
+    Parameters
+    ----------
+    kernel : ShiftInvariantKernel
+        Separable.
+    extent, period : float
+        B and L, in bandwidths; 2 B and more fold the kernel, less wraps it.
+
+    Examples
+    --------
+    >>> from sfumato.kernels import Gaussian
+    >>> found = series(Gaussian(1.0), 6.0, 9.2)
+    >>> found.coefficients[:2].round(4), round(found.error, 6)
+    (array([0.1927, 0.1715]), 3.6e-05)
+    """
+    places = np.arange(SAMPLES, dtype=np.float64) * np.float64(period / SAMPLES)
+    if period >= 2 * extent:
+        values = kernel.column_profile(np.minimum(places, period - places))
+        error = 0.0
+    else:
+        shifts = np.arange(-IMAGES, IMAGES + 1, dtype=np.float64) * np.float64(period)
+        images = places[:, None] + shifts
+        values = kernel.column_profile(images).sum(axis=1)
+        inside = places <= extent
+        error = float(np.abs(values[inside] - kernel.column_profile(places[inside])).max())
+        edge = kernel.column_profile(extent + shifts).sum()
+        error = max(error, abs(float(edge - kernel.column_profile(np.array([extent]))[0])))
+    coefficients = np.fft.rfft(values).real[: MOST_MODE + 1] / SAMPLES
+    coefficients.setflags(write=False)
+    return Series(coefficients, error)
+
+
+def products(parts: list[Series], modes: Integers) -> Floats:
+    """Coefficients of modes, shape (modes, columns): the product over the columns."""
+    found = np.ones(len(modes))
+    for part, column in zip(parts, np.abs(modes).T, strict=True):
+        found *= part.coefficients[column]
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class LatticeQuantizer(LinearQuantizer):
+    """A Fourier series of a separable kernel on a box; see the module's text.
+
+    Attributes
+    ----------
+    kernel : ShiftInvariantKernel
+        The kernel.
+    domain : Box
+        Declared bounds.
+    periods : tuple of float
+        L of each column, in bandwidths.
+    modes : ndarray of int64, shape (pairs, columns)
+        One of each j and -j.
+    amplitudes : ndarray of int64, shape (pairs,)
+        r_j.
+    counted : int
+        C; 0 where the number of records is known apart from the sums.
+
+    Examples
+    --------
+    >>> from sfumato.kernels import Gaussian
+    >>> quantizer = LatticeQuantizer(Gaussian(1.0), Box((0.0,), (6.0,)), (9.2,), np.array([[1], [2]]), np.array([9, 7]))
+    >>> quantizer.encode(np.array([[3.0]])).tolist()
+    [[36855, 0, 28665, 0]]
+    """
+
+    kernel: ShiftInvariantKernel
+    domain: Box
+    periods: tuple[float, ...]
+    modes: Integers
+    amplitudes: Integers
+    counted: int = 0
+
+    name: ClassVar[str] = "lattice"
+    kernels = ShiftInvariantKernel
+    schema = Schema(
+        {"quantizer": name},
+        box=Nested(Box.from_document),
+        periods=Reals(0.0, 1e6, longest=MOST_COLUMNS),
+        counted=Whole(0, RADIUS * MOST_AMPLITUDE),
+    )
+
+    def __post_init__(self) -> None:
+        if not self.kernel.separable:
+            raise InputError(
+                f"a Fourier series on a box needs a kernel that is a product over the columns, not {self.kernel!r}"
+            )
+        if self.modes.shape != (len(self.amplitudes), self.domain.dimension) or not len(self.modes):
+            raise InputError(
+                "a Fourier series needs one amplitude for each mode, and one number of each column in a mode"
+            )
+        if not (np.abs(self.modes) <= MOST_MODE).all() or not self.modes.any(axis=1).all():
+            raise InputError(f"modes must lie within {MOST_MODE} of 0, and 0 itself is the count")
+        if not ((self.amplitudes >= 1) & (self.amplitudes <= MOST_AMPLITUDE)).all():
+            raise InputError(f"amplitudes must lie between 1 and {MOST_AMPLITUDE}")
+        if len(self.periods) != self.domain.dimension or not all(
+            extent < period <= 1e6 for extent, period in zip(self._extents, self.periods, strict=True)
+        ):
+            raise InputError("the period of each column must be longer than its bounds")
+
+    @property
+    def _extents(self) -> list[float]:
+        lengths = 2 * self.domain.half_widths / self.kernel.column_scales(self.domain.dimension)
+        return [float(length) for length in lengths]
+
+    @property
+    def box(self) -> Box:
+        """The declared box."""
+        return self.domain
+
+    @property
+    def width(self) -> int:
+        """All integers are read together."""
+        return 2 * len(self.modes) + (1 if self.counted else 0)
+
+    @property
+    def bound(self) -> Bound:
+        """Bounds of one record, see the module's text."""
+        radii = [RADIUS * int(amplitude) for amplitude in self.amplitudes]
+        squares = self.counted**2 + sum(radius**2 for radius in radii)
+        largest = max(self.counted, *radii)
+        return Bound(self.counted + sum(math.isqrt(2 * radius**2) for radius in radii), squares, largest)
+
+    @cached_property
+    def phases(self) -> Phases:
+        """Integer phases of the modes."""
+        scales = self.kernel.column_scales(self.domain.dimension)
+        turns = (self.modes / (np.array(self.periods) * scales)).T
+        return Phases.given(turns, self.domain, scales)
+
+    @cached_property
+    def _table(self) -> NDArray[np.int32]:
+        return cosine_table(RADIUS, TABLE_BITS)
+
+    @cached_property
+    def parts(self) -> list[Series]:
+        """The columns' series."""
+        return [series(self.kernel, *sides) for sides in zip(self._extents, self.periods, strict=True)]
+
+    @cached_property
+    def _coefficients(self) -> Floats:
+        return products(self.parts, self.modes)
+
+    @property
+    def constant(self) -> float:
+        """c_0."""
+        return math.prod(float(part.coefficients[0]) for part in self.parts)
+
+    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
+        """Integers of the kept rows: the count's, then pairs (cos, sin, cos, sin, ...)."""
+        cells = self.phases.integers(rows) >> (self.phases.bits - TABLE_BITS)
+        quarter, mask = 1 << (TABLE_BITS - 2), (1 << TABLE_BITS) - 1
+        pairs = np.stack([self._table[cells], self._table[(cells - quarter) & mask]], axis=2).astype(np.int64)
+        flat = (pairs * self.amplitudes[:, None]).reshape(len(cells), -1)
+        if not self.counted:
+            return np.asarray(flat)
+        return np.hstack([np.full((len(cells), 1), self.counted, dtype=np.int64), flat])
+
+    def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
+        """Add the rows' integers: cosines are summed first and multiplied by their amplitude once, to the same end."""
+        block = self.phases.rows(min(ROW_BLOCK, len(rows)))
+        products = np.empty(len(block) * min(COLUMN_BLOCK, len(self.modes)))
+        cosines = np.zeros(2 * len(self.modes), dtype=np.int64)
+        shift, total = self.phases.bits - TABLE_BITS, 0
+        for start in range(0, len(rows), ROW_BLOCK):
+            kept = self.phases.lattice.place(rows[start : start + ROW_BLOCK], block)
+            for index, columns in enumerate(self.phases.blocks):
+                count = columns.shape[1]
+                product = products[: kept * count].reshape(kept, count)
+                np.dot(block[:kept], columns, out=product)
+                first = 2 * index * COLUMN_BLOCK
+                add_pairs(product.view(np.int64), self._table, shift, cosines[first : first + 2 * count])
+            total += kept
+        if self.counted:
+            sums[0] += self.counted * total
+        sums[1 if self.counted else 0 :] += cosines * np.repeat(self.amplitudes, 2)
+        return total
+
+    def weights(self, Y: Floats) -> Floats:
+        """Weights g(y) in the layout of `encode`."""
+        if not self.domain.holds(Y).all():
+            raise InputError(
+                "a query lies outside the bounds, where a Fourier series repeats itself: pass queries within the "
+                "bounds, or release with wider bounds or another method"
+            )
+        angles = 2 * np.pi * self.phases.turns(Y)
+        lengths = 2 * self._coefficients / (self.amplitudes * table_gain(self._table))
+        pairs = np.stack([np.cos(angles) * lengths, np.sin(angles) * lengths], axis=2).reshape(len(Y), -1)
+        if not self.counted:
+            return np.asarray(pairs)
+        return np.hstack([np.full((len(Y), 1), self.constant / self.counted), pairs])
+
+    def weigh(self, Y: Floats, sums: Floats) -> Reading:
+        """Read answers, without the mode 0 where the sums do not hold it."""
+        weights = self.weights(Y)
+        count = self.constant / self.counted**2 if self.counted else 0.0
+        return Reading(
+            total=weights @ sums,
+            weight_squares=np.square(weights).sum(axis=1),
+            bias=np.full(len(Y), self.typical_bias),
+            count_product=count,
+        )
+
+    def reading(self, Y: Floats, sums: Floats, known: Known) -> Reading:
+        """Read answers, the mode 0 from the published count."""
+        found = self.weigh(Y, sums)
+        if not self.counted:
+            found = replace(found, total=found.total + self.constant * known.count)
+        return found
+
+    def read(self, Y: Floats, sums: Floats, known: Known) -> Answer:
+        """Answer queries; a count that was bought apart moves answers and count together."""
+        answer = super().read(Y, sums, known)
+        if self.counted:
+            return answer
+        error = np.sqrt(answer.standard_error**2 + self.constant**2 * known.count_variance)
+        return Answer(answer.total, error, answer.bias, self.constant * known.count_variance)
+
+    @cached_property
+    def _missed(self) -> tuple[float, float]:
+        """Sums of |c_j| and of c_j^2 over the modes left out."""
+        kept = np.abs(self._coefficients)
+        absolute = math.prod(part.absolute for part in self.parts) - abs(self.constant) - 2 * kept.sum()
+        squares = math.prod(part.squares for part in self.parts) - self.constant**2 - 2 * np.square(kept).sum()
+        return max(float(absolute), 0.0), max(float(squares), 0.0)
+
+    @property
+    def _wrapped(self) -> float:
+        return math.prod(1 + part.error for part in self.parts) - 1
+
+    @property
+    def typical_bias(self) -> float:
+        """Root mean square of the bias over queries, the wrapped part taken whole."""
+        table = TYPICAL_TABLE_ERROR * 2 * float(np.sqrt(np.square(self._coefficients).sum()))
+        return math.sqrt(self._missed[1] + self._wrapped**2 + table**2)
+
+    def bias_bound(self, Y: Floats, sums: Floats, known: Known) -> Floats:
+        """Most that the approximation can miss, whatever the records are."""
+        table = LARGEST_TABLE_ERROR * 2 * math.sqrt(2) * float(np.abs(self._coefficients).sum())
+        return np.full(len(Y), self._missed[0] + self._wrapped + table)
+
+    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the public description, with modes and amplitudes as they are."""
+        return self.schema.write(self), {"modes": self.modes, "amplitudes": self.amplitudes}
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int) -> Self:
+        """Rebuild the series, whose modes and amplitudes a release holds."""
+        pairs = (size - (1 if fields["counted"] else 0)) // 2
+        modes = stored_array(arrays, "modes", "i", (pairs, fields["box"].dimension), MOST_MODE)
+        amplitudes = stored_array(arrays, "amplitudes", "i", (pairs,), MOST_AMPLITUDE)
+        return cls(kernel, fields["box"], fields["periods"], modes, amplitudes, fields["counted"])
