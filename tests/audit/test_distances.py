@@ -12,6 +12,7 @@ from sfumato.audit.cases.twins import TWINS, Twin
 from sfumato.audit.cases.variants import SUBJECTS
 from sfumato.kernels.distance import Distance
 from sfumato.methods.registry import DISTANCES
+from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from tests.audit.calibration_checks import check_calibrations, check_complete, check_options, check_twins
 
@@ -68,7 +69,12 @@ CALIBRATED: dict[str, dict[str, float]] = {
 @pytest.mark.parametrize("method", DISTANCES)
 def test_every_variant_that_is_offered_has_a_case(method: str) -> None:
     assert method in SUBJECTS, "say in sfumato.audit.cases.distances which requests to check"
-    check_complete(method, DISTANCES[method].reason)
+    def refuses(request: Request) -> str | None:
+        if request.delta and DISTANCES[method].pure:
+            return "it leaves delta unspent, as under pure epsilon"
+        return DISTANCES[method].reason(request)
+
+    check_complete(method, refuses)
     check_options(method, DISTANCES[method].options)
     metrics = {subject.facts["kernel"].metric for subject in SUBJECTS[method]}
     assert metrics == set(DISTANCES[method].metrics)

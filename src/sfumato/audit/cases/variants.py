@@ -145,14 +145,15 @@ class Subject:
         return Request(**{**public, **self.facts, **variant.facts(self.options)})
 
     def offered(self) -> Iterator[Built]:
-        """Build every variant that is not refused."""
+        """Build every variant that is not refused; a delta that is left unspent is no variant of its own."""
         for variant in VARIANTS:
             try:
                 request = self.request(variant)
                 mechanism = self.build(self.method, request)
             except InputError:
                 continue
-            yield Built(self, variant, request, mechanism)
+            if mechanism.guarantee.delta or not variant.approximate:
+                yield Built(self, variant, request, mechanism)
 
 
 def contributed(request: Request) -> int:
