@@ -144,7 +144,7 @@ def central() -> Iterator[tuple[str, str]]:
         kernel = KERNELS.get(name, "gaussian")
         for changes in variations(lengths=True):
             own: dict[str, Any] = {"method": name, "bandwidth": 0.5, **changes}
-            if name in ("gaussian-queries", "hrw", "fourier-gaussian") and "delta" not in changes:
+            if name in ("gaussian-queries", "hrw", "fourier-gaussian", "lattice") and "delta" not in changes:
                 own["delta"] = 1e-6
             if name in METHODS and "queries" in METHODS[name].options:
                 own["options"] = {"queries": ()}

@@ -69,6 +69,7 @@ CALIBRATED: dict[str, dict[str, float]] = {
 @pytest.mark.parametrize("method", DISTANCES)
 def test_every_variant_that_is_offered_has_a_case(method: str) -> None:
     assert method in SUBJECTS, "say in sfumato.audit.cases.distances which requests to check"
+
     def refuses(request: Request) -> str | None:
         if request.delta and DISTANCES[method].pure:
             return "it leaves delta unspent, as under pure epsilon"

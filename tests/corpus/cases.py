@@ -109,6 +109,10 @@ CENTRAL: dict[str, Making] = {
     "fourier-gaussian replace": _density(
         "fourier-gaussian", Gaussian([0.5, 1.0]), delta=DELTA, neighbours="replace", options=FEW
     ),
+    "fourier-gaussian groups": _density("fourier-gaussian", delta=DELTA, options={**FEW, "per_group": 3}),
+    "lattice": _density("lattice", delta=DELTA, options=FEW),
+    "lattice replace": _density("lattice", Laplacian(0.5), delta=DELTA, neighbours="replace", options=FEW),
+    "lattice bought count": _density("lattice", delta=DELTA, options={**FEW, "count_share": "1/4"}),
     "grid": _density("grid", options=COARSE),
     "grid hashed": _density("grid", options={**COARSE, "buckets": 8}),
     "grid dropping": _density("grid", bounds=(0, 0.5), options={**COARSE, "degree": 0, "outside": "drop"}),
@@ -191,6 +195,8 @@ LOCAL: dict[str, Callable[[], LocalProtocol]] = {
 def _shuffled(bitsum: str, kernel: Any = None, **facts: Any) -> Callable[[], ShuffledProtocol]:
     usual = {"dimension": 2, "epsilon": 4, "delta": 0.0 if bitsum == "pure" else DELTA, "participants": PEOPLE}
     usual |= {"instances": 4, "bounds": (0, 1), "seed": FEATURE_SEED}
+    if kernel is None:
+        usual["quantizer"] = "fourier"
     return lambda: ShuffledProtocol(kernel or Gaussian(0.5), bitsum=bitsum, **{**usual, **facts})
 
 
@@ -201,6 +207,8 @@ SHUFFLED: dict[str, Callable[[], ShuffledProtocol]] = {
     "rr hashing": _shuffled("rr", L2LSH(0.5), instances=16, quantizer="hashing"),
     "rr landmarks": _shuffled("rr", landmarks=FAR_APART, bounds=(0, 33), quantizer="landmarks"),
     "rr landmarks near": _shuffled("rr", landmarks=points(2, 8) / 2, quantizer="landmarks"),
+    "rr lattice": _shuffled("rr", instances=24, quantizer="lattice"),
+    "3nb lattice": _shuffled("3nb", Laplacian(0.5), instances=12, quantizer="lattice"),
     "rr messages": _shuffled("rr", instances=8, messages=4),
 }
 CLASSES = _shuffled("rr", classes=["even", "odd"], label_epsilon=2, participants=PEOPLE // 4)

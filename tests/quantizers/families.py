@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 
 import numpy as np
 
@@ -38,6 +39,7 @@ from sfumato.quantizers import (
 )
 from sfumato.quantizers.clamping import Ball
 from sfumato.quantizers.exponential_sums import draw_terms
+from sfumato.quantizers.lattice import LatticeQuantizer
 from sfumato.quantizers.nystrom import estimates
 from sfumato.quantizers.phases import Phases
 from sfumato.quantizers.projection import Projection
@@ -75,6 +77,13 @@ def _sharded() -> Quantizer:
 def _grid() -> Quantizer:
     """Three wide columns and two of one node."""
     return GridQuantizer(Gaussian([2.0, 20.0, 1.5, 3.0, 14.0]), Box((-4.0,) * 5, (4.0,) * 5), spacing=0.6)
+
+
+def _lattice() -> Quantizer:
+    """Enough pairs for two blocks of columns."""
+    kernel, box = Gaussian([2.0, 20.0, 1.5, 3.0, 14.0]), Box((-4.0,) * 5, (4.0,) * 5)
+    modes = np.array(list(product((1, 2), range(-3, 4), range(-2, 3), (0, 1), (0, 1))), dtype=np.int64)
+    return LatticeQuantizer(kernel, box, (6.0, 2.0, 9.0, 5.0, 2.0), modes, 1 + np.arange(len(modes)) % 50, 4096 * 60)
 
 
 def _hashed_grid() -> Quantizer:
@@ -146,6 +155,7 @@ QUANTIZERS: dict[str, Callable[[], Quantizer]] = {
     "heavy-tail": _heavy_tail,
     "sharded": _sharded,
     "grid": _grid,
+    "lattice": _lattice,
     "hashed-grid": _hashed_grid,
     "hermite": _hermite,
     "bernstein": _bernstein,

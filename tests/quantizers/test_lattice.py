@@ -15,7 +15,8 @@ from sfumato.errors import InputError, SfumatoError
 from sfumato.kernels import Cauchy, Exponential, Gaussian, Laplacian, ShiftInvariantKernel
 from sfumato.quantizers import Box, LatticeQuantizer, quantizer_from_document
 from sfumato.quantizers.base import Known
-from sfumato.quantizers.lattice import RADIUS, series
+from sfumato.quantizers.lattice import RADIUS
+from sfumato.quantizers.series import series
 
 SQUARE = Box((0.0, 0.0), (6.0, 6.0))
 KERNELS: dict[str, ShiftInvariantKernel] = {

@@ -44,10 +44,11 @@ def _rescaled(mechanism: Mechanism, bound: Bound, small: Bound) -> NoiseLaw:
         return DiscreteLaplace(law.rate * bound.l1 / small.l1)
     if isinstance(law, DiscNoise):
         return replace(law, rate=law.rate * bound.largest / small.largest)
-    if isinstance(law, DiscreteGaussian) and mechanism.count_law is None:
-        guarantee = mechanism.guarantee
-        l2 = 2 * math.sqrt(small.l2_squared)
-        return DiscreteGaussian(calibrate(l2, mechanism.encoder.size, float(guarantee.epsilon), guarantee.delta))
+    if isinstance(law, DiscreteGaussian):
+        guarantee, count = mechanism.guarantee, mechanism.count_law
+        epsilon = guarantee.epsilon if count is None else guarantee.epsilon - count.epsilon
+        l2 = (2 if guarantee.neighbours == "replace" else 1) * math.sqrt(small.l2_squared)
+        return DiscreteGaussian(calibrate(l2, mechanism.encoder.size, float(epsilon), guarantee.delta))
     raise InputError(f"the noise {law!r} of {mechanism.method} cannot be scaled")
 
 

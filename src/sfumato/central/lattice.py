@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 
 import numpy as np
 
@@ -31,14 +31,13 @@ from sfumato.methods.request import Request
 from sfumato.privacy.gaussian import LARGEST_EPSILON, gaussian_multiplier, gaussian_noise, largest_length
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.lattice import MOST_MODE, RADIUS, LatticeQuantizer, Series, products, series
+from sfumato.quantizers.lattice import RADIUS, LatticeQuantizer
+from sfumato.quantizers.series import MARGINS, MOST_MODE, Modes, modes
 from sfumato.release import Count
 
 NAME = "lattice"
 OPTIONS = ("n_features",)
 MOST_COLUMNS, MOST_PAIRS = 5, 4096
-# Lengths beyond the bounds, in bandwidths, after which the series repeats itself.
-MARGINS = (2.4, 2.8, 3.2, 3.6, 4.0, 4.5, 5.0, 6.0, 8.0, 12.0)
 LARGEST_SCALE, SMALLEST_SCALE = 2**16, 2**6
 # Least part of the norm that the count has, however near the mean density is to the mode 0.
 SMALLEST_COUNT = 0.03
@@ -46,65 +45,6 @@ SMALLEST_COUNT = 0.03
 SPREAD = 0.6
 # Fewer modes are taken at a mean square error up to so many times the least.
 NEARLY = 1.05
-
-
-@dataclass(frozen=True, eq=False)
-class Modes:
-    """The modes of one choice of periods, those of large coefficients first.
-
-    Attributes
-    ----------
-    periods : tuple of float
-        L of each column.
-    modes, coefficients : ndarray
-        One of each j and -j.
-    constant, squares, wrapped : float
-        Coefficient of the mode 0, sum of c_j^2 over all other modes, and the error of wrapping.
-    """
-
-    periods: tuple[float, ...]
-    modes: Integers
-    coefficients: Floats
-    constant: float
-    squares: float
-    wrapped: float
-
-
-@lru_cache(maxsize=64)
-def modes(kernel: ShiftInvariantKernel, extents: tuple[float, ...], margin: float | None, most: int) -> Modes:
-    """Find the `most` modes of largest coefficients; without a margin the kernel is folded, not wrapped."""
-    periods = tuple(2 * extent if margin is None else min(extent + margin, 2 * extent) for extent in extents)
-    parts = [series(kernel, *sides) for sides in zip(extents, periods, strict=True)]
-    found = _largest(parts, 2 * most + 1)
-    first = np.array([next((j > 0 for j in mode if j), False) for mode in found.tolist()])
-    kept = found[first]
-    values = products(parts, kept)
-    order = np.argsort(-np.abs(values), kind="stable")[:most]
-    constant = math.prod(float(part.coefficients[0]) for part in parts)
-    squares = math.prod(part.squares for part in parts) - constant**2
-    wrapped = math.prod(1 + part.error for part in parts) - 1
-    return Modes(periods, kept[order], values[order], constant, squares, wrapped)
-
-
-def _largest(parts: list[Series], most: int) -> Integers:
-    """Modes of the `most` largest products, column by column.
-
-    Of sorted lists, the products of the a-th and the b-th are needed for a b up to `most` alone: each has a b - 1
-    others that are not smaller.
-    """
-    found, values = np.zeros((1, 0), dtype=np.int64), np.ones(1)
-    for part in parts:
-        numbers = np.arange(-MOST_MODE, MOST_MODE + 1)
-        sizes = np.abs(part.coefficients[np.abs(numbers)])
-        order = np.argsort(-sizes, kind="stable")[:most]
-        numbers, sizes = numbers[order], sizes[order]
-        lengths = np.minimum(most // np.arange(1, len(found) + 1), len(numbers))
-        rows = np.repeat(np.arange(len(found)), lengths)
-        columns = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        grid = values[rows] * sizes[columns]
-        chosen = np.argsort(-grid, kind="stable")[:most]
-        found, values = np.hstack([found[rows[chosen]], numbers[columns[chosen], None]]), grid[chosen]
-    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +127,7 @@ def _design(request: Request) -> Design:
 
 def _designs(request: Request, most: int) -> Iterator[Design]:
     assert isinstance(request.kernel, ShiftInvariantKernel)
-    for margin in (*MARGINS, None):
+    for margin in MARGINS:
         found = modes(request.kernel, _extents(request), margin, most)
         part = max(_away(request.density, found), SMALLEST_COUNT) if _own_count(request) else 0.0
         errors = _errors(request, request.density, found, part)

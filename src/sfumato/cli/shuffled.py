@@ -38,7 +38,9 @@ StateOption = Annotated[
 ForceOption = Annotated[bool, flag("Replace existing files.", None, "--force")]
 ParticipantsOption = Annotated[str, flag("Honest people at least, or N,N,... by class.", "N")]
 BitsumOption = Annotated[str, flag("rr, poisson, negative-binomial, 3nb, pure, *-published.", "NAME")]
-QuantizerOption = Annotated[str, flag("fourier, inner-product, inner-product-signs, landmarks, hashing.", "NAME")]
+QuantizerOption = Annotated[
+    str, flag("lattice, fourier, inner-product, inner-product-signs, landmarks, hashing.", "NAME")
+]
 LabelEpsilonOption = Annotated[str | None, flag("Of the reported class; without it classes are public.", "E")]
 MessagesOption = Annotated[float | None, flag("With rr: messages of a person, on average.", "M", "--messages")]
 

@@ -14,6 +14,9 @@ deviation s on every integer an answer's variance is sum 4 c_j^2 s^2 / (r_j R)^2
 Hard bounds: each pair lies in the disc of radius r_j R, so |f(x)|^2 <= C^2 + R^2 sum r_j^2, C the integer that a record
 adds to the count where the sums hold one.
 
+A mode may be listed k times: it has k pairs, each with a k-th of the coefficient. That is of no use where amplitudes
+can differ, and the way to spend more on a large coefficient where every integer has the same range (`shuffled`).
+
 Bias, proven. The modes left out miss sum |c_j| at most; as a root mean square over queries that are spread evenly over
 the period, for any records, sqrt(sum c_j^2) (Parseval). Wrapping misses at most the product of (1 + e_i) less 1, with
 e_i the largest error of column i on [-B, B]. The table misses at most half a phase step and half an integer. Queries
@@ -24,7 +27,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -38,87 +41,16 @@ from sfumato.quantizers.base import Answer, Bound, Floats, Integers, Known, Line
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.fourier import add_pairs, cosine_table, table_gain
 from sfumato.quantizers.phases import COLUMN_BLOCK, Phases
+from sfumato.quantizers.series import MOST_MODE, Series, products, series
 
 TABLE_BITS = 16
 RADIUS = 2**12
-SAMPLES = 2**13  # of a period, of which coefficients are made
-MOST_MODE = SAMPLES // 4
 MOST_AMPLITUDE = 2**24
 MOST_COLUMNS = 16
-IMAGES = 8  # of the kernel on either side, where it is wrapped
 ROW_BLOCK = 128
 # Largest and typical error of one table entry, of a cosine of amplitude 1: half a phase step, and half an integer.
 LARGEST_TABLE_ERROR = math.pi / 2**TABLE_BITS + 0.5 / (RADIUS - 1)
 TYPICAL_TABLE_ERROR = LARGEST_TABLE_ERROR / math.sqrt(3)
-
-
-@dataclass(frozen=True)
-class Series:
-    """One column's function of a period, as a sum of cosines.
-
-    Attributes
-    ----------
-    coefficients : ndarray
-        c_0, c_1, ..., of the mean over j and -j of cosines.
-    error : float
-        Largest difference from the kernel's factor on [-B, B].
-    """
-
-    coefficients: Floats
-    error: float
-
-    @property
-    def absolute(self) -> float:
-        """Sum of |c_j| over all whole j."""
-        return float(2 * np.abs(self.coefficients).sum() - abs(self.coefficients[0]))
-
-    @property
-    def squares(self) -> float:
-        """Sum of c_j^2 over all whole j."""
-        return float(2 * np.square(self.coefficients).sum() - self.coefficients[0] ** 2)
-
-
-@lru_cache(maxsize=256)
-def series(kernel: ShiftInvariantKernel, extent: float, period: float) -> Series:
-    """Expand a separable kernel's factor for points `extent` bandwidths apart at most.
-
-    Parameters
-    ----------
-    kernel : ShiftInvariantKernel
-        Separable.
-    extent, period : float
-        B and L, in bandwidths; 2 B and more fold the kernel, less wraps it.
-
-    Examples
-    --------
-    >>> from sfumato.kernels import Gaussian
-    >>> found = series(Gaussian(1.0), 6.0, 9.2)
-    >>> found.coefficients[:2].round(4), round(found.error, 6)
-    (array([0.1927, 0.1715]), 3.6e-05)
-    """
-    places = np.arange(SAMPLES, dtype=np.float64) * np.float64(period / SAMPLES)
-    if period >= 2 * extent:
-        values = kernel.column_profile(np.minimum(places, period - places))
-        error = 0.0
-    else:
-        shifts = np.arange(-IMAGES, IMAGES + 1, dtype=np.float64) * np.float64(period)
-        images = places[:, None] + shifts
-        values = kernel.column_profile(images).sum(axis=1)
-        inside = places <= extent
-        error = float(np.abs(values[inside] - kernel.column_profile(places[inside])).max())
-        edge = kernel.column_profile(extent + shifts).sum()
-        error = max(error, abs(float(edge - kernel.column_profile(np.array([extent]))[0])))
-    coefficients = np.fft.rfft(values).real[: MOST_MODE + 1] / SAMPLES
-    coefficients.setflags(write=False)
-    return Series(coefficients, error)
-
-
-def products(parts: list[Series], modes: Integers) -> Floats:
-    """Coefficients of modes, shape (modes, columns): the product over the columns."""
-    found = np.ones(len(modes))
-    for part, column in zip(parts, np.abs(modes).T, strict=True):
-        found *= part.coefficients[column]
-    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +66,7 @@ class LatticeQuantizer(LinearQuantizer):
     periods : tuple of float
         L of each column, in bandwidths.
     modes : ndarray of int64, shape (pairs, columns)
-        One of each j and -j.
+        One of each j and -j; a mode that is listed several times has several pairs.
     amplitudes : ndarray of int64, shape (pairs,)
         r_j.
     counted : int
@@ -222,8 +154,25 @@ class LatticeQuantizer(LinearQuantizer):
         return [series(self.kernel, *sides) for sides in zip(self._extents, self.periods, strict=True)]
 
     @cached_property
+    def _repeats(self) -> Integers:
+        """How many pairs each pair's mode has."""
+        _, which, counts = np.unique(self.modes, axis=0, return_inverse=True, return_counts=True)
+        return np.asarray(counts[which.reshape(-1)], dtype=np.int64)
+
+    @cached_property
     def _coefficients(self) -> Floats:
-        return products(self.parts, self.modes)
+        """Each pair's share of its mode's coefficient."""
+        return np.asarray(products(self.parts, self.modes) / self._repeats)
+
+    @property
+    def largest_weight(self) -> float:
+        """Largest weight of an answer, for pairs of radius 1."""
+        return 2 * float(np.abs(self._coefficients).max())
+
+    @property
+    def weight_squares(self) -> float:
+        """Sum of the squares of an answer's weights, for pairs of radius 1: the same for all queries."""
+        return float(np.square(2 * self._coefficients).sum())
 
     @property
     def constant(self) -> float:
@@ -235,7 +184,7 @@ class LatticeQuantizer(LinearQuantizer):
         cells = self.phases.integers(rows) >> (self.phases.bits - TABLE_BITS)
         quarter, mask = 1 << (TABLE_BITS - 2), (1 << TABLE_BITS) - 1
         pairs = np.stack([self._table[cells], self._table[(cells - quarter) & mask]], axis=2).astype(np.int64)
-        flat = (pairs * self.amplitudes[:, None]).reshape(len(cells), -1)
+        flat = (pairs * self.amplitudes[:, None]).reshape(len(cells), 2 * len(self.modes))
         if not self.counted:
             return np.asarray(flat)
         return np.hstack([np.full((len(cells), 1), self.counted, dtype=np.int64), flat])
@@ -269,7 +218,8 @@ class LatticeQuantizer(LinearQuantizer):
             )
         angles = 2 * np.pi * self.phases.turns(Y)
         lengths = 2 * self._coefficients / (self.amplitudes * table_gain(self._table))
-        pairs = np.stack([np.cos(angles) * lengths, np.sin(angles) * lengths], axis=2).reshape(len(Y), -1)
+        pairs = np.stack([np.cos(angles) * lengths, np.sin(angles) * lengths], axis=2)
+        pairs = pairs.reshape(len(Y), 2 * len(self.modes))
         if not self.counted:
             return np.asarray(pairs)
         return np.hstack([np.full((len(Y), 1), self.constant / self.counted), pairs])
@@ -305,7 +255,8 @@ class LatticeQuantizer(LinearQuantizer):
         """Sums of |c_j| and of c_j^2 over the modes left out."""
         kept = np.abs(self._coefficients)
         absolute = math.prod(part.absolute for part in self.parts) - abs(self.constant) - 2 * kept.sum()
-        squares = math.prod(part.squares for part in self.parts) - self.constant**2 - 2 * np.square(kept).sum()
+        squares = math.prod(part.squares for part in self.parts) - self.constant**2
+        squares -= 2 * float((np.square(kept) * self._repeats).sum())
         return max(float(absolute), 0.0), max(float(squares), 0.0)
 
     @property
@@ -318,10 +269,15 @@ class LatticeQuantizer(LinearQuantizer):
         table = TYPICAL_TABLE_ERROR * 2 * float(np.sqrt(np.square(self._coefficients).sum()))
         return math.sqrt(self._missed[1] + self._wrapped**2 + table**2)
 
-    def bias_bound(self, Y: Floats, sums: Floats, known: Known) -> Floats:
+    @property
+    def largest_bias(self) -> float:
         """Most that the approximation can miss, whatever the records are."""
         table = LARGEST_TABLE_ERROR * 2 * math.sqrt(2) * float(np.abs(self._coefficients).sum())
-        return np.full(len(Y), self._missed[0] + self._wrapped + table)
+        return float(self._missed[0] + self._wrapped + table)
+
+    def bias_bound(self, Y: Floats, sums: Floats, known: Known) -> Floats:
+        """State the largest bias of every query."""
+        return np.full(len(Y), self.largest_bias)
 
     def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the public description, with modes and amplitudes as they are."""

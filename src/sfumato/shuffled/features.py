@@ -8,7 +8,8 @@ delta) is jointly convex.
 Number of bits in which two points differ at most, which is the number of instances that compose: all coordinates, or
 two of every row of hash counters, the one that is left and the one that is entered.
 
-Variance of a rounded sum of n points: the sum of L^2 - v^2, at most n L^2.
+Variance of a rounded sum of n points: the sum of L^2 - v^2, at most n L^2. For the pairs of a Fourier series, which
+weigh as much as their cosines in rounding and in the rest of the error, n L^2 / 2 on average over both.
 
 `RotatedLandmarks`: features turned by a public random rotation and clipped, so that all coordinates have the same small
 range.
@@ -37,7 +38,7 @@ from numpy.typing import NDArray
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.codec import Field, Many, Schema, Text, Whole, refuse
-from sfumato.quantizers import HashingQuantizer, Quantizer
+from sfumato.quantizers import HashingQuantizer, LatticeQuantizer, Quantizer
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.inner_product import CLIP
@@ -126,8 +127,14 @@ class BitFeatures:
             return np.rint(self.largest * bit_sums).astype(np.int64)
         return np.rint(self.largest * (2 * bit_sums - participants)).astype(np.int64)
 
-    def variance(self, bit_sum_variance: float, participants: float, rounded: float = 1.0) -> float:
+    @property
+    def rounded(self) -> float:
+        """Mean of 1 - (v / L)^2 over a point's coordinates, at most: a half for a cosine and its sine."""
+        return 0.5 if isinstance(self.quantizer, LatticeQuantizer) else 1.0
+
+    def variance(self, bit_sum_variance: float, participants: float, rounded: float | None = None) -> float:
         """Variance of a published sum; `rounded` is the mean of 1 - (v / L)^2 over points and coordinates."""
+        rounded = self.rounded if rounded is None else rounded
         if self.binary:
             return self.largest**2 * bit_sum_variance
         return self.largest**2 * (4 * bit_sum_variance + participants * rounded)

@@ -5,8 +5,8 @@ comparing densities would compare those errors.
 
 "auto" takes the first method that applies, in the order in which they are defined here. Their predictions stand in one
 table and are not all comparable: that of landmarks rests on how much the records resemble public points, that of
-hashing on typical collisions. The number of instances is the smallest of a list whose predicted error is nearly the
-least.
+hashing on typical collisions. A Fourier series and random pairs are compared, by predicted error. The number of
+instances is the smallest of a list whose predicted error is nearly the least; of a series, see `modes`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from sfumato.quantizers import (
     InnerProductQuantizer,
     InnerProductSigns,
     LandmarkQuantizer,
+    LatticeQuantizer,
     Quantizer,
     quantizer_from_document,
 )
@@ -46,6 +47,8 @@ from sfumato.shuffled.bitsum.published import published_response, published_thre
 from sfumato.shuffled.bitsum.signed import geometric_difference_variance
 from sfumato.shuffled.features import BitFeatures, RotatedLandmarks
 from sfumato.shuffled.groups import Budget
+from sfumato.shuffled.modes import FEW, SIZES, WORTH, best_series
+from sfumato.shuffled.modes import refuse as refuse_series
 from sfumato.shuffled.promise import KINDS, accuracy
 
 SCALE, SIGNS_SCALE = 2**18, 2**12
@@ -56,6 +59,8 @@ NEARLY_BEST = 1.05
 
 Refusal = Callable[[Request], str | None]
 Maker = Callable[[Request, int], Quantizer]  # of about so many integers, each of which becomes one bit
+Sized = list[tuple[float, Quantizer]]  # by predicted error
+Choice = Callable[[Sized], Quantizer]
 _MAKERS: dict[str, Maker] = {}
 
 
@@ -89,8 +94,11 @@ def named(name: str, request: Request) -> Method:
             raise InputError(f"quantizer must be 'auto' or one of {', '.join(SHUFFLED)}; got {name!r}")
         return SHUFFLED[name]
     for method in SHUFFLED.values():
-        if not method.baseline and method.refuse(request) is None:
-            return method
+        if method.baseline or method.refuse(request) is not None:
+            continue
+        if method is LATTICE:
+            return min((LATTICE, FOURIER), key=lambda each: each.predict(request, request.density).rmse)
+        return method
     raise InputError(f"no quantizer is known for {request.kernel!r}; pass landmarks=, or a kernel that has one")
 
 
@@ -106,6 +114,11 @@ def _fourier(request: Request, instances: int) -> Quantizer:
     assert isinstance(request.kernel, ShiftInvariantKernel)
     pairs = max(1, instances // 2)
     return FourierQuantizer.draw(request.kernel, request.dimension, pairs, request.feature_seed, bounds=request.bounds)
+
+
+def _lattice(request: Request, instances: int) -> Quantizer:
+    pairs = max(1, instances // 2)
+    return best_series(request, pairs, _variance(request, 2 * pairs))
 
 
 def _hashing(request: Request, instances: int) -> Quantizer:
@@ -165,9 +178,11 @@ def _no_hashes(request: Request) -> str | None:
     return f"no hash functions are known for {request.kernel.name}" if family_for(request.kernel) is None else None
 
 
-def _method(name: str, summary: str, refuse: Refusal, maker: Maker, baseline: bool = False) -> Method:
+def _method(
+    name: str, summary: str, refuse: Refusal, maker: Maker, baseline: bool = False, choose: Choice | None = None
+) -> Method:
     def build(request: Request) -> Quantizer:
-        return _sized(name, maker, request)
+        return _sized(name, maker, request, choose or _fewest)
 
     def predict(request: Request, density: float) -> Prediction:
         quantizer = build(request)
@@ -178,8 +193,8 @@ def _method(name: str, summary: str, refuse: Refusal, maker: Maker, baseline: bo
     return Method(name, summary, ("bitsum", "instances"), refuse, predict, build, baseline)
 
 
-def _sized(name: str, maker: Maker, request: Request) -> Quantizer:
-    """Make the quantizer; without a number of instances, with the fewest whose predicted error is nearly the least."""
+def _sized(name: str, maker: Maker, request: Request, choose: Choice) -> Quantizer:
+    """Make the quantizer; without a number of instances, with the number that its method chooses by predicted error."""
     if "instances" in request.options:
         instances = request.positive_option("instances", 1)
         made = maker(request, instances)
@@ -187,18 +202,36 @@ def _sized(name: str, maker: Maker, request: Request) -> Quantizer:
             raise InputError(f"{name} has {made.size} instances here, not {instances}; pass that number or 'auto'")
         return made
     found: list[tuple[float, Quantizer]] = []
-    for size in CANDIDATES:
+    for size in SIZES if choose is few_messages else CANDIDATES:
         quantizer = maker(request, size)
         if found and quantizer.size == found[-1][1].size:
             break  # an instance a column, or landmarks that span no more
         variance = _rough(request, quantizer)
         found.append((accuracy(quantizer, variance, request.n, request.density).rmse, quantizer))
+    return choose(found)
+
+
+def _fewest(found: Sized) -> Quantizer:
+    """Take the fewest instances whose predicted error is nearly the least."""
     best = min(error for error, _ in found)
     return next(quantizer for error, quantizer in found if error <= NEARLY_BEST * best)
 
 
+def few_messages(found: Sized) -> Quantizer:
+    """Take few messages unless they cost much of the accuracy, see `modes`."""
+    best = min(error for error, _ in found)
+    few = [(error, quantizer) for error, quantizer in found if quantizer.size <= FEW]
+    if min(error for error, _ in few) <= WORTH * best:
+        return _fewest(few)
+    return next(quantizer for error, quantizer in found if error <= 2 * best)
+
+
 def _rough(request: Request, quantizer: Quantizer) -> float:
-    budget = Budget(request.epsilon, request.delta, BitFeatures(quantizer).changed)
+    return _variance(request, BitFeatures(quantizer).changed)
+
+
+def _variance(request: Request, changed: int) -> float:
+    budget = Budget(request.epsilon, request.delta, changed)
     return rough_variance(str(request.options.get("bitsum", "rr")), request.n, budget)
 
 
@@ -232,6 +265,8 @@ def features_from(
         box = quantizer.box
         if not isinstance(quantizer, KINDS) or quantizer.size != size:
             raise InputError(f"{size!r} instances were expected of a quantizer that shuffling knows")
+        if isinstance(quantizer, LatticeQuantizer) and quantizer.counted:
+            raise InputError("the number of participants is known, and is no coordinate")
         domain = box.domain()
         domain.check_limits()
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as problem:
@@ -244,5 +279,6 @@ def features_from(
 INNER_PRODUCT = _method("inner-product", "rotated and clipped columns", _no_inner_product, _inner_product)
 SIGNS = _method("inner-product-signs", "signs of random sums, as published", _no_inner_product, _signs, baseline=True)
 LANDMARKS = _method("landmarks", "features of public points, rotated and clipped", _no_landmarks, _landmarks)
+LATTICE = _method("lattice", "a Fourier series on the bounds", refuse_series, _lattice, choose=few_messages)
 FOURIER = _method("fourier", "random Fourier pairs", _no_pairs, _fourier)
 HASHING = _method("hashing", "counters of hash functions", _no_hashes, _hashing)

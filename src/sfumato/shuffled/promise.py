@@ -31,10 +31,11 @@ sqrt(4 b^2 + 16 R^4 S (S + (E/n)^2) / I) for I draws of a b-approximate (Q, R, S
 | inner-product, clip c | (d, c / sqrt(d), d), 1 | 4 c^2 V / (d n^2) | (c^2 - 1) / (d n) | (erfc(c / sqrt(2)) P)^2 |
 | inner-product-signs, I | (1, sqrt(d), 1), I | 4 d V / (I n^2) | (d - 1) / (I n) | (P + P^2) / I |
 | landmarks, r features of mean square G | (r, c / sqrt(r), r), 1 | 4 c^2 G V / (r n^2) | G (c^2 - 1) / (r n) | bias^2 |
+| lattice, pairs of coefficients c_j | (2 m, max sqrt(2 c_j), 2 m), 1 | 16 V S / n^2 | 2 S / n | bias^2 |
 | hashing, m rows of W | (W, 1, 1), m | V W / ((W - 1) m n^2) | 0 | H / m |
 
-Queries of the inner product and records are taken as long as the radius. H, the variance of one row of hash counters,
-is P^2 / 4 + (P - 5 P^2 / 4) / (W - 1) typically (`sfumato.central.race`).
+S is the sum of the c_j^2. Queries of the inner product and records are taken as long as the radius. H, the variance of
+one row of hash counters, is P^2 / 4 + (P - 5 P^2 / 4) / (W - 1) typically (`sfumato.central.race`).
 """
 
 from __future__ import annotations
@@ -50,7 +51,14 @@ import numpy as np
 from sfumato.errors import InputError
 from sfumato.methods.request import TYPICAL_DENSITY
 from sfumato.privacy.guarantee import Guarantee, amount_text
-from sfumato.quantizers import FourierQuantizer, HashingQuantizer, InnerProductQuantizer, InnerProductSigns, Quantizer
+from sfumato.quantizers import (
+    FourierQuantizer,
+    HashingQuantizer,
+    InnerProductQuantizer,
+    InnerProductSigns,
+    LatticeQuantizer,
+    Quantizer,
+)
 from sfumato.shuffled.bitsum import central_gaussian_rmse
 from sfumato.shuffled.features import BitFeatures, RotatedLandmarks
 from sfumato.shuffled.groups import Budget, Group
@@ -199,6 +207,13 @@ def _error_of_pairs(quantizer: FourierQuantizer, facts: _Facts) -> Accuracy:
     return Accuracy(4 * facts.noise / pairs, 1 / (2 * pairs * facts.n), facts.density / (2 * pairs), bound)
 
 
+def _error_of_series(quantizer: LatticeQuantizer, facts: _Facts) -> Accuracy:
+    size, squares, bias = quantizer.size, quantizer.weight_squares, quantizer.typical_bias
+    radius, largest = math.sqrt(quantizer.largest_weight), quantizer.largest_bias
+    bound = published_error(radius=radius, sparsity=size, draws=1, rmse=facts.rmse, n=facts.n, bias=largest)
+    return Accuracy(4 * squares * facts.noise, squares / (2 * facts.n), bias**2, bound)
+
+
 def _error_of_hashes(quantizer: HashingQuantizer, facts: _Facts) -> Accuracy:
     rows, width, density = quantizer.terms, quantizer.width, facts.density
     bound = published_error(radius=1.0, sparsity=1, draws=rows, rmse=facts.rmse, n=facts.n)
@@ -234,6 +249,7 @@ def _clipped(clip: float, size: int, strength: float, bias: float, facts: _Facts
 
 _ERRORS: dict[type[Quantizer], Callable[[Any, _Facts], Accuracy]] = {
     FourierQuantizer: _error_of_pairs,
+    LatticeQuantizer: _error_of_series,
     HashingQuantizer: _error_of_hashes,
     InnerProductSigns: _error_of_signs,
     InnerProductQuantizer: _error_of_products,

@@ -91,8 +91,9 @@ class Protocol:
         Public bounds of the points.
     landmarks : array, optional
         Public points that resemble the records.
-    quantizer : {"auto", "fourier", "inner-product", "inner-product-signs", "landmarks", "hashing"}
-        How a point becomes numbers; "inner-product-signs" is the published family.
+    quantizer : {"auto", "lattice", "fourier", "inner-product", "inner-product-signs", "landmarks", "hashing"}
+        How a point becomes numbers; "inner-product-signs" is the published family. With bounds of up to three columns
+        "auto" takes a Fourier series on them, "lattice", whose releases answer within the bounds.
     messages : float, optional
         For "rr": messages that a participant has to send, on average; a few more, cover included, are sent by all.
     threat : {"communication", "model"}, default="communication"

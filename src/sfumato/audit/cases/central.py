@@ -36,7 +36,7 @@ from sfumato.audit.attacks import (
     sizes,
 )
 from sfumato.audit.exact import at_small_scale, exact_case
-from sfumato.central import fourier, fourier_gaussian, grid
+from sfumato.central import fourier, fourier_gaussian, grid, lattice
 from sfumato.engines.contributions import bounded
 from sfumato.kernels import Gaussian, Kernel
 from sfumato.methods.mechanism import Mechanism
@@ -155,6 +155,21 @@ def gaussian_cases() -> dict[str, CentralCase]:
     return {
         "opposites": replace(replaced, claim=MuClaim(mu)),
         "one more": single,
+        "groups": one_more(small_mechanism(fourier_gaussian.NAME, 2, delta=0.05, n_features=2, per_group=1)),
+        "order": order(small_mechanism(fourier_gaussian.NAME, 1, delta=0.05, n_features=2, per_group=1)),
+        "low bits": replace(single, name="digits behind the point", statistic=low_bits),
+    }
+
+
+@cache
+def lattice_cases() -> dict[str, CentralCase]:
+    """Cases of `lattice`, whose sums hold the count where n is private; otherwise like `fourier-gaussian`."""
+    replaced = opposites(small_mechanism(lattice.NAME, 2, "replace", 1e-6, n_features=1))
+    single = one_more(small_mechanism(lattice.NAME, 1, delta=0.05, n_features=2))
+    return {
+        "opposites": replace(replaced, claim=MuClaim(1 / gaussian_multiplier(2.0, 1e-6))),
+        "one more": single,
+        "second": one_more(small_mechanism(lattice.NAME, 2, delta=0.01, n_features=1, density=0.9), already=1),
         "low bits": replace(single, name="digits behind the point", statistic=low_bits),
     }
 
@@ -289,8 +304,9 @@ def _exact_fourier() -> list[ExactCase]:
 
 
 def _exact_gaussian() -> list[ExactCase]:
-    mechanism = at_small_scale(small_mechanism(fourier_gaussian.NAME, 1, "replace", 0.05, n_features=1))
-    return [exact_case(mechanism, reach=60)]
+    single = small_mechanism(fourier_gaussian.NAME, 1, "replace", 0.05, n_features=1)
+    grouped = small_mechanism(fourier_gaussian.NAME, 1, delta=0.1, bounds=(-1, 1), n_features=2, per_group=1)
+    return [exact_case(at_small_scale(single), reach=60), exact_case(at_small_scale(grouped, radius=3), reach=9)]
 
 
 def _claim(mechanism: Mechanism) -> EpsilonClaim:
@@ -314,6 +330,7 @@ def register_central(
 register_central(lsq_rff.NAME, lsq_rff_cases, _exact_lsq_rff)
 register_central(fourier.NAME, fourier_cases, _exact_fourier)
 register_central(fourier_gaussian.NAME, gaussian_cases, _exact_gaussian)
+register_central(lattice.NAME, lattice_cases)
 register_central(grid.NAME, grid_cases, exact_grid)
 register_central(COUNT, count_cases, lambda: [_exact_count()])
 register_audit("users", lambda: [case.case() for case in user_cases().values()])

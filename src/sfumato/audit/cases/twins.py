@@ -6,6 +6,7 @@ same claim. An audit that misses its twin proves nothing about the mechanism tha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -21,13 +22,14 @@ from sfumato.audit.cases import central, distances, learn
 from sfumato.audit.cases.twins_collected import LOCAL_PUBLISHED_TWINS, LOCAL_TWINS, SHUFFLED_TWINS
 from sfumato.audit.cases.twins_published import PUBLISHED_TWINS, SIMILARITY_TWINS, SKETCH_TWINS, SMOOTH_TWINS
 from sfumato.audit.exact import SMALL_RADIUS, at_small_scale, exact_case
-from sfumato.central import fourier, fourier_gaussian, grid
+from sfumato.central import fourier, fourier_gaussian, grid, lattice
 from sfumato.methods.mechanism import Mechanism
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.privacy.body import DiscNoise, StackedCubes, StackedDiscs
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from sfumato.published import lsq_rff
 from sfumato.quantizers import FourierQuantizer, ShardedFourier
+from sfumato.quantizers.lattice import LatticeQuantizer
 
 LOW = Fraction(7, 10)
 CAP = 6  # largest noise, in units of 1 / rate: 1.7 % of the noise of one pair lies beyond
@@ -76,6 +78,14 @@ def _float_noise(mechanism: Mechanism, rows: NDArray[Any], runs: int, bits: Secu
 def _unpaid_count(mechanism: Mechanism, rows: NDArray[Any], runs: int, bits: SecureBits) -> Outputs:
     """Publish the true number of records beside the noisy sums."""
     return replace(run(mechanism, rows, runs, bits), counts=np.full(runs, len(rows)))
+
+
+def _count_for_free(mechanism: Mechanism, rows: NDArray[Any], runs: int, bits: SecureBits) -> Outputs:
+    """Calibrate Gaussian noise to the features alone, where the count is one of the sums."""
+    quantizer, law = mechanism.encoder, mechanism.noise
+    assert isinstance(quantizer, LatticeQuantizer) and isinstance(law, DiscreteGaussian)
+    share = math.sqrt(1 - quantizer.counted**2 / quantizer.bound.l2_squared)
+    return run(replace(mechanism, noise=DiscreteGaussian(round(law.sigma * share))), rows, runs, bits)
 
 
 @dataclass(frozen=True)
@@ -216,12 +226,22 @@ TWINS: tuple[Twin, ...] = (
     Twin(fourier.NAME, _LESS, lambda: exact_case(with_bound_one_less(_small(fourier.NAME)), reach=12)),
     Twin(grid.NAME, "no noise on empty nodes", _broken(central.grid_cases, "one more", _noise_on_records_only)),
     Twin(fourier_gaussian.NAME, f"{_LOW}, n public", _broken(central.gaussian_cases, "opposites", _low_noise)),
+    Twin(fourier_gaussian.NAME, f"{_LOW}, two groups", _broken(central.gaussian_cases, "groups", _low_noise)),
+    Twin(fourier_gaussian.NAME, "positional groups", _broken(central.gaussian_cases, "order", _positional_groups)),
+    Twin(
+        fourier_gaussian.NAME,
+        "no noise on empty groups",
+        _broken(central.gaussian_cases, "groups", _noise_on_records_only),
+    ),
     Twin(fourier_gaussian.NAME, _FLOAT, _broken(central.gaussian_cases, "low bits", _float_noise)),
     Twin(
         fourier_gaussian.NAME,
         _WIDE,
         lambda: exact_case(with_wide_table(_small(fourier_gaussian.NAME, "replace", 0.05)), reach=60),
     ),
+    Twin(lattice.NAME, f"{_LOW}, n public", _broken(central.lattice_cases, "opposites", _low_noise)),
+    Twin(lattice.NAME, "noise without the count's part", _broken(central.lattice_cases, "second", _count_for_free)),
+    Twin(lattice.NAME, _FLOAT, _broken(central.lattice_cases, "low bits", _float_noise)),
     Twin(central.COUNT, "count not paid", _broken(central.count_cases, "one more", _unpaid_count)),
     *(
         Twin(*each)

@@ -23,7 +23,7 @@ import numpy as np
 
 from sfumato.audit import CalibrationCase, EpsilonClaim, Revealed, register_calibrations, revealed
 from sfumato.audit.cases.prices import places, price, worst_change
-from sfumato.central import exponential_sums, fourier, fourier_gaussian, grid, inner_product, landmarks, race
+from sfumato.central import exponential_sums, fourier, fourier_gaussian, grid, inner_product, landmarks, lattice, race
 from sfumato.engines.contributions import bounded, thinned
 from sfumato.errors import InputError
 from sfumato.kernels import Gaussian, InnerProduct, Laplacian, Rational
@@ -231,7 +231,11 @@ register_subjects(
     _asked(fourier.NAME, "4 features in groups of 2", SMOOTH, n_features=4, per_group=2),
     _asked(fourier.NAME, "default", PLANE),
     _asked(fourier_gaussian.NAME, "2 features", SMOOTH, n_features=2),
+    _asked(fourier_gaussian.NAME, "4 features in groups of 2", SMOOTH, n_features=4, per_group=2),
     _asked(fourier_gaussian.NAME, "default", PLANE),
+    _asked(lattice.NAME, "1 feature", SMOOTH, n_features=1),
+    _asked(lattice.NAME, "2 features, half for the count", SMOOTH, n_features=2, **HALF),
+    _asked(lattice.NAME, "default", PLANE),
     _asked(grid.NAME, "steps", {**SMOOTH, "bounds": (-1, 1)}, degree=0, spacing=0.8),
     _asked(grid.NAME, "cubes in buckets", PLANE, degree=3, spacing=0.8, buckets=16),
     _asked(grid.NAME, "default", PLANE),
