@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError
+from sfumato.privacy.ball import BallNoise
 from sfumato.privacy.body import CubeNoise, DiscNoise, StackedCubes, StackedDiscs
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace, FlooredLaplace
@@ -40,6 +41,9 @@ def log_weights(law: NoiseLaw, noise: NDArray[np.number]) -> NDArray[np.float64]
     elif isinstance(law, CubeNoise):
         blocks = noise.reshape(*noise.shape[:-1], -1, law.size)
         energy = float(law.rate) * np.abs(blocks).max(axis=-1).sum(axis=-1)
+    elif isinstance(law, BallNoise):
+        blocks = noise.astype(np.float64).reshape(*noise.shape[:-1], -1, law.size)
+        energy = float(law.rate) * np.linalg.norm(blocks, axis=-1).sum(axis=-1)
     elif isinstance(law, DiscNoise):
         pairs = noise.astype(np.float64).reshape(*noise.shape[:-1], -1, law.pairs, 2)
         radii = np.ceil(np.sqrt(np.square(pairs).sum(axis=-1))).max(axis=-1)
