@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.audit import Case
+from sfumato.audit.cases import planes
 from sfumato.audit.cases.published import every_record
 from sfumato.audit.cases.similarities import small
 from sfumato.central import inner_product, landmarks
@@ -23,11 +24,6 @@ from sfumato.quantizers import InnerProductQuantizer, LandmarkQuantizer
 def _with_rate(mechanism: Mechanism, factor: Fraction) -> Mechanism:
     law: Any = mechanism.noise
     return replace(mechanism, noise=replace(law, rate=law.rate * factor))
-
-
-def _residual_for_free() -> Case:
-    """Pay for the features alone where the residual is not free: rank 1, l1 of 5/4 in all."""
-    return every_record(_with_rate(small(landmarks.NAME, 1, n_features=1), Fraction(5, 4)))
 
 
 class CountsItself(LandmarkQuantizer):
@@ -66,15 +62,28 @@ def _off_by_one() -> Case:
     return every_record(_with_rate(mechanism.on(few), Fraction(quantizer.ball.scale, 3)))
 
 
+def _norm_before_rounding() -> Case:
+    """Pay for the length before rounding, 4, where rounding takes a record to (3, 3)."""
+    mechanism = planes.at_scale(planes.plane(1), planes.SMALL_SCALE, paid=4)
+    return planes.exact_plane(mechanism, reach=12)
+
+
+def _norm_before_rounding_replaced() -> Case:
+    """Do the same where one record replaces another."""
+    mechanism = planes.at_scale(planes.plane(1, "replace"), planes.SMALL_SCALE, paid=4)
+    return planes.exact_plane(mechanism, reach=12)
+
+
 def _added_not_replaced() -> Case:
     """Use the noise for one record more where one is replaced."""
     return every_record(_with_rate(small(inner_product.SIGNS, 1, "replace", n_features=2), Fraction(2)))
 
 
 TWINS: tuple[tuple[str, str, Callable[[], Case]], ...] = (
-    (landmarks.NAME, "residual not paid for below rank 4", _residual_for_free),
     (landmarks.NAME, "count in the residual's place", _residual_of_one),
     (inner_product.NAME, "long records not scaled down", _long_records),
     (inner_product.NAME, "sensitivity off by one", _off_by_one),
+    (inner_product.NAME, "ball noise: length taken before rounding", _norm_before_rounding),
+    (inner_product.NAME, "ball noise: length before rounding, n public", _norm_before_rounding_replaced),
     (inner_product.SIGNS, "replacing counted as adding", _added_not_replaced),
 )

@@ -13,6 +13,7 @@ from typing import Any
 
 from sfumato.audit import ExactCase
 from sfumato.audit.attacks import CentralCase, low_bits
+from sfumato.audit.cases import planes
 from sfumato.audit.cases.central import one_more, opposites, register_central
 from sfumato.audit.cases.published import every_record
 from sfumato.central import inner_product, landmarks
@@ -44,12 +45,12 @@ def small(method: str, epsilon: int, neighbours: str = "add-remove", delta: floa
 
 @cache
 def landmark_cases() -> dict[str, CentralCase]:
-    """Cases of `landmarks`, with both kinds of noise."""
-    single = one_more(small(landmarks.NAME, 1, n_features=1))
+    """Cases of `landmarks`, with both kinds of noise; an attack on ball noise shows more of a larger epsilon."""
+    single = one_more(small(landmarks.NAME, 3, n_features=1))
     return {
         "one more": single,
-        "second": one_more(small(landmarks.NAME, 2, n_features=4), already=1),
-        "opposites": opposites(small(landmarks.NAME, 2, "replace", n_features=1)),
+        "second": one_more(small(landmarks.NAME, 4, n_features=2), already=1),
+        "opposites": opposites(small(landmarks.NAME, 4, "replace", n_features=1)),
         "gaussian": one_more(small(landmarks.NAME, 1, delta=0.05, n_features=4)),
         "low bits": replace(single, name="digits behind the point", statistic=low_bits),
     }
@@ -57,9 +58,11 @@ def landmark_cases() -> dict[str, CentralCase]:
 
 @cache
 def inner_product_cases() -> dict[str, CentralCase]:
-    """Cases of `inner-product`, with both kinds of noise."""
+    """Cases of `inner-product`, with all kinds of noise: the ball's in the plane, Laplace noise in one column."""
     return {
-        "one more": one_more(small(inner_product.NAME, 1)),
+        "one more": planes.sampled(3),
+        "plane, replaced": planes.sampled(3, "replace"),
+        "one column": one_more(small(inner_product.NAME, 1)),
         "opposites": opposites(small(inner_product.NAME, 1, "replace")),
         "clipped": one_more(small(inner_product.NAME, 1, clip=0.5)),
         "gaussian": one_more(small(inner_product.NAME, 1, delta=0.05)),
@@ -80,5 +83,5 @@ def _exact(method: str, **options: Any) -> list[ExactCase]:
 
 
 register_central(landmarks.NAME, landmark_cases, lambda: _exact(landmarks.NAME, n_features=1))
-register_central(inner_product.NAME, inner_product_cases, lambda: _exact(inner_product.NAME))
+register_central(inner_product.NAME, inner_product_cases, lambda: [*_exact(inner_product.NAME), *planes.exact_planes()])
 register_central(inner_product.SIGNS, signs_cases, lambda: _exact(inner_product.SIGNS, n_features=2))
