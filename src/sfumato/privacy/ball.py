@@ -155,7 +155,7 @@ class BallNoise(Documented):
         accepted = sure & (level > depth + margin + LARGEST_LOG_THETA * self.size)
         doubtful = ~accepted & ~(sure & (level < depth - margin))
         for i in np.flatnonzero(doubtful):
-            accepted[i] = self.settled(proposals[i].tolist(), *coins[i].tolist(), bits)
+            accepted[i] = self.settled(proposals[i].tolist(), int(coins[i, 0]), int(coins[i, 1]), bits)
         return np.asarray(accepted)
 
     def _depth(self, proposals: Integers, digits: Words) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
