@@ -95,7 +95,7 @@ def log_theta(sigma: int, precision: int) -> Interval:
     --------
     >>> low, high = log_theta(1, 64)
     >>> round(float(low) * 1e9, 4), low < high
-    (5.3507, True)
+    (5.3506, True)
     """
     around = pi(precision + 64)
     low = high = Fraction(1)
