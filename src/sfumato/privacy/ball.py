@@ -24,8 +24,8 @@ pair is drawn by rejection. H = 2^20, t = (R + U) / H with an integer R >= 0 and
 
 Exactness. Steps 1 to 3 compare integers (`coins`). In step 4, U and V are uniform reals of which as many binary digits
 are drawn as the comparison V < e^-X takes: floating point with a proven margin first, and where that leaves a doubt,
-the same digits and more of them with fractions below and above X and ln V (`certified`). A comparison that 2^k digits
-leave open has probability about 2^(-2^k).
+the same digits and more of them with fractions below and above X and ln V (`certified`), for as long as it takes: there
+is no number of digits at which a guess is made.
 
 Margins. With r = H t: X's parts are sums, products and quotients of positive numbers, each wrong by less than one part
 in 2^30 (|z|^2, a sum of up to 2^16 squares, by one in 2^36), but for two differences: a t - q H / a, whose square is
@@ -37,8 +37,9 @@ Limits. sqrt(d + 1) / rate is at most 2^25: then sigma reaches 2^30, beyond whic
 with probability below e^-1000, beneath what the secure bits themselves promise; it is drawn again. rate sqrt(d) is at
 most 1: beyond, sigma is below d, and rejection takes long.
 
-Variance of one coordinate: (d + 1) / rate^2, to a relative precision of about d (rate / 6)^2 in one column and far
-better in more. Coordinates of one draw are uncorrelated. Laplace noise for the same ball has 2 d / rate^2.
+Variance of one coordinate: (d + 1) / rate^2, to a relative precision of about rate^2 / 12 in one column, and in more
+columns of order (rate / 6)^(d + 1) (Poisson). Coordinates of one draw are uncorrelated. Laplace noise for the same ball
+has 2 d / rate^2.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ class BallNoise(Documented):
 
     @property
     def _mean_step(self) -> int:
-        """Return m, the mean of a geometric variable."""
+        """Return m, the inverse rate of a geometric variable."""
         return round(STEPS / (float(self.rate) * math.sqrt(self.size)))
 
     def sample(self, bits: SecureBits, count: int) -> Integers:
@@ -139,9 +140,8 @@ class BallNoise(Documented):
         kept: list[Integers] = [np.empty((0, self.size), dtype=np.int64)]
         while missing := blocks - sum(map(len, kept)):
             tries = missing + missing // 2 + 1
-            wanted, words = tries * (self.size + 1), 24.0
-            drawn = bits.draw(fill_proposals, wanted, words, np.uint64(self.size), np.uint64(self._mean_step))
-            proposals = drawn.reshape(tries, self.size + 1)
+            parameters = np.uint64(self.size), np.uint64(self._mean_step)
+            proposals = bits.draw(fill_proposals, tries * (self.size + 1), 24.0, *parameters).reshape(tries, -1)
             coins = bits.words(2 * tries).reshape(tries, 2)
             kept.append(proposals[self._accepted(proposals, coins, bits)][:missing, 1:])
         return np.concatenate(kept).reshape(-1)
