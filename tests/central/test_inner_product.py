@@ -19,8 +19,10 @@ from sfumato.kernels import Gaussian, InnerProduct
 from sfumato.methods.limits import Limits
 from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
+from sfumato.privacy.ball import BallNoise
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.gaussian import gaussian_multiplier
+from sfumato.privacy.noise import DiscreteLaplace
 
 DIMENSION, N, RUNS = 12, 900, 500
 RANDOM = np.random.default_rng(0)
@@ -58,7 +60,7 @@ def signs_variance(draws: int) -> float:
         ("inner-product", 0.0, {"clip": 3.5}),
         ("inner-product-signs", 0.0, {"n_features": 40}),
     ],
-    ids=["laplace", "gaussian", "rotated", "signs"],
+    ids=["ball", "gaussian", "rotated", "signs"],
 )
 def test_error_is_the_formula(method: str, delta: float, options: dict[str, Any], neighbours: str) -> None:
     """500 independent runs: t statistics of 5, false alarms below 1e-6 each."""
@@ -86,7 +88,7 @@ def test_error_is_the_formula(method: str, delta: float, options: dict[str, Any]
     elif delta:
         noise = lengths * (gaussian_multiplier(epsilon, delta) * factor / N) ** 2
     else:
-        noise = 2 * DIMENSION * lengths * (factor / (epsilon * N)) ** 2
+        noise = (DIMENSION + 1) * lengths * (factor / (epsilon * N)) ** 2
     count = 0.0 if neighbours == "replace" else 2 / (0.025 * N) ** 2 * np.square(EXACT).mean()
     assert abs(np.mean(errors)) < 5 * np.std(errors) / math.sqrt(RUNS)
     tolerance = 5 * np.std(squares) / math.sqrt(RUNS)
@@ -97,7 +99,9 @@ def test_error_is_the_formula(method: str, delta: float, options: dict[str, Any]
 
 def test_predictions_are_for_queries_of_the_radius() -> None:
     predicted = METHODS["inner-product"].predict(request(), 0.0)
-    assert predicted.rmse == pytest.approx(math.sqrt(2 * DIMENSION) / (0.95 * N))
+    assert predicted.rmse == pytest.approx(math.sqrt(DIMENSION + 1) / (0.95 * N))
+    little = METHODS["inner-product"].predict(request(epsilon=Fraction(1, 10**6)), 0.0)  # too little for ball noise
+    assert little.rmse == pytest.approx(math.sqrt(2 * DIMENSION) / (0.95e-6 * N))
     assert METHODS["inner-product"].predict(request(options={"clip": 2.5}), 0.5).rmse > 0.0124 * 0.5
     errors = [
         METHODS["inner-product-signs"].predict(request(options={"n_features": draws}), 0.02).rmse
@@ -105,6 +109,38 @@ def test_predictions_are_for_queries_of_the_radius() -> None:
     ]
     best = METHODS["inner-product-signs"].predict(request(), 0.02)
     assert best.rmse <= min(errors) * 1.001
+
+
+@pytest.mark.parametrize("clip", [None, 0.5, 2.5])
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+def test_ball_noise_pays_for_the_length(neighbours: str, clip: float | None) -> None:
+    mechanism = METHODS.build(
+        "inner-product", request(neighbours=neighbours, options={} if clip is None else {"clip": clip})
+    )
+    budget = Fraction(19, 20) if neighbours == "add-remove" else Fraction(1, 2)
+    assert isinstance(mechanism.noise, BallNoise) and mechanism.noise.size == mechanism.encoder.size
+    paid = budget / mechanism.noise.rate
+    assert (paid - 1) ** 2 < mechanism.encoder.bound.l2_squared <= paid**2
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "columns", "law", "scale"),
+    [
+        (Fraction(1), 1, DiscreteLaplace, 2**18),
+        (Fraction(1), 2, BallNoise, 2**18),
+        (Fraction(1, 100), 384, BallNoise, 2**13),
+        (Fraction(1, 10**6), 384, DiscreteLaplace, 2**18),
+        (Fraction(1), 2**16 + 1, DiscreteLaplace, 2**18),
+    ],
+)
+def test_the_law_and_the_scale_follow_from_public_facts(epsilon: Fraction, columns: int, law: type, scale: int) -> None:
+    mechanism = METHODS.build("inner-product", request(epsilon=epsilon, dimension=columns))
+    assert isinstance(mechanism.noise, law)
+    assert scale <= mechanism.encoder.bound.largest < 2 * scale
+    predicted = METHODS["inner-product"].predict(request(epsilon=epsilon, dimension=columns), 0.0).rmse
+    assert predicted == pytest.approx(
+        math.sqrt(mechanism.noise.variance) / mechanism.encoder.bound.largest / N, rel=0.01
+    )
 
 
 def test_auto_takes_the_noisy_mean_and_never_the_baseline() -> None:

@@ -24,6 +24,7 @@ from sfumato.methods import plan
 from sfumato.methods.limits import Limits
 from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
+from sfumato.privacy.ball import BallNoise
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.gaussian import gaussian_multiplier
 from sfumato.quantizers import LandmarkQuantizer
@@ -65,9 +66,20 @@ def model(public: Any = PUBLIC, kernel: Kernel = KERNEL, **arguments: Any) -> Pr
 class TestNoise:
     @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
     @pytest.mark.parametrize("rank", [2, 16])
-    def test_laplace_noise_has_the_stated_rate(self, neighbours: str, rank: int) -> None:
+    def test_ball_noise_has_the_stated_rate(self, neighbours: str, rank: int) -> None:
         mechanism = METHODS.build("landmarks", request(neighbours=neighbours, options={"n_features": rank}))
         budget = Fraction(19, 20) if neighbours == "add-remove" else Fraction(1, 2)
+        assert mechanism.noise == BallNoise(rank + 1, budget / landmarks.SCALE)
+        assert mechanism.encoder.size == rank + 1
+
+    @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+    @pytest.mark.parametrize("rank", [2, 16])
+    def test_laplace_noise_has_the_stated_rate(self, neighbours: str, rank: int) -> None:
+        little = Fraction(1, 10**6)  # for which ball noise would be too wide
+        mechanism = METHODS.build(
+            "landmarks", request(epsilon=little, neighbours=neighbours, options={"n_features": rank})
+        )
+        budget = little * (Fraction(19, 20) if neighbours == "add-remove" else Fraction(1, 2))
         length = math.isqrt(rank * landmarks.SCALE**2) if rank >= 4 else landmarks.SCALE * 3 // 2
         assert mechanism.noise.rate == budget / length
         assert mechanism.encoder.size == rank + 1
@@ -104,7 +116,7 @@ class TestNoise:
         if delta:
             variance = squares * (gaussian_multiplier(0.475, delta) / N) ** 2
         else:
-            variance = 2 * quantizer.rank * squares / (0.475 * N) ** 2
+            variance = (quantizer.rank + 2) * squares / (0.475 * N) ** 2
         ratio = (np.square(errors) / variance).mean(axis=1)
         assert abs(ratio.mean() - 1) < 5 * ratio.std() / math.sqrt(500) < 0.15
         means = (errors / np.sqrt(variance)).mean(axis=1)

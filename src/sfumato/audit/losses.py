@@ -3,8 +3,9 @@
 This is the second opinion on every calibration: no number here comes from the code that chose the noise.
 
 Laplace and K-norm noise, for outputs y and neighbours x, x + v: log Pr[y|x] - log Pr[y|x + v] is at most rate |v|, with
-the l1 norm for (floored) Laplace noise, and for cube and disc noise the norm of the body, rounded up to an integer, of
-every block (`privacy.body`); blocks add up. Exact fractions.
+the l1 norm for (floored) Laplace noise, the l2 norm of every block for ball noise (`privacy.ball`), and for cube and
+disc noise the norm of the body, rounded up to an integer, of every block (`privacy.body`); blocks add up. Exact
+fractions, but for roots, which are rounded up.
 
 Laplace noise under a delta (`laplace_epsilon`). The loss of one coordinate that moves by s is rate L, L = s - 2
 min(max(Z, 0), s) with Z the noise: its exact law is convolved over all coordinates. Where s is large, L is rounded up
@@ -35,6 +36,7 @@ from scipy.signal import fftconvolve
 from scipy.special import log_ndtr
 
 from sfumato.errors import InputError
+from sfumato.privacy.ball import BallNoise
 from sfumato.privacy.body import CubeNoise, DiscNoise, StackedCubes, StackedDiscs
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace, FlooredLaplace
@@ -43,6 +45,7 @@ Changes = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 LARGEST_EPSILON = 700.0  # exp of more overflows
+ROOT_UNIT = 1 << 40  # lengths are rounded up to multiples of its inverse
 UNITS = 1 << 17  # of loss, each way, in which Laplace noise is composed
 
 
@@ -127,6 +130,8 @@ def revealed(law: NoiseLaw, change: Changes) -> Revealed:
             mu_squared=Fraction(squares, law.sigma**2),
             distance=lattice_distance(law.sigma, int(np.count_nonzero(change))),
         )
+    if isinstance(law, BallNoise):
+        return Revealed(pure=law.rate * sum(_length(block) for block in change.reshape(-1, law.size)))
     if isinstance(law, CubeNoise | DiscNoise):
         return Revealed(pure=law.rate * int(norms(law, change[None])[0]))
     if isinstance(law, StackedCubes | StackedDiscs):
@@ -146,6 +151,9 @@ def norms(law: NoiseLaw, changes: Changes) -> Floats:
         return np.asarray(np.abs(changes).sum(axis=1), dtype=np.float64)
     if isinstance(law, DiscreteGaussian):
         return np.asarray(np.square(changes.astype(np.float64)).sum(axis=1))
+    if isinstance(law, BallNoise):
+        blocks = changes.astype(np.float64).reshape(len(changes), -1, law.size)
+        return np.asarray(np.linalg.norm(blocks, axis=2).sum(axis=1))
     if isinstance(law, CubeNoise):
         return np.asarray(np.abs(changes).reshape(len(changes), -1, law.size).max(axis=2).sum(axis=1), np.float64)
     if isinstance(law, DiscNoise):
@@ -161,6 +169,14 @@ def _stack(law: StackedCubes | StackedDiscs, changes: Changes) -> list[tuple[Cub
     """Every block's law with its part of the changes."""
     sizes = law.sizes if isinstance(law, StackedDiscs) else [part.size for part in law.parts]
     return list(zip(law.parts, np.split(changes, np.cumsum(sizes)[:-1], axis=1), strict=True))
+
+
+def _length(block: Changes) -> Fraction:
+    """Return the length of a vector: exact where it is whole, else rounded up."""
+    square = sum(int(moved) ** 2 for moved in block)
+    if math.isqrt(square) ** 2 == square:
+        return Fraction(math.isqrt(square))
+    return Fraction(math.isqrt(square * ROOT_UNIT**2) + 1, ROOT_UNIT)
 
 
 def _root_above(squares: Changes) -> Changes:
@@ -305,6 +321,9 @@ def log_weights(law: NoiseLaw, noise: NDArray[np.number]) -> NDArray[np.float64]
     elif isinstance(law, CubeNoise):
         blocks = noise.reshape(*noise.shape[:-1], -1, law.size)
         energy = float(law.rate) * np.abs(blocks).max(axis=-1).sum(axis=-1)
+    elif isinstance(law, BallNoise):
+        blocks = noise.astype(np.float64).reshape(*noise.shape[:-1], -1, law.size)
+        energy = float(law.rate) * np.linalg.norm(blocks, axis=-1).sum(axis=-1)
     elif isinstance(law, DiscNoise):
         pairs = noise.astype(np.float64).reshape(*noise.shape[:-1], -1, law.pairs, 2)
         radii = np.ceil(np.sqrt(np.square(pairs).sum(axis=-1))).max(axis=-1)

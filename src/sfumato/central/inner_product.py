@@ -4,13 +4,15 @@ The mean inner product with y is y times the mean record, so the sums of the coo
 `quantizers.inner_product` explains integers and bounds.
 
 Guarantee. One record's integers have l2 norm at most s and l1 norm at most B1 = floor(s sqrt(d)) (less where clipped
-coordinates say so); f records differ between neighbours. Pure: discrete Laplace noise of rate e_f / (f B1) on every
-sum. delta > 0: discrete Gaussian noise for the l2 sensitivity f s, calibrated as in `privacy.gaussian`. The count at
-e_c composes to (epsilon, delta).
+coordinates say so); f records differ between neighbours. Pure: ball noise of rate e_f / (f s) on all sums
+(`privacy.ball`), or, in one column and where ball noise does not fit, discrete Laplace noise of rate e_f / (f B1) on
+every sum. delta > 0: discrete Gaussian noise for the l2 sensitivity f s,
+calibrated as in `privacy.gaussian`. The count at e_c composes to (epsilon, delta).
 
-Error of one answer to a query of length |y| = radius: MSE = 2 d (f / (e_f n))^2 + (P sd(count) / n)^2 with Laplace
-noise, (c f / n)^2 + ... with Gaussian noise. There is no approximation, unless option clip asks for rotated and clipped
-coordinates: then erfc(clip / sqrt(2)) of the answer is lost for the longest records.
+Error of one answer to a query of length |y| = radius: MSE = (d + 1) (f / (e_f n))^2 + (P sd(count) / n)^2 with ball
+noise (2 d for d + 1 with Laplace noise), (c f / n)^2 + ... with Gaussian noise. There is no approximation, unless
+option clip asks for rotated and clipped coordinates: then erfc(clip / sqrt(2)) of the answer is lost for the longest
+records.
 
 `inner-product-signs`: the random-sign family of Wagner (2025) (A.3) with Laplace noise, to be measured
 against. l1 <= I floor(s sqrt(d)). MSE = (1 + P^2) / I + 2 I d (f / (e_f n))^2 + ..., so I = e_f n sqrt((1 + P^2) / (2
@@ -22,7 +24,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sfumato.central.landmarks import noise_for, scale_of
+from sfumato.central.landmarks import noise_for, scale_of, spread
 from sfumato.kernels import InnerProduct
 from sfumato.methods.limits import INTEGER_BYTES, header_size
 from sfumato.methods.mechanism import Mechanism
@@ -74,7 +76,8 @@ def predict(request: Request, density: float) -> Prediction:
     if request.delta:
         noise = (gaussian_multiplier(epsilon, request.delta) * share) ** 2
     else:
-        noise = 2 * request.dimension * (share / epsilon) ** 2
+        length = min(1.0, clip or 1.0)  # of the longest records, in units of s
+        noise = spread(request, request.dimension, request.dimension) * (length * share / epsilon) ** 2
     lost = 0.0 if clip is None else math.erfc(clip / math.sqrt(2)) * density
     return Prediction(
         rmse=math.sqrt(noise + lost**2 + request.count_error(density)),
@@ -88,7 +91,7 @@ def predict(request: Request, density: float) -> Prediction:
 
 def build(request: Request) -> Mechanism:
     """Calibrate the noise to the ball."""
-    ball = _ball(request, scale_of(request, SCALE))
+    ball = _ball(request, scale_of(request, SCALE, request.dimension))
     quantizer = InnerProductQuantizer(ball, _clip(request), request.feature_seed)
     bound = quantizer.bound
     noise, loss = noise_for(request, bound.l1, bound.l2_squared, quantizer.size)

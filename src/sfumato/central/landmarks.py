@@ -1,19 +1,20 @@
-"""`landmarks`: features spanned by a public sample, with Laplace noise or, for delta > 0, Gaussian noise.
+"""`landmarks`: features spanned by a public sample, with noise for the ball they lie in (Gaussian for delta > 0).
 
 For records in many dimensions that resemble public points: public texts in the same embedding, last year's published
 table. `quantizers.landmarks` explains integers, answers and biases.
 
 Guarantee. One record's integers have l1 norm at most B1 = floor(s sqrt(r)) (r >= 4) and l2 norm at most s, the residual
-included; f records differ between neighbours (add/remove 1, replace 2, times the records of a user). Pure: discrete
-Laplace noise of rate e_f / (f B1) on every sum multiplies the probability of any output by at most exp(e_f). delta > 0:
+included; f records differ between neighbours (add/remove 1, replace 2, times the records of a user). Pure: ball noise
+of rate e_f / (f s) on all r + 1 sums (`privacy.ball`) multiplies the probability of any output by at most exp(e_f); so
+does discrete Laplace noise of rate e_f / (f B1), where that has less variance or the ball's does not fit. delta > 0:
 discrete Gaussian noise for the l2 sensitivity f s, calibrated as in `privacy.gaussian`. The count at e_c composes to
 (epsilon, delta). The landmarks are public: nothing about them is protected.
 
-Error of one answer, G the mean of |g(y)|^2 and b the bias on held-out public points: MSE = 2 r G (f / (e_f n))^2 + b^2
-+ (P sd(count) / n)^2 with Laplace noise, G (c f / n)^2 + b^2 + ... with Gaussian noise. Both G and b come from the
-public sample, so the prediction assumes that the records resemble it; the release itself shows whether they do. Where
-it could not show it, because the noise is too large or the public points hardly resemble each other, b is the whole
-residual, as in the release's error bars.
+Error of one answer, G the mean of |g(y)|^2 and b the bias on held-out public points: MSE = (r + 2) G (f / (e_f n))^2
++ b^2 + (P sd(count) / n)^2 with ball noise (2 r for r + 2 with Laplace noise), G (c f / n)^2 + b^2 + ... with Gaussian
+noise. Both G and b come from the public sample, so the prediction assumes that the records resemble it; the release
+itself shows whether they do. Where it could not show it, because the noise is too large or the public points hardly
+resemble each other, b is the whole residual, as in the release's error bars.
 
 The rank r is chosen from n, epsilon and the public sample: the one of a short list with the least noise plus bias as
 if the public sample completed nothing, so that a release says what its records say wherever the budget allows, instead
@@ -35,9 +36,10 @@ from sfumato.methods.limits import INTEGER_BYTES, header_size
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
 from sfumato.methods.request import Request
+from sfumato.privacy.ball import LARGEST_MEAN_LENGTH, BallNoise, ball_fits
 from sfumato.privacy.gaussian import gaussian_multiplier, gaussian_noise, largest_length
 from sfumato.privacy.loss import Loss
-from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace, rounded_down
 from sfumato.quantizers import Box, LandmarkQuantizer
 from sfumato.quantizers.nystrom import Estimate, PublicSample, Spectrum, can_be_shown, estimates
 from sfumato.quantizers.similarities import Similarities, similarities
@@ -45,7 +47,7 @@ from sfumato.quantizers.similarities import Similarities, similarities
 NAME = "landmarks"
 OPTIONS = ("n_features",)
 RANKS = (4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512)
-SCALE, SMALLEST_SCALE = 2**18, 16
+SCALE, SMALLEST_SCALE, SMALLEST_BALL_SCALE = 2**18, 16, 2**12
 KERNELS = ("angular", "jaccard")
 
 
@@ -154,7 +156,7 @@ def _noise(request: Request, estimate: Estimate) -> float:
     if request.delta:
         return estimate.strength * (gaussian_multiplier(epsilon, request.delta) * share) ** 2
     reach = estimate.rank if estimate.rank >= 4 else (1 + estimate.rank / 4) ** 2
-    return 2 * reach * estimate.strength * (share / epsilon) ** 2
+    return spread(request, reach, estimate.rank + 1) * estimate.strength * (share / epsilon) ** 2
 
 
 def predict(request: Request, density: float) -> Prediction:
@@ -177,7 +179,8 @@ def build(request: Request) -> Mechanism:
     """Choose the rank and calibrate the noise."""
     request.check_options(*OPTIONS)
     found, estimate = _fit(request), _estimate(request)
-    quantizer = LandmarkQuantizer.fit(found.fitted, estimate, scale_of(request, SCALE), found.spectrum)
+    scale = scale_of(request, SCALE, estimate.rank + 1)
+    quantizer = LandmarkQuantizer.fit(found.fitted, estimate, scale, found.spectrum)
     noise, loss = noise_for(request, quantizer.bound.l1, quantizer.bound.l2_squared, quantizer.size)
     parameters: dict[str, Any] = {"n_features": quantizer.rank, "landmarks": _landmarks(request)}
     return Mechanism.of(
@@ -191,10 +194,26 @@ def build(request: Request) -> Mechanism:
     )
 
 
-def scale_of(request: Request, usual: int) -> int:
-    """Take the usual scale, or a smaller one where little budget makes the Gaussian noise too wide."""
+def _ball_scale(request: Request, usual: int, coordinates: int) -> int | None:
+    """Largest scale up to the usual one at which ball noise can be drawn; None where integers would be too coarse."""
+    budget = request.feature_epsilon / request.factor
+    scale = min(usual, math.floor(budget * LARGEST_MEAN_LENGTH / (math.isqrt(coordinates) + 1)))
+    if scale < SMALLEST_BALL_SCALE or not ball_fits(coordinates, budget / scale):
+        return None
+    return scale
+
+
+def spread(request: Request, reach: float, coordinates: int, usual: int = SCALE) -> float:
+    """Variance of the pure noise on one sum, in units of (f s / e_f)^2; `reach` is the l1 norm over s, squared."""
+    if coordinates + 1 < 2 * reach and _ball_scale(request, usual, coordinates) is not None:
+        return coordinates + 1.0
+    return 2 * reach
+
+
+def scale_of(request: Request, usual: int, coordinates: int) -> int:
+    """Take the usual scale, or a smaller one where little budget makes the noise too wide."""
     if not request.delta:
-        return usual
+        return (_ball_scale(request, usual, coordinates) if coordinates > 1 else None) or usual
     scale = min(usual, int(largest_length(request.factor, float(request.feature_epsilon), request.delta)))
     if scale < SMALLEST_SCALE:
         raise InputError("so little budget does not fit 64-bit noise; pass a larger epsilon or fewer records per user")
@@ -203,20 +222,24 @@ def scale_of(request: Request, usual: int) -> int:
 
 def noise_for(
     request: Request, l1: int, l2_squared: int, coordinates: int
-) -> tuple[DiscreteLaplace | DiscreteGaussian, Loss | None]:
+) -> tuple[DiscreteLaplace | BallNoise | DiscreteGaussian, Loss | None]:
     """Noise for one record's l1 and l2 norms, and what it reveals where more is known than the guarantee says.
 
     Parameters
     ----------
     request : Request
-        Budget and relation; delta chooses between the two laws.
+        Budget and relation. With a delta the noise is Gaussian; without, it is the ball's or Laplace noise, whichever
+        has less variance.
     l1, l2_squared : int
         Largest l1 norm and squared l2 norm of one record's integers.
     coordinates : int
         Number of sums.
     """
     if not request.delta:
-        return DiscreteLaplace(request.feature_epsilon / (request.factor * l1)), None
+        budget, length = request.feature_epsilon / request.factor, math.isqrt(l2_squared - 1) + 1
+        if (coordinates + 1) * length**2 < 2 * l1**2 and ball_fits(coordinates, budget / length):
+            return BallNoise(coordinates, rounded_down(budget / length)), None
+        return DiscreteLaplace(budget / l1), None
     return gaussian_noise(request.factor**2 * l2_squared, coordinates, request.feature_epsilon, request.delta)
 
 

@@ -10,6 +10,7 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 
 from sfumato.errors import InputError
+from sfumato.privacy.ball import BallNoise
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.privacy.body import CubeNoise, DiscNoise, StackedCubes, StackedDiscs
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace, FlooredLaplace
@@ -97,6 +98,7 @@ _READERS: dict[str, Callable[[Any, str], NoiseLaw]] = {
     "discrete-gaussian": DiscreteGaussian.from_document,
     "disc": DiscNoise.from_document,
     "cube": CubeNoise.from_document,
+    "l2-ball": BallNoise.from_document,
     "floored-laplace": FlooredLaplace.from_document,
     "reported": ReportNoise.from_document,
     "stacked-cubes": StackedCubes.from_document,

@@ -20,6 +20,7 @@ import numpy as np
 
 from sfumato.audit import EpsilonClaim, ExactCase
 from sfumato.audit.attacks import CentralCase, likelihood_ratio, low_bits
+from sfumato.audit.cases import planes
 from sfumato.audit.cases.central import one_more, opposites, register_central, small_mechanism
 from sfumato.audit.cases.published import every_record
 from sfumato.audit.exact import exact_case
@@ -90,12 +91,12 @@ def _exact_sketch(method: str) -> list[ExactCase]:
 
 @cache
 def landmark_cases() -> dict[str, CentralCase]:
-    """Cases of `landmarks`, with both kinds of noise."""
-    single = one_more(small_similarity(landmarks.NAME, 1, n_features=1))
+    """Cases of `landmarks`, with both kinds of noise; an attack on ball noise shows more of a larger epsilon."""
+    single = one_more(small_similarity(landmarks.NAME, 3, n_features=1))
     return {
         "one more": single,
-        "second": one_more(small_similarity(landmarks.NAME, 2, n_features=4), already=1),
-        "opposites": opposites(small_similarity(landmarks.NAME, 2, "replace", n_features=1)),
+        "second": one_more(small_similarity(landmarks.NAME, 4, n_features=2), already=1),
+        "opposites": opposites(small_similarity(landmarks.NAME, 4, "replace", n_features=1)),
         "gaussian": one_more(small_similarity(landmarks.NAME, 1, delta=0.05, n_features=4)),
         "low bits": replace(single, name="digits behind the point", statistic=low_bits),
     }
@@ -103,9 +104,11 @@ def landmark_cases() -> dict[str, CentralCase]:
 
 @cache
 def inner_product_cases() -> dict[str, CentralCase]:
-    """Cases of `inner-product`, with both kinds of noise."""
+    """Cases of `inner-product`, with all kinds of noise: the ball's in the plane, Laplace noise in one column."""
     return {
-        "one more": one_more(small_similarity(inner_product.NAME, 1)),
+        "one more": planes.sampled(3),
+        "plane, replaced": planes.sampled(3, "replace"),
+        "one column": one_more(small_similarity(inner_product.NAME, 1)),
         "opposites": opposites(small_similarity(inner_product.NAME, 1, "replace")),
         "clipped": one_more(small_similarity(inner_product.NAME, 1, clip=0.5)),
         "gaussian": one_more(small_similarity(inner_product.NAME, 1, delta=0.05)),
@@ -192,7 +195,11 @@ def projection_cases() -> dict[str, CentralCase]:
 register_central(race.NAME, race_cases, lambda: _exact_sketch(race.NAME))
 register_central(as_published.RACE, published_race_cases, lambda: _exact_sketch(as_published.RACE))
 register_central(landmarks.NAME, landmark_cases, lambda: _exact_similarity(landmarks.NAME, n_features=1))
-register_central(inner_product.NAME, inner_product_cases, lambda: _exact_similarity(inner_product.NAME))
+register_central(
+    inner_product.NAME,
+    inner_product_cases,
+    lambda: [*_exact_similarity(inner_product.NAME), *planes.exact_planes()],
+)
 register_central(inner_product.SIGNS, signs_cases, lambda: _exact_similarity(inner_product.SIGNS, n_features=2))
 register_central(exponential_sums.NAME, sum_cases)
 register_central(as_published.EXPONENTIAL_SUMS, published_sum_cases)

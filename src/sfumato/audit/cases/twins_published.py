@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sfumato.audit import Case
 from sfumato.audit.attacks import Outputs, encoded_sums, noisy_counts, run
-from sfumato.audit.cases import published
+from sfumato.audit.cases import planes, published
 from sfumato.audit.cases.central import one_more, small_mechanism
 from sfumato.audit.cases.features import (
     PROJECTION,
@@ -155,11 +155,6 @@ PUBLISHED_TWINS: Twins = (
 )
 
 
-def _residual_for_free() -> Case:
-    """Pay for the features alone where the residual is not free: rank 1, l1 of 5/4 in all."""
-    return every_record(_with_rate(small_similarity(landmarks.NAME, 1, n_features=1), Fraction(5, 4)))
-
-
 class _CountsItself(LandmarkQuantizer):
     def encode(self, rows: Any, coins: Any = None) -> Any:
         encoded = super().encode(rows)
@@ -201,11 +196,24 @@ def _added_signs() -> Case:
     return every_record(_with_rate(small_similarity(inner_product.SIGNS, 1, "replace", n_features=2), Fraction(2)))
 
 
+def _norm_before_rounding() -> Case:
+    """Pay for the length before rounding, 4, where rounding takes a record to (3, 3)."""
+    mechanism = planes.at_scale(planes.plane(1), planes.SMALL_SCALE, paid=4)
+    return planes.exact_plane(mechanism, reach=12)
+
+
+def _norm_before_rounding_replaced() -> Case:
+    """Do the same where one record replaces another."""
+    mechanism = planes.at_scale(planes.plane(1, "replace"), planes.SMALL_SCALE, paid=4)
+    return planes.exact_plane(mechanism, reach=12)
+
+
 SIMILARITY_TWINS: Twins = (
-    (landmarks.NAME, "residual not paid for below rank 4", _residual_for_free),
     (landmarks.NAME, "count in the residual's place", _residual_of_one),
     (inner_product.NAME, "long records not scaled down", _long_records),
     (inner_product.NAME, "sensitivity off by one", _inner_product_off_by_one),
+    (inner_product.NAME, "ball noise: length taken before rounding", _norm_before_rounding),
+    (inner_product.NAME, "ball noise: length before rounding, n public", _norm_before_rounding_replaced),
     (inner_product.SIGNS, "replacing counted as adding", _added_signs),
 )
 
