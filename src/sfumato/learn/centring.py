@@ -1,12 +1,12 @@
 """A centre that is taken off the records before they are encoded: a public point, or one that is bought.
 
-Records no longer than r whose mean is m lie, on average, within sqrt(r^2 - |m|^2) of it (root mean square), and noise is
-in proportion to the radius. So a classifier of inner products subtracts the centre from records and queries alike and
-takes that radius (a tenth of r at least); records farther from the centre are brought to it. Nearest means stay nearest
-means: |x - m_k| does not change when a point is taken off both. A public centre costs nothing.
+Records no longer than r whose mean is m lie, on average, within sqrt(r^2 - |m|^2) of it (root mean square), and noise
+is in proportion to the radius. So a classifier of inner products subtracts the centre from records and queries alike
+and takes that radius (a tenth of r at least); records farther from the centre are brought to it. Nearest means stay
+nearest means: |x - m_k| does not change when a point is taken off both. A public centre costs nothing.
 
-Guarantee of a bought centre. A tenth of epsilon and delta buys the noisy mean of the records of all classes together, by
-the method for inner products; the classes then have the rest. Both hold for one record that comes or goes, and the
+Guarantee of a bought centre. A tenth of epsilon and delta buys the noisy mean of the records of all classes together,
+by the method for inner products; the classes then have the rest. Both hold for one record that comes or goes, and the
 second runs with public numbers from the first: they add up to (epsilon, delta). Every class's release states the sum.
 """
 

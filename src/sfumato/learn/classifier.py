@@ -109,6 +109,8 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
     classes: Any
     rule: str
     center: Any
+    center_: Floats | None
+    linear_: LinearModel | None
     priors: Any
     trust: str
 
@@ -279,7 +281,7 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
         return self.linear_
 
     def score_errors(self, X: ArrayLike) -> Floats:
-        """Standard deviation that noise adds to a score of each point, at most; for rule "linear"."""
+        """Return the standard deviation that noise adds to a score of each point, at most; for rule "linear"."""
         points = self._queries(X)
         if self.linear_ is None:
             raise InputError(f"rule {self.rule_!r} has releases with error bars: ask releases_[class].query")
@@ -347,8 +349,14 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
         content = files.decode(path)
         if content.linear is not None:
             promise, center = content.linear.guarantee, content.linear.features.center
-            budget = {"epsilon": promise.epsilon, "delta": promise.delta}
-            model = cls(classes=content.classes, rule=content.rule, center=center, **budget)
+            model = cls(
+                InnerProduct(),
+                epsilon=promise.epsilon,
+                delta=promise.delta,
+                classes=content.classes,
+                rule=content.rule,
+                center=center,
+            )
             return model._trained(content.classes, content.linear)
         releases = dict(zip(content.classes.tolist(), content.releases, strict=True))
         return cls._of(releases, content.rule, content.priors, content.together, content.center)

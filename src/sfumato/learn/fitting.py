@@ -219,7 +219,7 @@ def _linear_promise(plan: linear.Plan, settings: Settings) -> Guarantee:
         delta=plan.delta,
         private=settings["random_state"] is None,
     )
-    said = ("records farther from the centre than the radius are brought to that distance",)
+    said: tuple[str, ...] = ("records farther from the centre than the radius are brought to that distance",)
     if plan.center_share:
         said = (*said, centring.BOUGHT)
     return replace(promise, conditions=(*said, *label_conditions(promise, settings["classes"])))

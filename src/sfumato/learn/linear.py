@@ -129,9 +129,7 @@ class Plan:
         promised, delta = exact_epsilon(epsilon), checked_delta(delta)
         check_budget(promised, delta)
         if not delta:
-            raise InputError(
-                "rule 'linear' adds Gaussian noise: pass delta=, or rule='nearest-mean' for a pure promise"
-            )
+            raise InputError("rule 'linear' adds Gaussian noise: pass delta=, or rule='nearest-mean' for a pure one")
         if classes < 2:
             raise InputError("rule 'linear' needs two classes or more")
         share = Fraction(0)
@@ -264,6 +262,11 @@ class Training:
             velocity = MOMENTUM * velocity + sums.reshape(weights.shape) / (float(n) * SCALE * plan.share)
             weights = weights - plan.step * velocity
         return LinearModel(features, _whole(weights), plan.steps, plan.weight_error(n), loss, self.guarantee, columns)
+
+    def untrained(self, columns: tuple[str, ...] | None) -> LinearModel:
+        """Return a model as large as any that `run` can give, to know the size of its file."""
+        plan, weights = self.plan, np.full((self.features.size, self.plan.classes), LARGEST_WEIGHT)
+        return LinearModel(self.features, weights, plan.steps, 1 / 3e-100, plan.loss, self.guarantee, columns)
 
 
 def _whole(weights: Floats) -> Integers:

@@ -73,7 +73,7 @@ class LinearModel:
         return np.asarray(self._features(points) @ np.ldexp(self.weights.astype(np.float64), -WEIGHT_BITS))
 
     def errors(self, points: Floats) -> Floats:
-        """Standard deviation that noise adds to a score of each point."""
+        """Return the standard deviation that noise adds to a score of each point."""
         return np.asarray(self.weight_error * np.linalg.norm(self._features(points), axis=1))
 
     def _features(self, points: Floats) -> Floats:

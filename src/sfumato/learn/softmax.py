@@ -15,6 +15,7 @@ Bound. |x r^T|_2 = |x|_2 |r|_2 <= sqrt(s^2 + b^2) q, by hard clamps on integers,
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -30,7 +31,7 @@ from sfumato.public.codec import Documented, Nested, Real, Schema
 from sfumato.public.ranges import LARGEST_LENGTH, SMALLEST_LENGTH
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.clamping import LARGEST_NUMBER, Ball, kept_rows
+from sfumato.quantizers.clamping import LARGEST_NUMBER, round_into_ball
 
 SCALE = 2**12  # s: rounding moves a point of 1,000 columns by less than half a percent of the radius
 INTERCEPT = SCALE // 4
@@ -102,13 +103,19 @@ class Features(Documented):
     def kept(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         """Say which rows are kept."""
         values = np.asarray(rows, dtype=np.float64)
-        return np.isfinite(values).all(axis=1) if self.box.outside == "clip" else self.box.holds(values)
+        return np.asarray(np.isfinite(values).all(axis=1) if self.box.outside == "clip" else self.box.holds(values))
 
     def integers(self, rows: NDArray[Any]) -> Integers:
         """Integers of the kept rows."""
-        points = kept_rows(self.box, rows) - self.center
-        ball = Ball(Box.centred([2 * LARGEST_NUMBER] * len(self.center), "clip"), self.radius, SCALE)
-        return np.column_stack([ball.integers(points), np.full(len(points), INTERCEPT, dtype=np.int64)])
+        return self.encode(rows[self.kept(rows)]).astype(np.int64)
+
+    def encode(self, rows: NDArray[Any]) -> Floats:
+        """Integers of rows that are all kept, in float64, in which they are multiplied."""
+        encoded = np.empty((len(rows), self.size))
+        amplitude = float(SCALE - 1 - math.ceil(math.sqrt(self.box.dimension)))  # room for rounding, as in `Ball`
+        lower, upper = np.array(self.box.lower), np.array(self.box.upper)
+        _encode(np.ascontiguousarray(rows), lower, upper, self.center, self.radius, max(1.0, amplitude), encoded)
+        return encoded
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,9 +181,9 @@ class Gradient:
 
     def _parts(self, rows: NDArray[Any]) -> tuple[Floats, Floats]:
         """Points x and residuals r of the kept rows, whole numbers in float64."""
-        rows = rows[(rows[:, -1] >= 0) & (rows[:, -1] < self.weights.shape[1])]
-        points = self.features.integers(rows[:, :-1]).astype(np.float64)
-        codes = rows[self.features.kept(rows[:, :-1]), -1].astype(np.int64)
+        labels = rows[:, -1]
+        rows = rows[(labels >= 0) & (labels < self.weights.shape[1]) & self.features.kept(rows[:, :-1])]
+        points, codes = self.features.encode(rows[:, :-1]), rows[:, -1].astype(np.int64)
         residuals = np.empty((len(points), self.weights.shape[1]))
         _residuals(points @ self.weights.astype(np.float64), codes, _exponentials(), _SHIFT, self.share, residuals)
         return points, residuals
@@ -195,6 +202,23 @@ class Gradient:
             sums += (points.T @ residuals).astype(np.int64).ravel()
             kept += len(points)
         return kept
+
+
+@njit(nogil=True, cache=True)
+def _encode(rows, lower, upper, center, radius, amplitude, encoded):  # type: ignore[no-untyped-def]
+    columns = rows.shape[1]
+    values, whole = np.empty(columns), np.empty(columns, dtype=np.int64)
+    for i in range(rows.shape[0]):
+        largest = 1.0
+        for j in range(columns):
+            values[j] = (min(max(np.float64(rows[i, j]), lower[j]), upper[j]) - center[j]) / radius
+            largest = max(largest, abs(values[j]))
+        for j in range(columns):
+            values[j] /= largest  # so that no coordinate is cut, and a long record keeps its direction
+        round_into_ball(values, amplitude, SCALE, whole)
+        for j in range(columns):
+            encoded[i, j] = whole[j]
+        encoded[i, columns] = INTERCEPT
 
 
 @njit(nogil=True, cache=True)
