@@ -12,9 +12,12 @@ from sfumato.audit import Case
 from sfumato.audit.attacks import Outputs, run
 from sfumato.audit.cases.distances import every_place
 from sfumato.audit.cases.learn import CLASSIFIER, PURE, Classes, classifier_cases, small
+from sfumato.audit.cases.linear import LINEAR, step_cases
+from sfumato.learn.softmax import Gradient
 from sfumato.learn.squared_distance import ProjectedSquares
 from sfumato.methods.mechanism import Mechanism
 from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.noise import DiscreteGaussian
 
 
 def _shared_records() -> Case:
@@ -52,8 +55,26 @@ def _unclipped() -> Case:
     return every_place(mechanism.on(broken), np.linspace(-2, 2, 41)[:, None])
 
 
+def _little_noise() -> Case:
+    """Add noise that is 30 % too low."""
+    case = step_cases()["worst"]
+    return replace(case, noise=DiscreteGaussian(round(0.7 * case.noise.sigma))).case()
+
+
+def _not_cut(gradient: Gradient, rows: Any) -> Any:
+    points = gradient.features.integers(rows[:, :-1])
+    return (points[:, :, None] * np.array([-gradient.share, gradient.share])).reshape(len(points), -1)
+
+
+def _residual_not_cut() -> Case:
+    """Leave the residual of a misjudged record as long as it is, the root of two."""
+    return replace(step_cases()["worst"], encode=_not_cut).case()
+
+
 TWINS: tuple[tuple[str, str, Callable[[], Case]], ...] = (
     (CLASSIFIER, "records counted in every class", _shared_records),
     (CLASSIFIER, "empty classes left out", _observed_classes),
+    (LINEAR, "noise 30 % low", _little_noise),
+    (LINEAR, "residuals not cut", _residual_not_cut),
     (PURE, "projections not clipped", _unclipped),
 )

@@ -189,6 +189,7 @@ LIBRARY = (
     "sfumato.audit.cases.distances",
     "sfumato.audit.cases.distance_subjects",
     "sfumato.audit.cases.learn",
+    "sfumato.audit.cases.linear",
     "sfumato.audit.cases.local",
     "sfumato.audit.cases.local_calibrations",
     "sfumato.audit.cases.local_published",
