@@ -244,12 +244,13 @@ class Training:
         if account is not None:
             account.check(plan.epsilon, plan.delta, **terms)
         charged, features, n = False, self.features, plan.n
+        told = None if progress is None else _spread(progress, plan.steps + bool(plan.center_share))
         weights = np.zeros((features.size, plan.classes))
         velocity = np.zeros_like(weights)
 
         def noisy(summand: FeatureSums | Gradient, law: DiscreteGaussian) -> Integers:
             nonlocal charged
-            sums = engine.sum(coded, summand, None, progress)[0]
+            sums = engine.sum(coded, summand, None, told)[0]
             if account is not None and not charged:
                 account.charge(f"classifier/{NAME}", plan.epsilon, plan.delta, **terms)
             charged = True
@@ -267,6 +268,18 @@ class Training:
         """Return a model as large as any that `run` can give, to know the size of its file."""
         plan, weights = self.plan, np.full((self.features.size, self.plan.classes), LARGEST_WEIGHT)
         return LinearModel(self.features, weights, plan.steps, 1 / 3e-100, plan.loss, self.guarantee, columns)
+
+
+def _spread(progress: Progress, passes: int) -> Progress:
+    """Report rows of several passes as if there were one."""
+    read = 0
+
+    def told(rows: int) -> None:
+        nonlocal read
+        before, read = read // passes, read + rows
+        progress(read // passes - before)
+
+    return told
 
 
 def _whole(weights: Floats) -> Integers:
