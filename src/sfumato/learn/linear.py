@@ -156,7 +156,8 @@ class Plan:
     def step(self) -> float:
         """Size a of a step of the mean gradient, residuals in units of 1."""
         time = SPREAD * self.n / self.multiplier
-        return min(time * (1 - MOMENTUM) / self.steps, LARGEST_STEP)
+        # On a grid, so that the last digits of a calibration do not reach the weights.
+        return max(1, math.floor(1024 * min(time * (1 - MOMENTUM) / self.steps, LARGEST_STEP))) / 1024
 
     @property
     def _step_multiplier(self) -> float:
@@ -297,7 +298,7 @@ def _centred(features: Features, sums: Integers, plan: Plan) -> tuple[Features, 
     count = float(np.clip(sums[-1] / INTERCEPT, plan.n / 16, plan.n * 16))
     mean = sums[:-1] / (count * SCALE)
     noise = len(mean) * plan.center_noise.variance / (count * SCALE) ** 2
-    left = 1.0 - max(0.0, float(mean @ mean) - noise)
+    left = 1.0 - max(0.0, math.fsum(np.square(mean)) - noise)  # whatever the order of the columns
     radius = features.radius * math.sqrt(max(left, SHORTEST_RADIUS**2))
     center = features.center + np.clip(mean, -1.0, 1.0) * features.radius
     return Features(features.box, center, radius), max(1, round(count))
