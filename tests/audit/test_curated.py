@@ -20,7 +20,7 @@ from sfumato.central import curator
 from sfumato.central.kde import PrivateKDE
 from sfumato.distances import PrivateDistance
 from sfumato.kernels.distance import Distance
-from sfumato.learn import DensityClassifier, classifier
+from sfumato.learn import DensityClassifier, fitting
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.registry import DISTANCES, METHODS
 from sfumato.methods.request import COUNT_SHARE
@@ -57,7 +57,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
         return publish(mechanism, sums, kept, seen, SecureBits.seeded(SEED), count)
 
     monkeypatch.setattr(curator, "publish", watch)
-    monkeypatch.setattr(classifier, "publish", watch)
+    monkeypatch.setattr(fitting, "publish", watch)
     return found
 
 

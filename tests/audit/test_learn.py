@@ -6,6 +6,7 @@ import pytest
 
 from sfumato.audit import ATTACKS, ExactCase, audit, load_library
 from sfumato.audit.cases.learn import CLASSIFIER, GAUSSIAN, PURE
+from sfumato.audit.cases.linear import LINEAR
 from sfumato.audit.cases.twins import TWINS, Twin
 from sfumato.privacy.bits import SecureBits
 
@@ -13,7 +14,7 @@ load_library()
 
 TRIALS = 40_000
 # How much of the claim the bounds must show, sampled and exact.
-CLOSE = {CLASSIFIER: (0.75, 1.0), PURE: (0.35, 0.5), GAUSSIAN: (0.6, 1.0)}
+CLOSE = {CLASSIFIER: (0.75, 1.0), PURE: (0.35, 0.5), GAUSSIAN: (0.6, 1.0), LINEAR: (0.9, 1.0)}
 
 
 @pytest.mark.parametrize("mechanism", CLOSE)

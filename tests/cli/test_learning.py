@@ -90,6 +90,22 @@ class TestClassify:
         assert document["guarantee"]["private"] is False and "NOT PRIVATE" in result.stderr
         assert document["ledger"] is None
 
+    @pytest.mark.parametrize("center", ["auto", "none", "0.1,0"])
+    def test_a_linear_classifier_is_fitted_and_has_no_densities(
+        self, run: Run, folder: Path, tmp_path: Path, center: str
+    ) -> None:
+        target, data = tmp_path / "sides.sfm", folder / "points.csv"
+        budget = ("--epsilon", 1, "--delta", 1e-6, "--rule", "linear", "--center", center)
+        result = run("classify", "fit", data, "-o", target, *ARGUMENTS, *budget, "--json")
+        assert result.exit_code == 0, result.output
+        document = json.loads(result.stdout)
+        assert document["rule"] == "linear" and set(document["classes"]) == set(CLASSES)
+        assert (DensityClassifier.load(target).predict(POINTS) == LABELS).mean() > 0.9
+        answers = json.loads(run("classify", "predict", target, data, "--columns", "x,y", "--json").stdout)
+        assert np.mean(np.array(answers["class"]) == LABELS) > 0.9
+        spent = json.loads(run("ledger", "show", data, "--json").stdout)
+        assert [charge["mechanism"] for charge in spent["charges"]] == ["classifier/linear"]
+
     @pytest.mark.parametrize("kind", ["csv", "parquet"])
     def test_predict_is_the_librarys(self, run: Run, folder: Path, classifier: Path, tmp_path: Path, kind: str) -> None:
         target = tmp_path / f"answers.{kind}"

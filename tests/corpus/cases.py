@@ -259,14 +259,18 @@ RELEASES: dict[str, Making] = {
     "sketch/merged": _merged,
 }
 CLASSIFIERS: dict[str, Making] = {
-    "classifier/highest-density": _classifier(),
+    "classifier/highest-density": _classifier(rule="highest-density"),
     "classifier/gaussian": _classifier(
         kernel=Gaussian(0.5), bounds=(0, 1), priors="private", method="fourier", options=FEW
     ),
     "classifier/nearest-mean": _classifier(rule="nearest-mean"),
+    "classifier/centred": _classifier(center="private"),
+    "classifier/linear": _classifier(rule="linear", delta=DELTA, options={"steps": 5}),
     "classifier/squared-distance": _classifier(rule="squared-distance", options={"projections": 2}),
-    "classifier/local": _classifier(trust="local", method="vector"),
-    "classifier/shuffled": _classifier(trust="shuffled", delta=DELTA, options={"participants": PEOPLE // 4}),
+    "classifier/local": _classifier(trust="local", method="vector", rule="highest-density"),
+    "classifier/shuffled": _classifier(
+        trust="shuffled", delta=DELTA, options={"participants": PEOPLE // 4}, rule="highest-density"
+    ),
 }
 PROTOCOLS: dict[str, Callable[[], Any]] = {
     **{f"local/{name}": protocol for name, protocol in LOCAL.items()},

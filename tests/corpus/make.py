@@ -72,6 +72,8 @@ def _release(make: cases.Making, seed: int | None, version: str | None = None) -
             return bytes(made.to_bytes())
         if isinstance(made, DensityClassifier):
             made.releases_ = {name: replace(part, version=version) for name, part in made.releases_.items()}
+            if made.linear_ is not None:
+                made.linear_ = replace(made.linear_, written_by=f"sfumato {version}")
             return made.to_bytes()
         return bytes(replace(made, version=version).to_bytes())
 
@@ -100,7 +102,8 @@ def answers(made: Release | DensityClassifier) -> list[float]:
     """What a file says to a few queries."""
     if isinstance(made, DensityClassifier):
         asked = cases.queries(made.n_features_in_) / 2
-        return [float(number) for number in (*made.densities(asked).ravel(), *made.decision_function(asked))]
+        densities = made.densities(asked).ravel() if made.releases_ else made.score_errors(asked)
+        return [float(number) for number in (*densities, *made.decision_function(asked))]
     asked = cases.queries(made.dimension)
     return [
         float(number) for part in (made.query, made.total) for row in part(asked, return_std=True) for number in row

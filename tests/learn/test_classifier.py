@@ -52,7 +52,7 @@ def without_privacy(kernel: Any, points: np.ndarray = POINTS, labels: np.ndarray
 
 class TestAccuracy:
     def test_the_inner_product_is_the_nearest_mean(self) -> None:
-        model = DensityClassifier(**{**SEEDED, "epsilon": 1000}).fit(POINTS, LABELS)
+        model = DensityClassifier(**{**SEEDED, "epsilon": 1000}, rule="highest-density").fit(POINTS, LABELS)
         exact = without_privacy(InnerProduct())
         assert np.abs(model.densities(TESTS) - exact).max() < 1e-3
         assert (model.predict(TESTS) == np.array(CLASSES)[exact.argmax(axis=1)]).mean() > 0.995
@@ -94,7 +94,7 @@ class TestAccuracy:
         assert (public.predict(TESTS) == "sea").all()
 
     def test_shares_add_up_and_agree_with_the_answer(self) -> None:
-        model = DensityClassifier(**{**SEEDED, "epsilon": 100}).fit(POINTS, LABELS)
+        model = DensityClassifier(**{**SEEDED, "epsilon": 100}, rule="highest-density").fit(POINTS, LABELS)
         shares = model.predict_proba(TESTS)
         assert (shares >= 0).all() and np.allclose(shares.sum(axis=1), 1)
         positive = model.decision_function(TESTS).max(axis=1) > 0
@@ -104,7 +104,8 @@ class TestAccuracy:
 
     def test_two_classes_have_one_decision(self) -> None:
         kept = LABELS != "sea"
-        model = DensityClassifier(**{**SEEDED, "classes": ("art", "law")}).fit(POINTS[kept], LABELS[kept])
+        settings = {**SEEDED, "classes": ("art", "law"), "rule": "highest-density"}
+        model = DensityClassifier(**settings).fit(POINTS[kept], LABELS[kept])
         decision = model.decision_function(TESTS)
         assert decision.shape == (800,)
         assert np.array_equal(np.where(decision > 0, "law", "art"), model.predict(TESTS))

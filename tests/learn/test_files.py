@@ -24,7 +24,7 @@ SEEDED: dict[str, Any] = {"epsilon": 1, "classes": CLASSES, "n_hint": 1500, "ran
 
 @pytest.fixture(scope="module")
 def content() -> bytes:
-    return DensityClassifier(**SEEDED).fit(POINTS, LABELS).to_bytes()
+    return DensityClassifier(**SEEDED, rule="highest-density").fit(POINTS, LABELS).to_bytes()
 
 
 @pytest.mark.parametrize(
@@ -34,10 +34,25 @@ def content() -> bytes:
         {"priors": "private"},
         {"priors": [0.2, 0.3, 0.5], "kernel": Gaussian(1.0), "delta": 1e-6},
         {"rule": "nearest-mean", "bandwidth": 1.5},
+        {"center": "private", "delta": 1e-6, "rule": "nearest-mean"},
+        {"center": POINTS.mean(axis=0), "bounds": (-1, 1)},
+        {"rule": "linear", "delta": 1e-6},
+        {"rule": "linear", "delta": 1e-6, "center": "none", "bounds": (-0.5, 0.5), "options": {"steps": 3}},
         {"rule": "squared-distance", "options": {"projections": 12}},
         {"kernel": Gaussian(1.0), "landmarks": texts(60, 9)[0], "options": {"n_features": 8}},
     ],
-    ids=["plain", "private priors", "gaussian", "nearest-mean", "squared-distance", "landmarks"],
+    ids=[
+        "plain",
+        "private priors",
+        "gaussian",
+        "nearest-mean",
+        "bought centre",
+        "public centre",
+        "linear",
+        "linear, no centre",
+        "squared-distance",
+        "landmarks",
+    ],
 )
 def test_a_loaded_classifier_answers_as_the_saved_one(arguments: dict[str, Any], tmp_path: Path) -> None:
     model = DensityClassifier(**{**SEEDED, **arguments}).fit(POINTS, LABELS)
@@ -46,7 +61,7 @@ def test_a_loaded_classifier_answers_as_the_saved_one(arguments: dict[str, Any],
     assert np.array_equal(loaded.decision_function(TESTS), model.decision_function(TESTS))
     assert np.array_equal(loaded.predict_proba(TESTS), model.predict_proba(TESTS))
     assert np.array_equal(loaded.predict(TESTS), model.predict(TESTS))
-    assert loaded.guarantee_ == model.guarantee_ and loaded.rule == model.rule
+    assert loaded.guarantee_ == model.guarantee_ and loaded.rule_ == loaded.rule == model.rule_
     assert loaded.to_bytes() == model.to_bytes()
 
 

@@ -278,6 +278,7 @@ LIBRARY = (
     "sfumato.audit.cases.purchases",
     "sfumato.audit.cases.distances",
     "sfumato.audit.cases.learn",
+    "sfumato.audit.cases.linear",
     "sfumato.audit.cases.local",
     "sfumato.audit.cases.local_published",
     "sfumato.audit.cases.shuffled",

@@ -6,7 +6,7 @@ import secrets
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,6 +33,18 @@ from sfumato.release import Release
 from sfumato.sources import Source, attach, open_source
 
 
+class Columned(Protocol):
+    """What answers points of known columns: a release, or anything like one."""
+
+    @property
+    def dimension(self) -> int:
+        """Columns of a point."""
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Their names."""
+
+
 class ReleaseEstimator(BaseEstimator):  # type: ignore[misc]
     """Base of estimators that answer from releases: parameters they share, and how queries and columns are checked."""
 
@@ -57,7 +69,7 @@ class ReleaseEstimator(BaseEstimator):  # type: ignore[misc]
         for name in self._get_param_names():
             setattr(self, name, arguments[name])
 
-    def _columns(self, release: Release) -> None:
+    def _columns(self, release: Columned) -> None:
         """Take the columns from what was released."""
         self.n_features_in_ = release.dimension
         if release.columns is not None:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True, rich_markup_mode="rich", help="Fit a private classifier, and classify points with it."
 )
+ROOM = 1024  # bytes of a header whose numbers are known only at the end
 FIT_EXAMPLE = (
     "[bold]Example[/]: sfumato classify fit news.parquet -o news.sfm --columns embedding --label-column topic "
     "--classes world,sports,business --epsilon 1 --n-hint 20000"
@@ -46,9 +47,11 @@ FIT_EXAMPLE = (
 class Rule(StrEnum):
     """What decides, as flags' values."""
 
+    AUTO = "auto"
     HIGHEST_DENSITY = "highest-density"
     NEAREST_MEAN = "nearest-mean"
     SQUARED_DISTANCE = "squared-distance"
+    LINEAR = "linear"
 
 
 class Priors(StrEnum):
@@ -69,7 +72,16 @@ HintOption = Annotated[
 KernelOption = Annotated[str, flag("inner-product (normalised embeddings), gaussian, ...", "NAME", panel=POINTS)]
 BandwidthOption = Annotated[str | None, flag("Bandwidth; for the inner product the largest length.", "B", panel=POINTS)]
 LandmarksOption = Annotated[str | None, flag("A file of public points like the records.", "PUBLIC", panel=POINTS)]
-RuleOption = Annotated[Rule, flag("What decides.", panel=POINTS)]
+RuleOption = Annotated[
+    Rule,
+    flag(
+        "What decides; auto: nearest-mean for the inner product, linear with a delta, else highest-density.",
+        panel=POINTS,
+    ),
+]
+CenterOption = Annotated[
+    str, flag("What is taken off all points: none, private (bought), or public numbers.", "X,Y,...", panel=POINTS)
+]
 PriorsOption = Annotated[Priors, flag("uniform, or the shares of the noisy counts.", panel=POINTS)]
 OptionOption = Annotated[
     list[str] | None, flag("What only this method knows, such as clip=0.5. Repeatable.", "NAME=VALUE", panel=PRIVACY)
@@ -89,7 +101,8 @@ def fit(
     kernel: KernelOption = "inner-product",
     bandwidth: BandwidthOption = None,
     landmarks: LandmarksOption = None,
-    rule: RuleOption = Rule.HIGHEST_DENSITY,
+    rule: RuleOption = Rule.AUTO,
+    center: CenterOption = "auto",
     priors: PriorsOption = Priors.UNIFORM,
     delta: flags.Delta = 0.0,
     method: flags.Method = "auto",
@@ -104,7 +117,7 @@ def fit(
     as_json: flags.JsonRun = False,
     quiet: flags.Quiet = False,
 ) -> None:
-    """Release a private density for each class of the labelled points in DATA: one file that classifies for ever.
+    """Release a private classifier of the labelled points in DATA: one file that classifies for ever.
 
     A record is a point with its label and counts in one class, so all classes together cost epsilon once.
     """
@@ -126,6 +139,7 @@ def fit(
         bounds=parse_bounds(bounds, source),
         landmarks=None if landmarks is None else open_source(landmarks, parse_columns(columns, landmarks)),
         rule=rule.value,
+        center=_center(center),
         priors=priors.value,
         options=parse_options(option),
         ledger=account,
@@ -165,16 +179,32 @@ def _check_needed(
     return output, names
 
 
+def _center(text: str) -> Any:
+    """Read --center: a word, or numbers separated by commas."""
+    if text in ("auto", "none", "private"):
+        return text
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"--center must be auto, none, private or numbers separated by commas, got {text!r}") from None
+
+
 def largest_size(model: DensityClassifier, source: Source) -> int:
     """Most bytes that a classifier can take; known from public facts alone."""
     from dataclasses import replace
 
     import numpy as np
 
-    from sfumato.learn import files
+    from sfumato.kernels import get_kernel
+    from sfumato.learn import files, fitting, rules
     from sfumato.release import Count
 
-    classes = np.unique(model.classes)
+    classes, settings = np.unique(model.classes), model.get_params(deep=False)
+    rule = fitting.rule_of(settings, source, len(classes))
+    if rule == rules.LINEAR:
+        rules.check_rule(rule, get_kernel(model.kernel, model.bandwidth), model.priors)
+        blank = fitting.linear_training(settings, source, len(classes)).untrained(source.column_names)
+        return len(files.encode_linear(classes, blank)) + ROOM
     mechanism = model.mechanism(source, len(classes))
     # The longest numbers there can be, and different ones, so that no true classifier is longer.
     releases = [
@@ -182,14 +212,16 @@ def largest_size(model: DensityClassifier, source: Source) -> int:
         for place in range(len(classes))
     ]
     releases = [replace(release, columns=source.column_names) for release in releases]
-    return len(files.encode(classes, releases, model.rule, model.priors, files.BY_LABEL))
+    centre = np.full(source.dimension, -1 / 3e-100) if str(model.center) not in ("auto", "none") else None
+    return len(files.encode(classes, releases, rule, model.priors, files.BY_LABEL, centre)) + ROOM
 
 
 def _report(model: DensityClassifier, target: Path, account: Account | None, *, as_json: bool, quiet: bool) -> None:
     guarantee, (ledger, standing) = model.guarantee_, spending(account)
     warn_of_seed(guarantee, "Do not publish this classifier. Nothing was charged.")
-    counts = {str(name): release.count.to_document() for name, release in model.releases_.items()}
-    document: dict[str, Any] = {"classifier": str(target), "rule": model.rule, "classes": counts}
+    counts: dict[str, Any] = {str(name): None for name in model.classes_.tolist()}  # a linear classifier has none
+    counts |= {str(name): release.count.to_document() for name, release in model.releases_.items()}
+    document: dict[str, Any] = {"classifier": str(target), "rule": model.rule_, "classes": counts}
     document |= {"guarantee": guarantee.to_document(), "statement": guarantee.statement(), "ledger": ledger}
     pairs = [
         ("classifier", f"{target} ({size_text(len(model.to_bytes()))}, {len(counts)} classes)"),

@@ -216,6 +216,8 @@ def load_releases(path: Path, chosen: str | None) -> dict[str, Release]:
     from sfumato.learn import DensityClassifier
 
     releases = {str(name): release for name, release in DensityClassifier.load(path).releases_.items()}
+    if not releases:
+        raise InputError(f"{str(path)!r} is a linear classifier, which has no densities: fit one with another --rule")
     if chosen is None:
         return releases
     if chosen not in releases:

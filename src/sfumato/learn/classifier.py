@@ -1,7 +1,8 @@
-"""`DensityClassifier`: a point belongs to the class in which its private density is highest, or whose mean is nearest.
+"""`DensityClassifier`: the class of the nearest mean, of the highest private density, or of a linear classifier.
 
 Source: the highest density class of Wagner (2025) (3.3) and the squared distances of
-Backurs et al. (2024) (section 4); `rules` has the scores, and `collecting` the local and shuffled models.
+Backurs et al. (2024) (section 4); `rules` has the scores, `linear` the gradient steps, `fitting` the curator's run, and
+`collecting` the local and shuffled models.
 
 Guarantee of the central model. A record is a point with its label and counts in the sums of its own class only; labels
 outside the public list of classes are dropped. Adding or removing a record changes one class's release, which is
@@ -19,8 +20,7 @@ Priors are the shares of the classes' noisy counts, which are paid for already.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +29,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sfumato.central.curator import publish
-from sfumato.central.kde import PrivateKDE, ReleaseEstimator
+from sfumato.central.kde import ReleaseEstimator
 from sfumato.engines import Engine, Progress, engine_of
 from sfumato.errors import InputError
 from sfumato.kernels import InnerProduct, Kernel, get_kernel
-from sfumato.learn import collecting, files, rules, squared_distance
-from sfumato.learn.labels import ClassSums, LabelledSource, label_conditions, labelled, one_type
+from sfumato.learn import centring, collecting, files, fitting, rules
+from sfumato.learn.labels import labelled, one_type
+from sfumato.learn.linear_file import LinearModel
 from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.registry import METHODS
 from sfumato.privacy.bits import noise_bits, warn_unless_private
 from sfumato.privacy.guarantee import TRUSTS, Guarantee, check_choice
 from sfumato.privacy.ledger import Account
@@ -48,7 +47,7 @@ from sfumato.storage import AtomicFile
 
 
 class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc]
-    """Differentially private classifier by the highest density or the nearest mean.
+    """Differentially private classifier: nearest mean, highest density, or linear.
 
     Parameters
     ----------
@@ -63,10 +62,15 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
         declares that it is public which ones do.
     n_hint : int
         Public guess of the number of records of all classes together; it sets sizes, not answers.
-    rule : {"highest-density", "nearest-mean", "squared-distance"}, default="highest-density"
-        What decides, see `sfumato.learn.rules`; the last two are for the inner product. "squared-distance" projects
-        and clips records, by the options ``projections`` and ``clip`` or by its own public choice, and has the least
-        noise at a small epsilon.
+    rule : {"auto", "highest-density", "nearest-mean", "squared-distance", "linear"}, default="auto"
+        What decides, see `sfumato.learn.rules`; the last three are for the inner product, and so "auto" takes
+        "nearest-mean" for it, or "linear" where delta > 0, and "highest-density" for other kernels. "squared-distance"
+        projects and clips records, by the options ``projections`` and ``clip`` or by its own public choice. "linear"
+        trains a softmax classifier by noisy gradient steps, with everything chosen from public facts; it reads the
+        records once for every step.
+    center : {"auto", "none", "private"} or one number per column, default="auto"
+        What is taken off all points, for the inner product: nothing, a mean that a part of the budget buys, or a public
+        point. "auto" buys one for rule "linear" alone.
     priors : {"uniform", "private"} or one number per class, default="uniform"
         What densities are multiplied with before they are compared: nothing, the shares of the noisy counts, or public
         numbers in the order of `classes_`.
@@ -85,6 +89,12 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
         Shares of the classes' noisy counts.
     guarantee_ : Guarantee
         What is promised to every record, label included.
+    rule_ : str
+        The rule that decides.
+    center_ : ndarray or None
+        What is taken off points.
+    linear_ : LinearModel or None
+        The public weights, for rule "linear", which has no releases and no priors.
 
     Examples
     --------
@@ -98,6 +108,9 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
 
     classes: Any
     rule: str
+    center: Any
+    center_: Floats | None
+    linear_: LinearModel | None
     priors: Any
     trust: str
 
@@ -113,7 +126,8 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
         method: str = "auto",
         bounds: Any = None,
         landmarks: Any = None,
-        rule: str = rules.DENSITY,
+        rule: str = rules.AUTO,
+        center: Any = centring.AUTO,
         priors: Any = "uniform",
         trust: str = "central",
         options: Any = None,
@@ -137,23 +151,30 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
             The labels, or the name of the column of X that holds them.
         """
         check_choice("trust", self.trust, TRUSTS)
-        kernel = get_kernel(self.kernel, self.bandwidth)
-        rules.check_rule(self.rule, kernel, self.priors)
+        kernel, settings = get_kernel(self.kernel, self.bandwidth), self.get_params(deep=False)
+        if self.rule != rules.AUTO:
+            rules.check_rule(self.rule, kernel, self.priors)
         data = labelled(X, y, self.classes)
         rules.check_priors(self.priors, len(data.classes))
+        rule = fitting.rule_of(settings, data.source, len(data.classes))
         if self.trust != "central":
-            releases = collecting.collect(self.trust, kernel, data, self.get_params(deep=False))
-        else:
-            mechanism = self.mechanism(data.source, len(data.classes))
-            releases = self._release(mechanism, data, threads, progress)
-        return self._fitted(data.classes, releases, files.BY_LABEL)
+            centring.checked_center(self.center, kernel, self.trust, data.source.dimension)
+            releases = collecting.collect(self.trust, kernel, data, settings)
+            return self._fitted(data.classes, releases, files.BY_LABEL, rule)
+        bits, engine = noise_bits(self.random_state), engine_of(self.engine, threads)
+        run = fitting.Fitting(settings, data, rule, bits, engine, progress)
+        if rule == rules.LINEAR:
+            return self._trained(data.classes, run.linear())
+        center = centring.checked_center(self.center, kernel, self.trust, data.source.dimension)
+        releases, taken = run.releases(center)
+        return self._fitted(data.classes, releases, files.BY_LABEL, rule, taken)
 
     @classmethod
     def of(
         cls,
         releases: Mapping[Any, Release],
         *,
-        rule: str = rules.DENSITY,
+        rule: str = rules.AUTO,
         priors: Any = "uniform",
         disjoint: bool = False,
     ) -> DensityClassifier:
@@ -189,11 +210,14 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
         return cls._of(releases, rule, priors, files.DISJOINT if disjoint else files.SHARED)
 
     @classmethod
-    def _of(cls, releases: Mapping[Any, Release], rule: str, priors: Any, together: str) -> DensityClassifier:
+    def _of(
+        cls, releases: Mapping[Any, Release], rule: str, priors: Any, together: str, center: Floats | None = None
+    ) -> DensityClassifier:
         if not releases:
             raise InputError("a classifier needs the release of one class or more")
         classes = one_type(releases)
         parts = [releases[name] for name in classes.tolist()]
+        rule = files.rule_of(rule, parts[0], priors)
         kernel = files.check_together(parts, rule, priors)
         promise = files.common_guarantee([part.guarantee for part in parts], together)
         model = cls(
@@ -202,81 +226,74 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
             delta=promise.delta,
             classes=classes,
             rule=rule,
+            center=centring.NONE if center is None else center,
             priors=priors,
             trust=promise.trust,
         )
-        return model._fitted(classes, parts, together)
+        return model._fitted(classes, parts, together, rule, center)
 
-    def _fitted(self, classes: NDArray[Any], releases: list[Release], together: str) -> DensityClassifier:
+    def _fitted(
+        self, classes: NDArray[Any], releases: Sequence[Release], together: str, rule: str, center: Floats | None = None
+    ) -> DensityClassifier:
         """Take in what is public; `together` says how the promises of the classes make up that of all."""
-        self.classes_ = classes
+        self.classes_, self.rule_, self.center_, self.linear_ = classes, rule, center, None
         self.releases_ = dict(zip(classes.tolist(), releases, strict=True))
         self.guarantee_: Guarantee = files.common_guarantee([release.guarantee for release in releases], together)
         self._together = together
         counts = np.array([release.count.value for release in releases], dtype=np.float64)
         self.class_prior_ = counts / counts.sum()
         self._columns(releases[0])
-        if self.rule == rules.MEAN:
+        kernel = files.check_together(releases, rule, self.priors)
+        self._radius = kernel.radius if isinstance(kernel, InnerProduct) else 1.0
+        if rule == rules.MEAN:
             self.mean_squares_ = rules.mean_squares(releases, self._radius)
         return self
 
-    def _release(
-        self, mechanism: Mechanism, data: LabelledSource, threads: int | None, progress: Progress | None
-    ) -> list[Release]:
-        """Sum every class, charge once, and then draw the noise of all."""
-        bits, engine = noise_bits(self.random_state), engine_of(self.engine, threads)
-        guarantee, (epsilon, loss) = mechanism.guarantee, mechanism.cost(count_is_bought=False)
-        if self.ledger is not None:
-            self.ledger.check(epsilon, guarantee.delta, loss=loss)
-        sums = ClassSums(mechanism.encoder, len(data.classes))
-        flat, _, _ = engine.sum(data.coded, sums, bits.child(0), progress)
-        if self.ledger is not None:
-            self.ledger.charge(f"classifier/{mechanism.method}", epsilon, guarantee.delta, loss=loss)
-        columns = data.source.column_names
-        return [
-            replace(publish(mechanism, row[:-1].copy(), int(row[-1]), int(row[-1]), bits), columns=columns)
-            for row in flat.reshape(len(data.classes), -1)
-        ]
+    def _trained(self, classes: NDArray[Any], linear: LinearModel) -> DensityClassifier:
+        """Take in a linear classifier."""
+        self.classes_, self.rule_, self.center_, self.linear_ = classes, rules.LINEAR, linear.features.center, linear
+        self.releases_, self.guarantee_, self._together = {}, linear.guarantee, files.BY_LABEL
+        self._columns(linear)
+        return self
 
     def mechanism(self, source: Source, classes: int) -> Mechanism:
         """Build the one mechanism that every class is released by; of the source only the columns are looked at."""
-        model = PrivateKDE(
-            get_kernel(self.kernel, self.bandwidth),
-            epsilon=self.epsilon,
-            delta=self.delta,
-            bounds=self.bounds,
-            landmarks=self.landmarks,
-            n_hint=_each_class(self.n_hint, classes),
-            options=self.options,
-            feature_seed=self.feature_seed,
-            random_state=self.random_state,
-        )
-        request = model.request(source.dimension, column_names=source.column_names)
-        build = squared_distance.build if self.rule == rules.DISTANCE else METHODS.build
-        mechanism = build(self.method, request)
-        guarantee = mechanism.guarantee
-        conditions = (*guarantee.conditions, *label_conditions(guarantee, self.classes))
-        return replace(mechanism, guarantee=replace(guarantee, conditions=conditions))
-
-    @property
-    def _radius(self) -> float:
+        settings = self.get_params(deep=False)
         kernel = get_kernel(self.kernel, self.bandwidth)
-        assert isinstance(kernel, InnerProduct)
-        return kernel.radius
+        center = centring.checked_center(self.center, kernel, self.trust, source.dimension)
+        return fitting.class_mechanism(settings, source, classes, fitting.rule_of(settings, source, classes), center)
 
     def densities(self, X: ArrayLike) -> Floats:
         """Answer of each class's release at each point, shape (points, classes), in the order of `classes_`.
 
-        With rule "squared-distance" they are mean squared distances, else private densities.
+        With rule "squared-distance" they are mean squared distances, else private densities (of points without the
+        centre, where one is taken off). Rule "linear" has none.
         """
         points = self._queries(X)
+        if self.rule_ == rules.LINEAR:
+            raise InputError("rule 'linear' has scores and no densities: pass rule='nearest-mean' to release densities")
+        points = points if self.center_ is None else points - self.center_
         return np.column_stack([release.query(points) for release in self.releases_.values()])
 
+    @property
+    def _linear_model(self) -> LinearModel | None:
+        check_is_fitted(self)
+        return self.linear_
+
+    def score_errors(self, X: ArrayLike) -> Floats:
+        """Return the standard deviation that noise adds to a score of each point, at most; for rule "linear"."""
+        points = self._queries(X)
+        if self.linear_ is None:
+            raise InputError(f"rule {self.rule_!r} has releases with error bars: ask releases_[class].query")
+        return self.linear_.errors(points)
+
     def _scores(self, X: ArrayLike) -> Floats:
+        if self._linear_model is not None:
+            return self._linear_model.scores(self._queries(X))
         answers = self.densities(X)
-        if self.rule == rules.DISTANCE:
+        if self.rule_ == rules.DISTANCE:
             return np.asarray(-answers / self._radius**2)
-        if self.rule == rules.MEAN:
+        if self.rule_ == rules.MEAN:
             return np.asarray(2 * answers - self.mean_squares_)
         if isinstance(self.priors, str):
             return answers if self.priors == "uniform" else np.asarray(answers * self.class_prior_)
@@ -292,26 +309,28 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
 
         A score is a density, times its prior where priors were asked for, or minus a squared distance in units of the
         squared radius (for "nearest-mean" up to what all classes share). The difference of two densities is divided by
-        the sum of their sizes.
+        the sum of their sizes. Scores of a linear classifier are logits.
         """
         scores = self._scores(X)
         if scores.shape[1] != 2:
             return scores
-        return rules.contrast(scores) if self.rule == rules.DENSITY else np.asarray(scores[:, 1] - scores[:, 0])
+        return rules.contrast(scores) if self.rule_ == rules.DENSITY else np.asarray(scores[:, 1] - scores[:, 0])
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Shares of the classes, which compare them but are not calibrated.
 
         Shares of density: scores clipped at 0 and divided by their sum, equal where no score is positive. For the other
-        rules a class's share falls as exp(-squared distance / radius^2).
+        rules a class's share falls as exp(-squared distance / radius^2), or is the softmax of the logits.
         """
         scores = self._scores(X)
-        return rules.density_shares(scores) if self.rule == rules.DENSITY else rules.distance_shares(scores)
+        return rules.density_shares(scores) if self.rule_ == rules.DENSITY else rules.distance_shares(scores)
 
     def to_bytes(self) -> bytes:
         """Return the content of a classifier's file: the releases of all classes, and the rule."""
-        check_is_fitted(self)
-        return files.encode(self.classes_, list(self.releases_.values()), self.rule, self.priors, self._together)
+        if self._linear_model is not None:
+            return files.encode_linear(self.classes_, self._linear_model)
+        releases = list(self.releases_.values())
+        return files.encode(self.classes_, releases, self.rule_, self.priors, self._together, self.center_)
 
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write the classifier to one file, atomically: everything in it is public."""
@@ -328,14 +347,16 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
         classes, rule and priors.
         """
         content = files.decode(path)
+        if content.linear is not None:
+            promise, center = content.linear.guarantee, content.linear.features.center
+            model = cls(
+                InnerProduct(),
+                epsilon=promise.epsilon,
+                delta=promise.delta,
+                classes=content.classes,
+                rule=content.rule,
+                center=center,
+            )
+            return model._trained(content.classes, content.linear)
         releases = dict(zip(content.classes.tolist(), content.releases, strict=True))
-        return cls._of(releases, content.rule, content.priors, content.together)
-
-
-def _each_class(hint: Any, classes: int) -> int | None:
-    """Share of one class in the public guess of the number of records."""
-    if hint is None:
-        return None
-    if isinstance(hint, bool) or not isinstance(hint, int | np.integer) or hint < 1:
-        raise InputError(f"n_hint must be a whole number above 0, the number of records in all; got {hint!r}")
-    return max(1, int(hint) // classes)
+        return cls._of(releases, content.rule, content.priors, content.together, content.center)

@@ -57,8 +57,8 @@ def collect(trust: str, kernel: Kernel, data: LabelledSource, settings: Mapping[
     settings : mapping
         The classifier's parameters.
     """
-    if settings["rule"] == rules.DISTANCE:
-        raise InputError(f"rule {rules.DISTANCE!r} is for trust='central'; pass another rule")
+    if settings["rule"] in (rules.DISTANCE, rules.LINEAR):
+        raise InputError(f"rule {settings['rule']!r} is for trust='central'; pass another rule")
     if settings["ledger"] is not None:
         raise InputError(f"the ledger is a curator's, and trust={trust!r} has none: devices keep their own")
     n = settings["n_hint"]

@@ -5,7 +5,10 @@ Header: ``{"classifier": {"classes", "rule", "priors", "together"}, "release": {
 differs from that (usually the count alone). "together" says how the promises of the classes make up that of all, see
 `common_guarantee`. Files of 0.1.0 do not have it: `DensityClassifier.fit` is recognised by what it says about labels,
 and the promises of other releases add up. Arrays are named ``class:name``, with the class's place; one that is equal to
-the first class's is left out, so that features which all classes share are stored once.
+the first class's is left out, so that features which all classes share are stored once. A centre that is taken off
+points is the entry "center" of "classifier", one number a column; without one there is no such entry.
+
+Rule "linear" has no releases: ``{"classifier": {...}, "linear": {...}}``, see `linear_file`.
 """
 
 from __future__ import annotations
@@ -22,12 +25,16 @@ from numpy.typing import NDArray
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import InnerProduct, Kernel
 from sfumato.learn import rules
+from sfumato.learn.centring import public_center
 from sfumato.learn.collecting import OTHERS
 from sfumato.learn.labels import LABEL_CONDITION
+from sfumato.learn.linear_file import LinearModel
 from sfumato.learn.squared_distance import ProjectedSquares
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.rational import LARGEST_EPSILON
-from sfumato.public.codec import Many, Nested, Optional, Schema, Text, refuse
+from sfumato.public.codec import Many, Nested, Optional, Real, Schema, Text, refuse
+from sfumato.public.ranges import LARGEST_LENGTH, MOST_COLUMNS
+from sfumato.quantizers.base import Floats
 from sfumato.release import Release, from_content
 from sfumato.release import format as container
 
@@ -52,6 +59,7 @@ _ABOUT = Schema(
     rule=Text(*rules.RULES),
     priors=Nested(lambda value, _: value),  # one for each class: checked with them
     together=Optional(Text(BY_LABEL, DISJOINT, SHARED)),
+    center=Optional(Many(Real(-LARGEST_LENGTH, LARGEST_LENGTH), most=MOST_COLUMNS, least=1)),
 )
 
 
@@ -71,6 +79,10 @@ class Content:
         What densities are multiplied with.
     together : str
         How the promises of the classes make up that of all.
+    center : ndarray or None
+        What is taken off points.
+    linear : LinearModel or None
+        For rule "linear", which has no releases.
     """
 
     classes: NDArray[Any]
@@ -78,13 +90,34 @@ class Content:
     rule: str
     priors: Any
     together: str
+    center: Floats | None = None
+    linear: LinearModel | None = None
 
 
-def encode(classes: NDArray[Any], releases: Sequence[Release], rule: str, priors: Any, together: str) -> bytes:
-    """Lay out the file."""
-    labels = classes.tolist()
+def _labels(classes: NDArray[Any]) -> list[Any]:
+    labels: list[Any] = classes.tolist()
     if not all(isinstance(label, _LABELS) for label in labels):
         raise InputError("a classifier is saved with classes that are text or numbers; rename them")
+    return labels
+
+
+def encode_linear(classes: NDArray[Any], linear: LinearModel) -> bytes:
+    """Lay out the file of rule "linear"."""
+    document, arrays = linear.to_document()
+    about = {"classes": _labels(classes), "rule": rules.LINEAR, "priors": "uniform", "together": BY_LABEL}
+    return container.encode({"classifier": about, "linear": document}, arrays)
+
+
+def encode(
+    classes: NDArray[Any],
+    releases: Sequence[Release],
+    rule: str,
+    priors: Any,
+    together: str,
+    center: Floats | None = None,
+) -> bytes:
+    """Lay out the file."""
+    labels = _labels(classes)
     headers = [release.describe() for release in releases]
     stored = [{"values": release.values, **release.reader.to_document()[1]} for release in releases]
     first = headers[0]
@@ -100,6 +133,7 @@ def encode(classes: NDArray[Any], releases: Sequence[Release], rule: str, priors
             "rule": rule,
             "priors": priors if isinstance(priors, str) else np.asarray(priors, dtype=np.float64).tolist(),
             "together": together,
+            **({} if center is None else {"center": center.tolist()}),
         },
         "release": first,
         "each": [{name: part for name, part in header.items() if part != first[name]} for header in headers],
@@ -110,15 +144,26 @@ def encode(classes: NDArray[Any], releases: Sequence[Release], rule: str, priors
 def decode(path: str | Path) -> Content:
     """Read and check the file; anything out of place is a `ReleaseFileError`."""
     header, arrays = container.decode(path)
-    if set(header) != {"classifier", "release", "each"}:
+    if set(header) not in ({"classifier", "release", "each"}, {"classifier", "linear"}):
         raise ReleaseFileError(f"{str(path)!r} is a release and no classifier: read it with sfumato.load")
     with container.read_as("a classifier"):
-        return _content(header, arrays)
+        about = _ABOUT.read({"together": None, "center": None, **header["classifier"]}, "classifier")
+        return (_linear_content if "linear" in header else _content)(about, header, arrays)
 
 
-def _content(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Content:
-    about, each = _ABOUT.read({"together": None, **header["classifier"]}, "classifier"), header["each"]
+def _linear_content(about: dict[str, Any], header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Content:
     labels = list(about["classes"])
+    classes = np.array(labels)
+    if classes.tolist() != labels or not np.array_equal(np.unique(classes), classes):
+        raise ReleaseFileError("a classifier must have each of its classes once, in their order")
+    if about != {**about, "rule": rules.LINEAR, "priors": "uniform", "together": BY_LABEL, "center": None}:
+        raise ReleaseFileError("a linear classifier has rule 'linear', uniform priors and a centre of its own")
+    linear = LinearModel.from_document(header["linear"], arrays, len(classes))
+    return Content(classes, (), rules.LINEAR, "uniform", BY_LABEL, linear=linear)
+
+
+def _content(about: dict[str, Any], header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Content:
+    each, labels = header["each"], list(about["classes"])
     classes = np.array(labels)
     if classes.tolist() != labels or not np.array_equal(np.unique(classes), classes) or len(each) != len(classes):
         raise ReleaseFileError("a classifier must have one release for each of its classes, in their order")
@@ -134,7 +179,9 @@ def _content(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Content
         for place, part in enumerate(each)
     )
     check_together(releases, about["rule"], about["priors"])
-    return Content(classes, releases, about["rule"], about["priors"], about["together"] or _of_first_version(releases))
+    center = None if about["center"] is None else public_center(about["center"], releases[0].dimension)
+    together = about["together"] or _of_first_version(releases)
+    return Content(classes, releases, about["rule"], about["priors"], together, center)
 
 
 def _of_first_version(releases: Sequence[Release]) -> str:
@@ -184,10 +231,19 @@ def common_guarantee(guarantees: Sequence[Guarantee], together: str) -> Guarante
     )
 
 
+def rule_of(rule: str, first: Release, priors: Any) -> str:
+    """Return the rule that "auto" stands for, for releases like this one."""
+    if rule == rules.AUTO and isinstance(first.reader, ProjectedSquares):
+        return rules.DISTANCE
+    return rule if first.kernel is None else str(rules.chosen(rule, first.kernel, priors, linear=False))
+
+
 def check_together(releases: Sequence[Release], rule: Any, priors: Any) -> Kernel:
     """Refuse a rule, priors or releases that do not go together; return what similar means to them."""
     first = releases[0]
     kernel = first.kernel
+    if rule == rules.LINEAR:
+        raise InputError("rule 'linear' is trained on records and cannot be made of releases")
     if rule == rules.DISTANCE:
         if not isinstance(first.reader, ProjectedSquares):
             raise InputError(f"rule {rule!r} reads projected squares, not {first.reader.name}")

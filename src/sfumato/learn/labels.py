@@ -69,10 +69,13 @@ class ClassSums:
         Turns rows into integers.
     classes : int
         How many classes.
+    center : ndarray, optional
+        Public point that is taken off every row.
     """
 
     encoder: Encoder
     classes: int
+    center: NDArray[np.float64] | None = None
 
     @property
     def size(self) -> int:
@@ -84,6 +87,8 @@ class ClassSums:
         table, total = sums.reshape(self.classes, -1), 0
         for code in range(self.classes):
             own = np.ascontiguousarray(rows[rows[:, -1] == code, :-1])
+            if self.center is not None:
+                own = own - self.center
             if len(own):
                 kept = self.encoder.accumulate(own, table[code, :-1], None if coins is None else coins.child(code))
                 table[code, -1] += kept

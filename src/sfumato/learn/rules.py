@@ -6,6 +6,10 @@
   average, which is known and taken off.
 - `squared-distance` (Backurs et al. 2024, section 4): minus the mean squared distance to the class's projected and
   clipped records, in units of the squared radius; see `squared_distance`.
+- `linear`: softmax regression by noisy gradient steps, see `linear`; it needs delta and reads the records many times.
+
+`auto`, the default, goes by what is public: `highest-density` for kernels other than the inner product or with priors;
+for the inner product `linear` under a delta > 0, where a curator can read the records again, and else `nearest-mean`.
 
 All of it is post-processing of releases and costs no privacy.
 """
@@ -23,15 +27,31 @@ from sfumato.kernels import InnerProduct, Kernel
 from sfumato.quantizers.base import Floats
 from sfumato.release import Release
 
-DENSITY, MEAN, DISTANCE = "highest-density", "nearest-mean", "squared-distance"
-RULES = (DENSITY, MEAN, DISTANCE)
+DENSITY, MEAN, DISTANCE, LINEAR = "highest-density", "nearest-mean", "squared-distance", "linear"
+RULES = (DENSITY, MEAN, DISTANCE, LINEAR)
+AUTO = "auto"
 PRIORS = ("uniform", "private")
+
+
+def chosen(rule: Any, kernel: Kernel, priors: Any, *, linear: bool) -> Any:
+    """Return the rule that "auto" stands for; `linear` says whether noisy gradient steps are possible.
+
+    Examples
+    --------
+    >>> chosen("auto", InnerProduct(), "uniform", linear=False)
+    'nearest-mean'
+    """
+    if rule != AUTO:
+        return rule
+    if not isinstance(kernel, InnerProduct) or not (isinstance(priors, str) and priors == "uniform"):
+        return DENSITY
+    return LINEAR if linear else MEAN
 
 
 def check_rule(rule: Any, kernel: Kernel, priors: Any) -> None:
     """Refuse a rule that is unknown, or that does not go with the kernel or the priors."""
     if rule not in RULES:
-        raise InputError(f"rule must be one of {', '.join(map(repr, RULES))}, got {rule!r}")
+        raise InputError(f"rule must be one of {', '.join(map(repr, (*RULES, AUTO)))}, got {rule!r}")
     if rule == DENSITY:
         return
     if not isinstance(kernel, InnerProduct):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sfumato.audit import Case, EpsilonClaim, ExactCase, load_library
 from sfumato.audit.attacks import CentralCase, Outputs, encoded_sums, noisy_counts, run
-from sfumato.audit.cases import central, distances, learn
+from sfumato.audit.cases import central, distances, learn, linear
 from sfumato.audit.cases.twins_collected import LOCAL_PUBLISHED_TWINS, LOCAL_TWINS, SHUFFLED_TWINS
 from sfumato.audit.cases.twins_published import PUBLISHED_TWINS, SIMILARITY_TWINS, SKETCH_TWINS, SMOOTH_TWINS
 from sfumato.audit.exact import SMALL_RADIUS, at_small_scale, exact_case
@@ -245,7 +245,15 @@ TWINS: tuple[Twin, ...] = (
     Twin(central.COUNT, "count not paid", _broken(central.count_cases, "one more", _unpaid_count)),
     *(
         Twin(*each)
-        for twins in (PUBLISHED_TWINS, SIMILARITY_TWINS, SKETCH_TWINS, distances.TWINS, learn.TWINS, SMOOTH_TWINS)
+        for twins in (
+            PUBLISHED_TWINS,
+            SIMILARITY_TWINS,
+            SKETCH_TWINS,
+            distances.TWINS,
+            learn.TWINS,
+            linear.TWINS,
+            SMOOTH_TWINS,
+        )
         for each in twins
     ),
     *(Twin(*each) for twins in (LOCAL_TWINS, LOCAL_PUBLISHED_TWINS, SHUFFLED_TWINS) for each in twins),
