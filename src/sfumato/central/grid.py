@@ -22,6 +22,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -39,16 +40,16 @@ from sfumato.quantizers.splines import DEGREES, Axis, DualSolver, table_error
 
 NAME = "grid"
 OPTIONS = ("spacing", "degree", "buckets")
-SPACING_LIST = (0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8)
-DEGREE = 3
+SPACING_LIST = (0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2)
 # One node for a column is cheap in noise but coarse: both the usual limit and a strict one are tried.
 NARROW_LIST = (NARROW, 0.1)
 MOST_SUMS = 1 << 22
 FEWEST_BUCKETS = 1 << 8
 MOST_QUERY_WORK = 1 << 22
 WORK_PER_NODE = 80  # multiplications for the dual weight of one node of one axis
-# Part of the misfit that remains in an answer: near 0 for smooth densities, up to 1 for records that share few values.
-BIAS_SHARE = 0.2
+# The choice counts so much bias in units of the typical one: records on lattices (whole years, days) have up to 4 times
+# as much, and at half of the records the density is above its mean.
+CAUTION = 4.5
 SAMPLED_NODES = 1 << 16
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 
@@ -59,13 +60,13 @@ class Figures:
 
     squares: float
     sum: float
-    residual: float
-    steepness: float
+    typical: float
+    certain: float
     window_nodes: int
 
 
 @lru_cache(maxsize=4096)
-def figures(kernel: ShiftInvariantKernel, axis: Axis, extent: float) -> Figures:
+def figures(kernel: ShiftInvariantKernel, axis: Axis, extent: float, rounding: float) -> Figures:
     """Measure the dual weights at places spread evenly, over the range and in the cells: 0 to `extent` bandwidths."""
     solver = DualSolver(kernel.column_profile, axis)
     queries = min(max(SAMPLED_NODES // solver.window, 8), 96)
@@ -73,8 +74,8 @@ def figures(kernel: ShiftInvariantKernel, axis: Axis, extent: float) -> Figures:
     return Figures(
         squares=float(dual.squares.mean()),
         sum=float(dual.weights.sum(axis=1).mean()),
-        residual=float(np.sqrt(np.square(dual.residual).mean())),
-        steepness=float(dual.steepness.mean()),
+        typical=float(np.sqrt(np.square(dual.typical(rounding)).mean())),
+        certain=float(np.sqrt(np.square(dual.certain).mean())),
         window_nodes=dual.weights.shape[1],
     )
 
@@ -91,8 +92,8 @@ class Design:
         Integers of the release.
     work_per_record, work_per_query : int
         Multiplications.
-    squares, misfit, share : float
-        G, rho, and C / P of the module's text.
+    squares, typical, certain, share : float
+        G, rho, rho_0, and C / P of the module's text.
     """
 
     spacing: float
@@ -103,7 +104,8 @@ class Design:
     work_per_record: int
     work_per_query: int
     squares: float
-    misfit: float
+    typical: float
+    certain: float
     share: float
 
     @property
@@ -112,11 +114,11 @@ class Design:
         sizes: dict[str, Any] = {"spacing": self.spacing, "degree": self.degree}
         return sizes if self.buckets is None else {**sizes, "buckets": self.buckets}
 
-    def mean_square_error(self, request: Request, density: float, bias_share: float = BIAS_SHARE) -> float:
-        """Predicted error of one answer."""
+    def mean_square_error(self, request: Request, density: float, caution: float = 1.0) -> float:
+        """Predicted error of one answer, for a bias of `caution` times the typical one."""
         noise = 2 * self.squares * (request.factor / (float(request.feature_epsilon) * request.n)) ** 2
         collisions = 0.0 if self.buckets is None else self.squares * self.share * density / self.buckets
-        return noise + (bias_share * self.misfit * density) ** 2 + collisions + request.count_error(density)
+        return noise + ((caution * self.typical + self.certain) * density) ** 2 + collisions + request.count_error(density)
 
 
 def refuse(request: Request) -> str | None:
@@ -156,8 +158,7 @@ def _design(request: Request) -> Design:
             f"a query on the smallest grid over these bounds takes {work:.2g} multiplications and its file {size} "
             "bytes, which the budgets do not allow: pass tighter bounds or larger bandwidths"
         )
-    # Unlike noise the bias cannot be seen in a release, so the choice counts all of the misfit, as the error bars do.
-    return min(fitting, key=lambda design: design.mean_square_error(request, request.density, bias_share=1.0))
+    return min(fitting, key=lambda design: design.mean_square_error(request, request.density, CAUTION))
 
 
 def _fits(design: Design, request: Request) -> bool:
@@ -176,17 +177,16 @@ def _file_size(sums: int, request: Request) -> int:
 def _designs(request: Request) -> Iterator[Design]:
     """All designs that the options allow."""
     box = Box.from_bounds(request.bounds, request.dimension, request.outside)
-    spacings, degree, most = _spacings(request), _degree(request), _most_sums(request)
-    for narrow in NARROW_LIST:
-        for spacing in spacings:
-            try:
-                design = _lay_out(request, box, most, spacing, degree, narrow)
-            except InputError as error:  # a column too long for this spacing
-                if spacing == max(spacings) and narrow == NARROW:
-                    raise _TooLargeError(str(error)) from None
-                continue
-            if design is not None:
-                yield design
+    spacings, degrees, most = _spacings(request), _degrees(request), _most_sums(request)
+    for degree, narrow, spacing in product(degrees, NARROW_LIST, spacings):
+        try:
+            design = _lay_out(request, box, most, spacing, degree, narrow)
+        except InputError as error:  # a column too long for this spacing
+            if spacing == max(spacings) and narrow == NARROW:
+                raise _TooLargeError(str(error)) from None
+            continue
+        if design is not None:
+            yield design
 
 
 def _lay_out(request: Request, box: Box, most: int, spacing: float, degree: int, narrow: float) -> Design | None:
@@ -198,8 +198,8 @@ def _lay_out(request: Request, box: Box, most: int, spacing: float, degree: int,
     wide = sum(not axis.single for axis in axes)
     if wide > MOST_WIDE:
         return None
-    parts = [figures(kernel, axis, extent) for axis, extent in zip(axes, extents.tolist(), strict=True)]
     rounding = table_error(degree, unit_of(wide)) if wide else 0.0
+    parts = [figures(kernel, axis, extent, rounding) for axis, extent in zip(axes, extents.tolist(), strict=True)]
     nodes = math.prod(axis.nodes for axis in axes)
     buckets = None if nodes <= most else most
     return Design(
@@ -212,7 +212,8 @@ def _lay_out(request: Request, box: Box, most: int, spacing: float, degree: int,
         work_per_query=math.prod(part.window_nodes for part in parts)
         + WORK_PER_NODE * sum(part.window_nodes for part in parts),
         squares=math.prod(part.squares for part in parts),
-        misfit=sum(part.residual + rounding * part.steepness for part in parts),
+        typical=math.hypot(*(part.typical for part in parts)),
+        certain=sum(part.certain for part in parts),
         share=1 / math.prod(part.sum for axis, part in zip(axes, parts, strict=True) if not axis.single),
     )
 
@@ -238,11 +239,13 @@ def _spacings(request: Request) -> tuple[float, ...]:
     return (float(value),)
 
 
-def _degree(request: Request) -> int:
-    value = request.options.get("degree", DEGREE)
+def _degrees(request: Request) -> tuple[int, ...]:
+    value = request.options.get("degree")
+    if value is None:
+        return DEGREES
     if isinstance(value, bool) or value not in DEGREES:
         raise InputError(f"option degree must be 0, 1, 2 or 3, got {value!r}")
-    return int(value)
+    return (int(value),)
 
 
 def predict(request: Request, density: float) -> Prediction:

@@ -37,7 +37,7 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.public.codec import Many, Nested, Optional, Real, Schema, Whole
 from sfumato.public.ranges import MOST_COLUMNS, check_reader_cost
 from sfumato.public.streams import LARGEST_SEED
-from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
+from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.nodes import Nodes, scatter, scatter_each
 from sfumato.quantizers.splines import (
@@ -55,6 +55,8 @@ LARGEST_SUM = 1 << 30
 MOST_WIDE = 9  # beyond, a record's integers along one axis would be too coarse
 MOST_BUCKETS = 1 << 26
 NARROW = 0.6
+# Squared bias of records on few values in units of what their differences show: neighbouring values may miss alike.
+COHERENCE = 2.0
 SPACINGS = (0.05, 2.0)
 
 
@@ -224,8 +226,7 @@ class GridQuantizer(LinearQuantizer):
         duals = []
         for column, solver in enumerate(self._solvers):
             places, back = np.unique(Y[:, column], return_inverse=True)
-            dual = solver.at(places)
-            duals.append(Dual(dual.first[back], dual.weights[back], dual.residual[back]))
+            duals.append(solver.at(places).at(back))
         return duals
 
     @cached_property
@@ -233,17 +234,32 @@ class GridQuantizer(LinearQuantizer):
         return tuple(DualSolver(self.kernel.column_profile, axis) for axis in self.axes)
 
     def weigh(self, Y: Floats, sums: Floats) -> Reading:
+        """Read sums as if they had no noise: the bias takes what noise there is for roughness of the records."""
+        return self._read(Y, sums, 0.0)
+
+    def reading(self, Y: Floats, sums: Floats, known: Known) -> Reading:
         """Contract the sums with the columns' weights, each query over its own window of the grid."""
+        return self._read(Y, sums, known.noise_variance)
+
+    def _read(self, Y: Floats, sums: Floats, noise: float) -> Reading:
         duals = self._duals(Y)
-        total, spread = self.nodes.gather([duals[column] for column in self.wide], sums, len(Y)), 0.0
+        wide = [duals[column] for column in self.wide]
+        total, profiles = self.nodes.profiles(wide, sums, len(Y))
+        spread = 0.0
         if self.buckets is not None:
-            weight = np.prod([duals[column].weights.sum(axis=1) for column in self.wide], axis=0)
+            weight = np.prod([dual.weights.sum(axis=1) for dual in wide], axis=0)
             total = (total - weight * sums.mean()) * (self.buckets / (self.buckets - 1))
             spread = float(sums.var())
-        total *= self._constant(duals) / self.scale
+        constant = self._constant(duals) / self.scale
+        total *= constant
         squares = np.prod([dual.squares for dual in duals], axis=0) / self.scale**2
         records = max(float(sums.sum()) / self.scale, 1.0)
-        bias = self._misfit(duals) * np.minimum(np.abs(total) / records, 1.0)
+        shown = np.zeros(len(Y))
+        for dual, profile in zip(wide, profiles, strict=True):
+            others = squares / np.maximum(dual.squares, np.finfo(np.float64).tiny)
+            shown += _shown(dual, profile * constant[:, None], max(noise, spread) * others)
+        typical = self._misfit(duals) * np.minimum(np.abs(total) / records, 1.0)
+        bias = np.sqrt(typical**2 + np.maximum(shown, 0.0) / records**2)
         return Reading(total, squares, bias + sum(solver.truncation for solver in self._solvers), spread)
 
     def weights(self, Y: Floats) -> Floats:
@@ -276,9 +292,10 @@ class GridQuantizer(LinearQuantizer):
         return np.asarray(np.prod([np.ones(len(duals[0].first)), *single], axis=0))
 
     def _misfit(self, duals: list[Dual]) -> Floats:
-        """Error of f(x).g(y) relative to the kernel, see the module's text."""
+        """Bias relative to the answer for typical records, whatever the sums show; see the module's text."""
         collisions = 0.0 if self.buckets is None else 1 / math.sqrt(self.buckets)
-        return np.asarray(collisions + sum(dual.residual + self._rounding * dual.steepness for dual in duals))
+        typical = np.sqrt(sum(np.square(dual.typical(self._rounding)) for dual in duals))
+        return np.asarray(collisions + typical + sum(dual.certain for dual in duals))
 
     @cached_property
     def _rounding(self) -> float:
@@ -309,3 +326,10 @@ class GridQuantizer(LinearQuantizer):
             raise ReleaseFileError(f"the header describes a grid that its {size} sums do not fit")
         check_reader_cost(sum(grid.shape), grid.query_products)
         return grid
+
+
+def _shown(dual: Dual, profile: Floats, noise: Floats) -> Floats:
+    """Squared bias along one axis as the probes of its profile show it, the noise's part taken off."""
+    found = np.square(np.einsum("qpn,qn->qp", dual.probes, profile))
+    expected = noise[:, None] * np.square(dual.probes).sum(axis=2)
+    return np.asarray(COHERENCE * (found - expected).mean(axis=1))
