@@ -28,6 +28,7 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.published.bernstein import BernsteinQuantizer
 from sfumato.published.consistent import ConsistentTree
 from sfumato.published.even_trig import TrigonometricQuantizer
+from sfumato.published.histogram import HistogramQuantizer
 from sfumato.published.huang_roth import ConvexHypothesis
 from sfumato.published.queries import KernelQueries, WhitenedQueries
 from sfumato.published.synthetic import GridRecords
@@ -235,6 +236,7 @@ def _makers(box: Box) -> dict[str, Callable[[], Quantizer]]:
         "inner-product": lambda: InnerProductQuantizer(small, None),
         "inner-product clipped": lambda: InnerProductQuantizer(small, 2.5),
         "inner-product-signs": lambda: InnerProductSigns(Ball(box, InnerProduct(1e-100).radius, 100), 3, seed=1),
+        "histogram": lambda: HistogramQuantizer(kernel, box, 0.5),
         "bernstein": lambda: BernsteinQuantizer(kernel, box, 2, 1000, 0.02),
         "even-trig": lambda: TrigonometricQuantizer(kernel, box, 3, 1000, 0.02),
         "grid-records": lambda: GridRecords(kernel, box, (3,), 10),

@@ -23,6 +23,7 @@ from sfumato.kernels.rational import exponential_sum
 from sfumato.published.bernstein import BernsteinQuantizer
 from sfumato.published.even_trig import TrigonometricQuantizer
 from sfumato.published.hermite import HermiteQuantizer
+from sfumato.published.histogram import HistogramQuantizer
 from sfumato.published.synthetic import GridRecords
 from sfumato.quantizers import (
     Box,
@@ -80,6 +81,10 @@ def _grid() -> Quantizer:
 
 def _hashed_grid() -> Quantizer:
     return GridQuantizer(Laplacian([2.0, 20.0, 1.5, 3.0, 14.0]), Box((-4.0,) * 5, (4.0,) * 5), 0.4, 2, buckets=256)
+
+
+def _histogram() -> Quantizer:
+    return HistogramQuantizer(Gaussian([2.0, 20.0, 1.5, 3.0, 14.0]), Box((-4.0,) * 5, (4.0,) * 5), spacing=0.6)
 
 
 def _hermite() -> Quantizer:
@@ -148,6 +153,7 @@ QUANTIZERS: dict[str, Callable[[], Quantizer]] = {
     "sharded": _sharded,
     "grid": _grid,
     "hashed-grid": _hashed_grid,
+    "histogram": _histogram,
     "hermite": _hermite,
     "bernstein": _bernstein,
     "even-trig": _even_trig,

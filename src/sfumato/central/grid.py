@@ -7,13 +7,15 @@ f records differ between neighbours (add/remove 1, replace 2, times the records 
 Laplace noise of rate e_f / (f s) on every sum multiplies the probability of any output by at most exp(e_f); the count
 at e_c composes to epsilon. Nodes that no record touches get the same noise as all others.
 
-Error of one answer, P the mean kernel value: MSE = 2 G (f / (e_f n))^2 + (BIAS_SHARE rho P)^2 + (P sd(count) / n)^2
-with G the product over the columns of the mean of |g_j(y)|^2 for y in the bounds, rho the misfit of f(x).g(y) relative
-to the kernel, and BIAS_SHARE the typical part of it that remains. A finer spacing means more noise (G grows like 1/h
-for each column) and less misfit (it falls like h^4 for cubic splines); the spacing is the one of a short list with the
-smallest error bar for the density asked for, which needs public facts only. B buckets add G C / B, with C the sum over
-nodes of the squared shares of records, taken as P over the sum of g, which is the number of nodes in reach of the
-kernel (records spread evenly over them).
+Error of one answer, P the mean kernel value: MSE = 2 G (f / (e_f n))^2 + ((rho + rho_0) P)^2 + (P sd(count) / n)^2 with
+G the product over the columns of the mean of |g_j(y)|^2 for y in the bounds, rho the part of the misfit of f(x).g(y),
+relative to the kernel, that typical records leave (the root of the sum over the columns of squares, see `splines`), and
+rho_0 the part at edges and single nodes that does not average out. A finer spacing means more noise (G grows like 1/h
+for each column) and less misfit (it falls like h^(degree + 1)); a lower degree has less noise at a wide spacing.
+Spacing and degree are those of a short list with the smallest error for the density asked for, where the choice counts
+`CAUTION` rho: it needs public facts only. B buckets add G C / B, with C the sum over nodes of the squared shares of
+records, taken as P over the sum of g, which is the number of nodes in reach of the kernel (records spread evenly over
+them).
 """
 
 from __future__ import annotations
@@ -47,8 +49,8 @@ MOST_SUMS = 1 << 22
 FEWEST_BUCKETS = 1 << 8
 MOST_QUERY_WORK = 1 << 22
 WORK_PER_NODE = 80  # multiplications for the dual weight of one node of one axis
-# The choice counts so much bias in units of the typical one: records on lattices (whole years, days) have up to 4 times
-# as much, and at half of the records the density is above its mean.
+# The choice counts so much bias in units of the typical one: records on lattices (whole years, days) have 4 times as
+# much, and at half of the records the density is above its mean.
 CAUTION = 4.5
 SAMPLED_NODES = 1 << 16
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
@@ -66,9 +68,11 @@ class Figures:
 
 
 @lru_cache(maxsize=4096)
-def figures(kernel: ShiftInvariantKernel, axis: Axis, extent: float, rounding: float) -> Figures:
+def figures(
+    kernel: ShiftInvariantKernel, axis: Axis, extent: float, rounding: float, solver_of: type[DualSolver] = DualSolver
+) -> Figures:
     """Measure the dual weights at places spread evenly, over the range and in the cells: 0 to `extent` bandwidths."""
-    solver = DualSolver(kernel.column_profile, axis)
+    solver = solver_of(kernel.column_profile, axis)
     queries = min(max(SAMPLED_NODES // solver.window, 8), 96)
     dual = solver.at(extent * np.modf(GOLDEN_RATIO * np.arange(queries))[0])
     return Figures(
@@ -118,7 +122,9 @@ class Design:
         """Predicted error of one answer, for a bias of `caution` times the typical one."""
         noise = 2 * self.squares * (request.factor / (float(request.feature_epsilon) * request.n)) ** 2
         collisions = 0.0 if self.buckets is None else self.squares * self.share * density / self.buckets
-        return noise + ((caution * self.typical + self.certain) * density) ** 2 + collisions + request.count_error(density)
+        return (
+            noise + ((caution * self.typical + self.certain) * density) ** 2 + collisions + request.count_error(density)
+        )
 
 
 def refuse(request: Request) -> str | None:
@@ -145,7 +151,7 @@ class _TooLargeError(InputError):
 def _design(request: Request) -> Design:
     """Choose the design with the least predicted error; a function of public facts only."""
     known = list(_designs(request))
-    fitting = [design for design in known if _fits(design, request)]
+    fitting = [design for design in known if fits(design, request)]
     if not known:
         raise _TooLargeError(
             f"more than {MOST_WIDE} columns are wider than {NARROW} bandwidths, and a grid takes {MOST_WIDE}: pass "
@@ -153,7 +159,7 @@ def _design(request: Request) -> Design:
         )
     if not fitting:
         work = min(design.work_per_query for design in known)
-        size = min(_file_size(design.sums, request) for design in known)
+        size = min(file_size(design.sums, request) for design in known)
         raise _TooLargeError(
             f"a query on the smallest grid over these bounds takes {work:.2g} multiplications and its file {size} "
             "bytes, which the budgets do not allow: pass tighter bounds or larger bandwidths"
@@ -161,26 +167,28 @@ def _design(request: Request) -> Design:
     return min(fitting, key=lambda design: design.mean_square_error(request, request.density, CAUTION))
 
 
-def _fits(design: Design, request: Request) -> bool:
+def fits(design: Design, request: Request) -> bool:
+    """Whether a design is within the budgets."""
     limits = request.limits
     return (
         design.work_per_record <= limits.work_per_record
         and design.work_per_query <= min(limits.work_per_query, MOST_QUERY_WORK)
-        and _file_size(design.sums, request) <= limits.file_size
+        and file_size(design.sums, request) <= limits.file_size
     )
 
 
-def _file_size(sums: int, request: Request) -> int:
+def file_size(sums: int, request: Request) -> int:
+    """Most bytes of a release of so many sums."""
     return header_size(request.kernel, request.dimension) + INTEGER_BYTES * sums
 
 
 def _designs(request: Request) -> Iterator[Design]:
     """All designs that the options allow."""
     box = Box.from_bounds(request.bounds, request.dimension, request.outside)
-    spacings, degrees, most = _spacings(request), _degrees(request), _most_sums(request)
+    spacings, degrees, most = spacings_of(request), _degrees(request), _most_sums(request)
     for degree, narrow, spacing in product(degrees, NARROW_LIST, spacings):
         try:
-            design = _lay_out(request, box, most, spacing, degree, narrow)
+            design = lay_out(request, box, most, spacing, degree, narrow)
         except InputError as error:  # a column too long for this spacing
             if spacing == max(spacings) and narrow == NARROW:
                 raise _TooLargeError(str(error)) from None
@@ -189,7 +197,15 @@ def _designs(request: Request) -> Iterator[Design]:
             yield design
 
 
-def _lay_out(request: Request, box: Box, most: int, spacing: float, degree: int, narrow: float) -> Design | None:
+def lay_out(
+    request: Request,
+    box: Box,
+    most: int,
+    spacing: float,
+    degree: int,
+    narrow: float,
+    solver: type[DualSolver] = DualSolver,
+) -> Design | None:
     """Lay out one grid of `most` sums or fewer; None if too many columns are wide."""
     kernel = request.kernel
     assert isinstance(kernel, ShiftInvariantKernel)
@@ -199,7 +215,7 @@ def _lay_out(request: Request, box: Box, most: int, spacing: float, degree: int,
     if wide > MOST_WIDE:
         return None
     rounding = table_error(degree, unit_of(wide)) if wide else 0.0
-    parts = [figures(kernel, axis, extent, rounding) for axis, extent in zip(axes, extents.tolist(), strict=True)]
+    parts = [figures(kernel, *own, rounding, solver) for own in zip(axes, extents.tolist(), strict=True)]
     nodes = math.prod(axis.nodes for axis in axes)
     buckets = None if nodes <= most else most
     return Design(
@@ -230,7 +246,8 @@ def _most_sums(request: Request) -> int:
     return 1 << (whole.bit_length() - 1)
 
 
-def _spacings(request: Request) -> tuple[float, ...]:
+def spacings_of(request: Request) -> tuple[float, ...]:
+    """Spacings that the options allow."""
     value = request.options.get("spacing")
     if value is None:
         return SPACING_LIST
@@ -251,11 +268,15 @@ def _degrees(request: Request) -> tuple[int, ...]:
 def predict(request: Request, density: float) -> Prediction:
     """Predict error and cost."""
     request.check_options(*OPTIONS)
-    design = _design(request)
+    return prediction(_design(request), request, density)
+
+
+def prediction(design: Design, request: Request, density: float) -> Prediction:
+    """Error and cost of a design."""
     return Prediction(
         rmse=math.sqrt(design.mean_square_error(request, density)),
         integers=design.sums,
-        file_size=_file_size(design.sums, request),
+        file_size=file_size(design.sums, request),
         work_per_record=float(design.work_per_record),
         work_per_query=float(design.work_per_query),
         parameters=design.options,

@@ -101,6 +101,7 @@ METHODS: Registry[Mechanism] = Registry(
     "sfumato.central.race",
     "sfumato.published.lsq_rff",
     "sfumato.published.lsq_fgt",
+    "sfumato.published.histogram",
     "sfumato.published.race",
     "sfumato.published.exponential_sums",
     "sfumato.published.bernstein",

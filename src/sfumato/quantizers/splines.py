@@ -14,9 +14,17 @@ from y the weights decay like the kernel or like 0.54^nodes, whichever is slower
 of cells around y. The ridge grows where a spline sticks out of the axis: such a spline is nearly undetermined there,
 and its weight would cost noise and gain nothing.
 
-What is left, k - g.B, is orthogonal to the splines away from the edges: records that are spread smoothly see it with
-changing signs and hardly any error remains, records that share few values may see it whole. `Dual.residual` is its
-largest value (over quadrature points and the query itself), relative to the kernel's.
+What is left, r = k - g.B, is orthogonal to the splines away from the edges: records that are spread smoothly see it
+with changing signs and hardly any error remains, records that share few values may see it whole. `Dual.residual` is its
+largest value (over quadrature points and the query itself), relative to the kernel's; `Dual.missed` its root mean
+square, of which `RESIDUAL_SHARE` remains for typical records.
+
+Roughness. The bias at y is the sum of r over the records, and depends on that part of their density alone which no
+spline sees. Were the density white beyond the grid's resolution, with variance v(x) per length, the squared bias would
+be the integral of v r^2, and a second difference of the node sums B_c would have the square sum of v times the squared
+difference of the splines: so squared differences of the sums, weighed by r^2 where they are (`Dual.watch`), estimate
+the squared bias. Densities have less power at finer scales, so this is rather too much for them; for single far places
+it is right, and for a lattice of values it may be too little where the lattice looks like a slow wave to the grid.
 """
 
 from __future__ import annotations
@@ -25,11 +33,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_solve_banded, cholesky_banded
-from scipy.sparse import csr_array, diags_array
 
 from sfumato.errors import InputError
 from sfumato.quantizers.base import Floats, Integers
@@ -51,10 +57,10 @@ MARGIN = 6
 BLOCK_VALUES = 1 << 20
 
 # Parts of residual and rounding that remain in an answer of typical records: calibrated on mixtures of normal laws of
-# .05 to 2 bandwidths, where they are .1 to .5 and .02 to .06. Records on lattices and few places have 4 times as much.
+# .05 to 2 bandwidths, where they are .02 to .5 and .02 to .06. Records on lattices and few places have 4 times as much.
 RESIDUAL_SHARE, ROUNDING_SHARE = 1 / 3, 0.1
-# A grid of twice the spacing can begin at an even cell or at an odd one.
-PHASES = 2
+# Order of the differences between neighbouring nodes' sums that show how rough the records are.
+DIFFERENCES = 2
 
 Profile = Callable[[Floats], Floats]
 
@@ -185,8 +191,8 @@ class Dual:
         Largest |k - g.B| over the axis, relative to the largest k.
     missed, drift : ndarray
         Root mean square of k - g.B over the axis relative to that of k, and its mean relative to k's: 0 but for edges.
-    probes : ndarray, shape (queries, PHASES, nodes of the window)
-        Weights whose answers have the bias' typical size; see the module's text.
+    watch : ndarray, shape (queries, nodes of the window - DIFFERENCES)
+        What a squared difference of neighbouring nodes' sums says of the squared bias; see the module's text.
     """
 
     first: Integers
@@ -194,11 +200,11 @@ class Dual:
     residual: Floats
     missed: Floats
     drift: Floats
-    probes: Floats
+    watch: Floats
 
     def at(self, places: Integers) -> Dual:
         """Weights of chosen queries, which may repeat."""
-        parts = (self.first, self.weights, self.residual, self.missed, self.drift, self.probes)
+        parts = (self.first, self.weights, self.residual, self.missed, self.drift, self.watch)
         return Dual(*(part[places] for part in parts))
 
     @cached_property
@@ -207,19 +213,19 @@ class Dual:
         return np.asarray(np.square(self.weights).sum(axis=1))
 
     @property
-    def single(self) -> bool:
-        """Whether all records share one node, which shows nothing of where they are."""
-        return self.weights.shape[1] == 1
+    def blind(self) -> bool:
+        """Whether the nodes are too few to show anything of where the records are."""
+        return self.watch.shape[1] == 0
 
     @property
     def certain(self) -> Floats:
-        """Bias relative to the answer that does not average out: the edges' part, and all of a single node's."""
-        return self.drift + self.residual if self.single else self.drift
+        """Bias relative to the answer that does not average out: the edges' part, and all of few nodes'."""
+        return self.drift + self.residual if self.blind else self.drift
 
     def typical(self, rounding: float) -> Floats:
         """Bias relative to the answer for typical records, the table's `rounding` (`table_error`) included."""
         rounded = ROUNDING_SHARE * rounding * self.steepness
-        return rounded if self.single else np.asarray(np.hypot(RESIDUAL_SHARE * self.missed, rounded))
+        return rounded if self.blind else np.asarray(np.hypot(RESIDUAL_SHARE * self.missed, rounded))
 
     @cached_property
     def steepness(self) -> Floats:
@@ -272,8 +278,8 @@ class DualSolver:
         return places, weights / 2, spline_values(self.axis.degree, inside)
 
     @cached_property
-    def _band(self) -> tuple[Floats, Floats]:
-        """Gram matrix of the window's splines, its lower diagonals, and the splines' integrals."""
+    def _factor(self) -> Floats:
+        """Banded Cholesky factor of the window's Gram matrix with its ridge."""
         _, weights, splines = self._quadrature
         degree, window = self.axis.degree, self.window
         element = splines.T @ (weights[:, None] * splines)
@@ -283,27 +289,11 @@ class DualSolver:
             for b in range(a, degree + 1):
                 gram[b - a, a : a + window] += element[a, b]
         gram[0] += RIDGE
-        return gram, mass
-
-    @cached_property
-    def _gram(self) -> Any:
-        """The same, as a sparse matrix."""
-        gram, _ = self._band
-        offsets = range(-len(gram) + 1, len(gram))
-        nodes = gram.shape[1]
-        return diags_array([gram[abs(k)][: nodes - abs(k)] for k in offsets], offsets=list(offsets)).tocsr()
-
-    @cached_property
-    def _factor(self) -> Floats:
-        """Banded Cholesky factor of the window's Gram matrix with its ridge."""
-        gram, mass = self._band
-        _, weights, _ = self._quadrature
         plain = cholesky_banded(gram, lower=True)
-        _, dual, missed = self._solve(np.linspace(0, self.window * self.axis.spacing, RIDGE_QUERIES), plain)
+        _, dual, missed = self._solve(np.linspace(0, window * self.axis.spacing, RIDGE_QUERIES), plain)
         matched = (missed**2 @ weights).sum() / max(float(np.square(dual).sum()), RIDGE)
-        ridged = gram.copy()
-        ridged[0] += EDGE_RIDGE * matched * np.maximum(1 - mass, 0)
-        return np.asarray(cholesky_banded(ridged, lower=True))
+        gram[0] += EDGE_RIDGE * matched * np.maximum(1 - mass, 0)
+        return np.asarray(cholesky_banded(gram, lower=True))
 
     def _solve(self, places: Floats, factor: Floats) -> tuple[Floats, Floats, Floats]:
         """Kernel values, dual weights and residuals for queries, given in bandwidths from the window's beginning."""
@@ -329,34 +319,22 @@ class DualSolver:
         return np.where(on_axis, np.abs(1.0 - (touched * splines).sum(axis=1)), 0.0)
 
     @cached_property
-    def _coarser(self) -> list[tuple[Any, Floats]]:
-        """Splines of twice the spacing in terms of the window's own, and their Gram matrix' banded factor."""
-        degree, nodes = self.axis.degree, self.window + self.axis.degree
-        parts = []
-        for phase in range(PHASES if nodes > degree + 1 else 0):
-            # Each coarse spline is a sum of degree + 2 fine ones with binomial weights; some reach out of the window.
-            count = (nodes + degree + 1 + phase) // 2
-            fine = 2 * np.arange(count)[:, None] - degree - phase + np.arange(degree + 2)
-            inside = (fine >= 0) & (fine < nodes)
-            shares = np.array([math.comb(degree + 1, k) for k in range(degree + 2)]) / 2.0**degree
-            columns = np.broadcast_to(np.arange(count)[:, None], fine.shape)
-            values = np.broadcast_to(shares, fine.shape)[inside]
-            refine = csr_array((values, (fine[inside], columns[inside])), shape=(nodes, count))
-            product = (refine.T @ self._gram @ refine).todia()
-            band = np.stack([np.pad(product.diagonal(-k), (0, k)) for k in range(min(degree, count - 1) + 1)])
-            band[0] += RIDGE * max(float(band[0].max()), 1.0)
-            parts.append((refine, np.asarray(cholesky_banded(band, lower=True))))
-        return parts
+    def _energy(self) -> Floats:
+        """Mean squared differences that one record makes, for the cells that a difference covers, last cell first."""
+        _, weights, splines = self._quadrature
+        degree = self.axis.degree
+        padded = np.zeros((degree + 1 + 2 * DIFFERENCES, len(weights)))
+        padded[DIFFERENCES : DIFFERENCES + degree + 1] = splines.T
+        return np.asarray(np.square(np.diff(padded, DIFFERENCES, axis=0)) @ weights)
 
-    def _probes(self, weights: Floats, missed: Floats) -> Floats:
-        """What a grid of twice the spacing would answer differently, scaled to the residual's own size."""
-        probes = np.zeros((len(weights), PHASES, weights.shape[1]))
-        moments = self._gram @ weights.T
-        for phase, (refine, factor) in enumerate(self._coarser):
-            change = weights.T - refine @ cho_solve_banded((factor, True), refine.T @ moments)
-            size = np.sqrt(np.maximum((change * (self._gram @ change)).sum(axis=0), 0.0))
-            probes[:, phase] = (change * np.where(size > 0, missed / np.where(size > 0, size, 1.0), 0.0)).T
-        return probes
+    def _watch(self, missed: Floats) -> Floats:
+        """Weights of the squared differences, from the residual's mean square in every cell."""
+        degree, energy = self.axis.degree, self._energy
+        centres = max(self.window + degree - DIFFERENCES, 0)
+        padded = np.zeros((len(missed), self.window + 2 * (degree + DIFFERENCES)))
+        padded[:, degree : degree + self.window] = missed
+        parts = (share * padded[:, t : t + centres] for t, share in enumerate(energy[::-1]))
+        return np.asarray(sum(parts, np.zeros((len(missed), centres))) / energy.sum() ** 2)
 
     def at(self, Y: Floats) -> Dual:
         """Weights for queries, in data units and anywhere."""
@@ -381,5 +359,5 @@ class DualSolver:
             most / np.where(largest > 0, largest, 1.0),
             np.sqrt(cells.sum(axis=1) / np.where(squares > 0, squares, 1.0)),
             np.abs(missed.sum(axis=1) @ quadrature) / np.where(sums > 0, sums, 1.0),
-            self._probes(weights, np.sqrt(cells.sum(axis=1))),
+            self._watch(cells),
         )

@@ -34,6 +34,7 @@ from sfumato.published import (
     bernstein,
     even_trig,
     gaussian_queries,
+    histogram,
     hrw,
     laplace_queries,
     lsq_fgt,
@@ -99,6 +100,12 @@ def gaussian_cases(name: str, queries: Sequence[Sequence[float]]) -> dict[str, C
 def lsq_fgt_cases() -> dict[str, CentralCase]:
     """Cases of `lsq-fgt`, with one cell or two."""
     return laplace_cases(lsq_fgt.NAME, bounds=(0, 2), rho=2)
+
+
+@cache
+def histogram_cases() -> dict[str, CentralCase]:
+    """Cases of `histogram`, with few cells."""
+    return laplace_cases(histogram.NAME, bounds=(-1, 1), spacing=0.8)
 
 
 @cache
@@ -274,6 +281,7 @@ EVERYONE = [(99, 0, 0), (100, 0, 0), (50, 49, 0)]
 FEW = list(product(range(3), repeat=3))
 
 register_central(lsq_fgt.NAME, lsq_fgt_cases, lambda: exact_laplace(lsq_fgt.NAME, bounds=(0, 2), rho=3))
+register_central(histogram.NAME, histogram_cases, lambda: exact_laplace(histogram.NAME, bounds=(-1, 1), spacing=0.8))
 register_central(bernstein.NAME, bernstein_cases, _exact_bernstein)
 register_central(even_trig.NAME, even_trig_cases, lambda: exact_laplace(even_trig.NAME, bounds=(-1, 1), degree=3))
 register_central(
