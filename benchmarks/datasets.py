@@ -85,7 +85,7 @@ def nyc_uber2d() -> tuple[Points, Bounds]:
 
 
 def codrna(columns: int = 8) -> tuple[Points, tuple[float, float]]:
-    """Eight features of 331,152 RNA sequences (LIBSVM cod-rna) or the first of them, scaled to [0, 1] with public bounds."""
+    """Eight features (or the first ones) of 331,152 RNA sequences (LIBSVM cod-rna), scaled to [0, 1] with bounds."""
     low, high = CODRNA_BOUNDS.T
     return ((_array("codrna.npz", "X") - low) / (high - low))[:, :columns].astype(np.float32), (0.0, 1.0)
 

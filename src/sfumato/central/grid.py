@@ -21,7 +21,7 @@ them).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -43,6 +43,8 @@ from sfumato.quantizers.splines import DEGREES, Axis, DualSolver, table_error
 NAME = "grid"
 OPTIONS = ("spacing", "degree", "buckets")
 SPACING_LIST = (0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2)
+# Below this spacing the smoothest splines have the least bias and no more noise: lower degrees are not tried.
+COARSE = 0.25
 # One node for a column is cheap in noise but coarse: both the usual limit and a strict one are tried.
 NARROW_LIST = (NARROW, 0.1)
 MOST_SUMS = 1 << 22
@@ -69,7 +71,11 @@ class Figures:
 
 @lru_cache(maxsize=4096)
 def figures(
-    kernel: ShiftInvariantKernel, axis: Axis, extent: float, rounding: float, solver_of: type[DualSolver] = DualSolver
+    kernel: ShiftInvariantKernel,
+    axis: Axis,
+    extent: float,
+    rounding: float,
+    solver_of: Callable[..., DualSolver] = DualSolver,
 ) -> Figures:
     """Measure the dual weights at places spread evenly, over the range and in the cells: 0 to `extent` bandwidths."""
     solver = solver_of(kernel.column_profile, axis)
@@ -187,6 +193,8 @@ def _designs(request: Request) -> Iterator[Design]:
     box = Box.from_bounds(request.bounds, request.dimension, request.outside)
     spacings, degrees, most = spacings_of(request), _degrees(request), _most_sums(request)
     for degree, narrow, spacing in product(degrees, NARROW_LIST, spacings):
+        if degree < max(degrees) and spacing < COARSE and len(spacings) > 1:
+            continue
         try:
             design = lay_out(request, box, most, spacing, degree, narrow)
         except InputError as error:  # a column too long for this spacing
@@ -204,7 +212,7 @@ def lay_out(
     spacing: float,
     degree: int,
     narrow: float,
-    solver: type[DualSolver] = DualSolver,
+    solver: Callable[..., DualSolver] = DualSolver,
 ) -> Design | None:
     """Lay out one grid of `most` sums or fewer; None if too many columns are wide."""
     kernel = request.kernel

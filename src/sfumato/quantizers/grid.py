@@ -309,7 +309,7 @@ class GridQuantizer(LinearQuantizer):
         return np.asarray(self._collisions + sum(dual.residual + self._rounding * dual.steepness for dual in duals))
 
     def _typical(self, duals: list[Dual]) -> Floats:
-        """Error for typical records, relative to the answer: theirs differ from place to place and from column to column."""
+        """Error for typical records: theirs differ from place to place and from column to column."""
         typical = np.sqrt(sum(np.square(dual.typical(self._rounding)) for dual in duals))
         return np.asarray(self._collisions + typical + sum(dual.certain for dual in duals))
 

@@ -204,8 +204,8 @@ class Dual:
 
     def at(self, places: Integers) -> Dual:
         """Weights of chosen queries, which may repeat."""
-        parts = (self.first, self.weights, self.residual, self.missed, self.drift, self.watch)
-        return Dual(*(part[places] for part in parts))
+        floats = (self.weights, self.residual, self.missed, self.drift, self.watch)
+        return Dual(self.first[places], *(part[places] for part in floats))
 
     @cached_property
     def squares(self) -> Floats:
@@ -215,7 +215,7 @@ class Dual:
     @property
     def blind(self) -> bool:
         """Whether the nodes are too few to show anything of where the records are."""
-        return self.watch.shape[1] == 0
+        return bool(self.watch.shape[1] == 0)
 
     @property
     def certain(self) -> Floats:
