@@ -84,10 +84,10 @@ def nyc_uber2d() -> tuple[Points, Bounds]:
     return _array("nyc_uber2d.npz", "X").astype(np.float32), NEW_YORK_BOUNDS
 
 
-def codrna() -> tuple[Points, tuple[float, float]]:
-    """Eight features of 331,152 RNA sequences (LIBSVM cod-rna), scaled to [0, 1] with public bounds."""
+def codrna(columns: int = 8) -> tuple[Points, tuple[float, float]]:
+    """Eight features (or the first ones) of 331,152 RNA sequences (LIBSVM cod-rna), scaled to [0, 1] with bounds."""
     low, high = CODRNA_BOUNDS.T
-    return ((_array("codrna.npz", "X") - low) / (high - low)).astype(np.float32), (0.0, 1.0)
+    return ((_array("codrna.npz", "X") - low) / (high - low))[:, :columns].astype(np.float32), (0.0, 1.0)
 
 
 def glove100d() -> tuple[Points, None]:

@@ -124,6 +124,40 @@ def test_predicted_errors_and_bars_are_met(kernel: Any, epsilon: str) -> None:
     assert (np.abs(errors) < 2 * np.array(bars)).mean() > 0.93
 
 
+def _mixture(seed: int, rows: int) -> np.ndarray:
+    """Records from 30 normal laws of .05 to 2 bandwidths."""
+    rng = np.random.default_rng(seed)
+    places, widths = rng.uniform(1, 9, size=(30, 2)), np.exp(rng.uniform(np.log(0.05), np.log(2), size=(30, 2)))
+    law = rng.choice(30, rows, p=rng.dirichlet(np.ones(30)))
+    return (places[law] + widths[law] * rng.normal(size=(rows, 2))).clip(0, 10)
+
+
+FORTY = np.random.default_rng(11).uniform(0, 10, size=(40, 2))
+CROWDS = {
+    "mixture": _mixture(7, 20_000),
+    "lattice": np.rint(_mixture(8, 20_000)),
+    "fine lattice": np.rint(3 * _mixture(9, 20_000)) / 3,
+    "forty places": FORTY[np.random.default_rng(12).integers(0, 40, size=20_000)],
+}
+
+
+@pytest.mark.parametrize("rows", CROWDS.values(), ids=CROWDS)
+@pytest.mark.parametrize("epsilon", ["1/20", "1", "20"])
+def test_bars_are_honest_for_spread_and_for_spiky_records(rows: np.ndarray, epsilon: str) -> None:
+    """Seeded; the bars were made for mixtures, and lattices and few places are the worst that is known for them."""
+    queries = np.concatenate([rows[:60], np.random.default_rng(13).uniform(0, 10, size=(60, 2))])
+    exact, errors, bars = KERNEL.exact_density(rows, queries), [], []
+    for seed in range(10):
+        model = PrivateKDE(KERNEL, epsilon=epsilon, method="grid", bounds=(0, 10), n_hint=20_000, random_state=seed)
+        answers, stated = model.fit(rows).query(queries, return_std=True)
+        errors.append(answers - exact)
+        bars.append(stated)
+    assert (np.abs(errors) < 2 * np.array(bars)).mean() > 0.9
+    ratio = math.sqrt(np.mean(np.square(bars)) / np.mean(np.square(errors)))
+    assert 0.8 < ratio < 2.2
+    assert (np.abs(np.mean(errors, axis=0)) < model.release_.bias_bound(queries) + 2 * np.array(bars[0])).all()
+
+
 def test_narrow_columns_are_worth_one_node() -> None:
     """Ten columns of which two are wide, at a budget where the count of nodes decides."""
     bandwidths = [1.0, *[50.0] * 4, 2.0, *[50.0] * 4]
@@ -143,25 +177,28 @@ def test_narrow_columns_are_worth_one_node() -> None:
 # Choice
 
 
-@pytest.mark.parametrize(
-    ("scale", "low", "high"), [(2e3, 0.6, 0.8), (1e4, 0.5, 0.6), (5e4, 0.35, 0.4), (5e6, 0.1, 0.3)]
-)
+@pytest.mark.parametrize(("scale", "low", "high"), [(2e3, 0.6, 0.8), (1e4, 0.5, 0.6), (5e4, 0.4, 0.5), (5e6, 0.1, 0.3)])
 def test_more_data_means_a_finer_grid(scale: float, low: float, high: float) -> None:
     spacing = grid.predict(_request(n=round(2 * scale)), 0.02).parameters["spacing"]
     assert low <= spacing <= high
 
 
-def test_the_spacing_minimises_the_error_bar() -> None:
-    for n in (10_000, 1_000_000):
-        request = _request(n=n)
-        chosen = grid.predict(request, 0.02).parameters["spacing"]
-        errors = {
-            spacing: grid._design(replace(request, options={"spacing": spacing})).mean_square_error(
-                request, request.density, bias_share=1.0
-            )
-            for spacing in grid.SPACING_LIST
-        }
-        assert errors[chosen] == min(errors.values())
+@pytest.mark.parametrize("n", [10_000, 1_000_000])
+def test_spacing_and_degree_minimise_the_error_with_caution(n: int) -> None:
+    request = _request(n=n, dimension=4, limits=Limits(work_per_query=1 << 20))
+    errors = {
+        (design.spacing, design.degree): design.mean_square_error(request, request.density, grid.CAUTION)
+        for design in grid._designs(request)
+        if grid.fits(design, request)
+    }
+    assert {degree for _, degree in errors} == {0, 1, 2, 3}
+    chosen = grid.predict(request, 0.02).parameters
+    assert errors[chosen["spacing"], chosen["degree"]] == min(errors.values())
+
+
+def test_more_columns_and_less_budget_mean_a_lower_degree() -> None:
+    assert grid.predict(_request(), 0.02).parameters["degree"] == 3
+    assert grid.predict(_request(dimension=4, n=2000), 0.02).parameters["degree"] < 3
 
 
 @pytest.mark.parametrize(
@@ -172,7 +209,7 @@ def test_the_spacing_minimises_the_error_bar() -> None:
         ({"dimension": 3}, "grid"),
         ({"dimension": 10}, "fourier"),
         ({"bounds": None}, "fourier"),
-        ({"delta": 1e-6}, "grid"),
+        ({"delta": 1e-6}, "lattice"),
         ({"kernel": Gaussian([[1.0, 0.5], [0.0, 1.0]])}, "fourier"),
         ({"bounds": (0, 1e9)}, "fourier"),
         ({"options": {"spacing": 0.5}}, "grid"),
@@ -235,7 +272,7 @@ def test_work_respects_its_budget() -> None:
     less = grid.predict(_request(dimension=3, limits=Limits(work_per_query=whole.work_per_query / 2)), 0.02)
     assert less.work_per_query <= whole.work_per_query / 2
     assert less.parameters["spacing"] > whole.parameters["spacing"]
-    reason = grid.refuse(_request(dimension=3, limits=Limits(work_per_record=10)))
+    reason = grid.refuse(_request(dimension=3, limits=Limits(work_per_record=0.5)))
     assert reason is not None and "budgets do not allow" in reason
 
 

@@ -137,6 +137,7 @@ CENTRAL: dict[str, Making] = {
         "exponential-sums-published", Rational(0.5), options={"n_features": 12, "tolerance": 0.1}
     ),
     "inner-product-signs": _density("inner-product-signs", InnerProduct(2.0), dimension=3, bounds=None, options=FEW),
+    "histogram": _density("histogram", options=COARSE),
     "bernstein": _density("bernstein", options={"degree": 3}),
     "even-trig": _density("even-trig", options={"degree": 3}),
     "pmw": _density("pmw", options=COARSE),

@@ -19,7 +19,7 @@ TRUTH = KERNEL.exact_density(POINTS, QUERIES)
 DENSITY = float(KERNEL.value(POINTS[:500], POINTS[500:1000]).mean())
 LISTS = ("laplace-queries", "gaussian-queries", "hrw")
 GAUSSIAN = ("gaussian-queries", "hrw")
-LINEAR = ("lsq-fgt", "bernstein", "even-trig", *LISTS)
+LINEAR = ("lsq-fgt", "histogram", "bernstein", "even-trig", *LISTS)
 ALL = (*LINEAR, "pmw", "smalldb", "noisy-sample")
 
 

@@ -22,6 +22,7 @@ from sfumato.kernels import (
 )
 from sfumato.kernels.rational import exponential_sum
 from sfumato.published.hermite import HermiteQuantizer
+from sfumato.published.histogram import HistogramQuantizer
 from sfumato.published.polynomials import BernsteinQuantizer, TrigonometricQuantizer
 from sfumato.published.synthetic import GridRecords
 from sfumato.quantizers import (
@@ -88,6 +89,10 @@ def _lattice() -> Quantizer:
 
 def _hashed_grid() -> Quantizer:
     return GridQuantizer(Laplacian([2.0, 20.0, 1.5, 3.0, 14.0]), Box((-4.0,) * 5, (4.0,) * 5), 0.4, 2, buckets=256)
+
+
+def _histogram() -> Quantizer:
+    return HistogramQuantizer(Gaussian([2.0, 20.0, 1.5, 3.0, 14.0]), Box((-4.0,) * 5, (4.0,) * 5), spacing=0.6)
 
 
 def _hermite() -> Quantizer:
@@ -157,6 +162,7 @@ QUANTIZERS: dict[str, Callable[[], Quantizer]] = {
     "grid": _grid,
     "lattice": _lattice,
     "hashed-grid": _hashed_grid,
+    "histogram": _histogram,
     "hermite": _hermite,
     "bernstein": _bernstein,
     "even-trig": _even_trig,

@@ -7,21 +7,24 @@ f records differ between neighbours (add/remove 1, replace 2, times the records 
 Laplace noise of rate e_f / (f s) on every sum multiplies the probability of any output by at most exp(e_f); the count
 at e_c composes to epsilon. Nodes that no record touches get the same noise as all others.
 
-Error of one answer, P the mean kernel value: MSE = 2 G (f / (e_f n))^2 + (BIAS_SHARE rho P)^2 + (P sd(count) / n)^2
-with G the product over the columns of the mean of |g_j(y)|^2 for y in the bounds, rho the misfit of f(x).g(y) relative
-to the kernel, and BIAS_SHARE the typical part of it that remains. A finer spacing means more noise (G grows like 1/h
-for each column) and less misfit (it falls like h^4 for cubic splines); the spacing is the one of a short list with the
-smallest error bar for the density asked for, which needs public facts only. B buckets add G C / B, with C the sum over
-nodes of the squared shares of records, taken as P over the sum of g, which is the number of nodes in reach of the
-kernel (records spread evenly over them).
+Error of one answer, P the mean kernel value: MSE = 2 G (f / (e_f n))^2 + ((rho + rho_0) P)^2 + (P sd(count) / n)^2 with
+G the product over the columns of the mean of |g_j(y)|^2 for y in the bounds, rho the part of the misfit of f(x).g(y),
+relative to the kernel, that typical records leave (the root of the sum over the columns of squares, see `splines`), and
+rho_0 the part at edges and single nodes that does not average out. A finer spacing means more noise (G grows like 1/h
+for each column) and less misfit (it falls like h^(degree + 1)); a lower degree has less noise at a wide spacing.
+Spacing and degree are those of a short list with the smallest error for the density asked for, where the choice counts
+`CAUTION` rho: it needs public facts only. B buckets add G C / B, with C the sum over nodes of the squared shares of
+records, taken as P over the sum of g, which is the number of nodes in reach of the kernel (records spread evenly over
+them).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -39,16 +42,18 @@ from sfumato.quantizers.splines import DEGREES, Axis, DualSolver, table_error
 
 NAME = "grid"
 OPTIONS = ("spacing", "degree", "buckets")
-SPACING_LIST = (0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8)
-DEGREE = 3
+SPACING_LIST = (0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2)
+# Below this spacing the smoothest splines have the least bias and no more noise: lower degrees are not tried.
+COARSE = 0.25
 # One node for a column is cheap in noise but coarse: both the usual limit and a strict one are tried.
 NARROW_LIST = (NARROW, 0.1)
 MOST_SUMS = 1 << 22
 FEWEST_BUCKETS = 1 << 8
 MOST_QUERY_WORK = 1 << 22
 WORK_PER_NODE = 80  # multiplications for the dual weight of one node of one axis
-# Part of the misfit that remains in an answer: near 0 for smooth densities, up to 1 for records that share few values.
-BIAS_SHARE = 0.2
+# The choice counts so much bias in units of the typical one: records on lattices (whole years, days) have 4 times as
+# much, and at half of the records the density is above its mean.
+CAUTION = 4.5
 SAMPLED_NODES = 1 << 16
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 
@@ -59,22 +64,28 @@ class Figures:
 
     squares: float
     sum: float
-    residual: float
-    steepness: float
+    typical: float
+    certain: float
     window_nodes: int
 
 
 @lru_cache(maxsize=4096)
-def figures(kernel: ShiftInvariantKernel, axis: Axis, extent: float) -> Figures:
+def figures(
+    kernel: ShiftInvariantKernel,
+    axis: Axis,
+    extent: float,
+    rounding: float,
+    solver_of: Callable[..., DualSolver] = DualSolver,
+) -> Figures:
     """Measure the dual weights at places spread evenly, over the range and in the cells: 0 to `extent` bandwidths."""
-    solver = DualSolver(kernel.column_profile, axis)
+    solver = solver_of(kernel.column_profile, axis)
     queries = min(max(SAMPLED_NODES // solver.window, 8), 96)
     dual = solver.at(extent * np.modf(GOLDEN_RATIO * np.arange(queries))[0])
     return Figures(
         squares=float(dual.squares.mean()),
         sum=float(dual.weights.sum(axis=1).mean()),
-        residual=float(np.sqrt(np.square(dual.residual).mean())),
-        steepness=float(dual.steepness.mean()),
+        typical=float(np.sqrt(np.square(dual.typical(rounding)).mean())),
+        certain=float(np.sqrt(np.square(dual.certain).mean())),
         window_nodes=dual.weights.shape[1],
     )
 
@@ -91,8 +102,8 @@ class Design:
         Integers of the release.
     work_per_record, work_per_query : int
         Multiplications.
-    squares, misfit, share : float
-        G, rho, and C / P of the module's text.
+    squares, typical, certain, share : float
+        G, rho, rho_0, and C / P of the module's text.
     """
 
     spacing: float
@@ -103,7 +114,8 @@ class Design:
     work_per_record: int
     work_per_query: int
     squares: float
-    misfit: float
+    typical: float
+    certain: float
     share: float
 
     @property
@@ -112,11 +124,13 @@ class Design:
         sizes: dict[str, Any] = {"spacing": self.spacing, "degree": self.degree}
         return sizes if self.buckets is None else {**sizes, "buckets": self.buckets}
 
-    def mean_square_error(self, request: Request, density: float, bias_share: float = BIAS_SHARE) -> float:
-        """Predicted error of one answer."""
+    def mean_square_error(self, request: Request, density: float, caution: float = 1.0) -> float:
+        """Predicted error of one answer, for a bias of `caution` times the typical one."""
         noise = 2 * self.squares * (request.factor / (float(request.feature_epsilon) * request.n)) ** 2
         collisions = 0.0 if self.buckets is None else self.squares * self.share * density / self.buckets
-        return noise + (bias_share * self.misfit * density) ** 2 + collisions + request.count_error(density)
+        return (
+            noise + ((caution * self.typical + self.certain) * density) ** 2 + collisions + request.count_error(density)
+        )
 
 
 def refuse(request: Request) -> str | None:
@@ -143,7 +157,7 @@ class _TooLargeError(InputError):
 def _design(request: Request) -> Design:
     """Choose the design with the least predicted error; a function of public facts only."""
     known = list(_designs(request))
-    fitting = [design for design in known if _fits(design, request)]
+    fitting = [design for design in known if fits(design, request)]
     if not known:
         raise _TooLargeError(
             f"more than {MOST_WIDE} columns are wider than {NARROW} bandwidths, and a grid takes {MOST_WIDE}: pass "
@@ -151,45 +165,55 @@ def _design(request: Request) -> Design:
         )
     if not fitting:
         work = min(design.work_per_query for design in known)
-        size = min(_file_size(design.sums, request) for design in known)
+        size = min(file_size(design.sums, request) for design in known)
         raise _TooLargeError(
             f"a query on the smallest grid over these bounds takes {work:.2g} multiplications and its file {size} "
             "bytes, which the budgets do not allow: pass tighter bounds or larger bandwidths"
         )
-    # Unlike noise the bias cannot be seen in a release, so the choice counts all of the misfit, as the error bars do.
-    return min(fitting, key=lambda design: design.mean_square_error(request, request.density, bias_share=1.0))
+    return min(fitting, key=lambda design: design.mean_square_error(request, request.density, CAUTION))
 
 
-def _fits(design: Design, request: Request) -> bool:
+def fits(design: Design, request: Request) -> bool:
+    """Whether a design is within the budgets."""
     limits = request.limits
     return (
         design.work_per_record <= limits.work_per_record
         and design.work_per_query <= min(limits.work_per_query, MOST_QUERY_WORK)
-        and _file_size(design.sums, request) <= limits.file_size
+        and file_size(design.sums, request) <= limits.file_size
     )
 
 
-def _file_size(sums: int, request: Request) -> int:
+def file_size(sums: int, request: Request) -> int:
+    """Most bytes of a release of so many sums."""
     return header_size(request.kernel, request.dimension) + INTEGER_BYTES * sums
 
 
 def _designs(request: Request) -> Iterator[Design]:
     """All designs that the options allow."""
     box = Box.from_bounds(request.bounds, request.dimension, request.outside)
-    spacings, degree, most = _spacings(request), _degree(request), _most_sums(request)
-    for narrow in NARROW_LIST:
-        for spacing in spacings:
-            try:
-                design = _lay_out(request, box, most, spacing, degree, narrow)
-            except InputError as error:  # a column too long for this spacing
-                if spacing == max(spacings) and narrow == NARROW:
-                    raise _TooLargeError(str(error)) from None
-                continue
-            if design is not None:
-                yield design
+    spacings, degrees, most = spacings_of(request), _degrees(request), _most_sums(request)
+    for degree, narrow, spacing in product(degrees, NARROW_LIST, spacings):
+        if degree < max(degrees) and spacing < COARSE and len(spacings) > 1:
+            continue
+        try:
+            design = lay_out(request, box, most, spacing, degree, narrow)
+        except InputError as error:  # a column too long for this spacing
+            if spacing == max(spacings) and narrow == NARROW:
+                raise _TooLargeError(str(error)) from None
+            continue
+        if design is not None:
+            yield design
 
 
-def _lay_out(request: Request, box: Box, most: int, spacing: float, degree: int, narrow: float) -> Design | None:
+def lay_out(
+    request: Request,
+    box: Box,
+    most: int,
+    spacing: float,
+    degree: int,
+    narrow: float,
+    solver: Callable[..., DualSolver] = DualSolver,
+) -> Design | None:
     """Lay out one grid of `most` sums or fewer; None if too many columns are wide."""
     kernel = request.kernel
     assert isinstance(kernel, ShiftInvariantKernel)
@@ -198,8 +222,8 @@ def _lay_out(request: Request, box: Box, most: int, spacing: float, degree: int,
     wide = sum(not axis.single for axis in axes)
     if wide > MOST_WIDE:
         return None
-    parts = [figures(kernel, axis, extent) for axis, extent in zip(axes, extents.tolist(), strict=True)]
     rounding = table_error(degree, unit_of(wide)) if wide else 0.0
+    parts = [figures(kernel, *own, rounding, solver) for own in zip(axes, extents.tolist(), strict=True)]
     nodes = math.prod(axis.nodes for axis in axes)
     buckets = None if nodes <= most else most
     return Design(
@@ -212,7 +236,8 @@ def _lay_out(request: Request, box: Box, most: int, spacing: float, degree: int,
         work_per_query=math.prod(part.window_nodes for part in parts)
         + WORK_PER_NODE * sum(part.window_nodes for part in parts),
         squares=math.prod(part.squares for part in parts),
-        misfit=sum(part.residual + rounding * part.steepness for part in parts),
+        typical=math.hypot(*(part.typical for part in parts)),
+        certain=sum(part.certain for part in parts),
         share=1 / math.prod(part.sum for axis, part in zip(axes, parts, strict=True) if not axis.single),
     )
 
@@ -229,7 +254,8 @@ def _most_sums(request: Request) -> int:
     return 1 << (whole.bit_length() - 1)
 
 
-def _spacings(request: Request) -> tuple[float, ...]:
+def spacings_of(request: Request) -> tuple[float, ...]:
+    """Spacings that the options allow."""
     value = request.options.get("spacing")
     if value is None:
         return SPACING_LIST
@@ -238,21 +264,27 @@ def _spacings(request: Request) -> tuple[float, ...]:
     return (float(value),)
 
 
-def _degree(request: Request) -> int:
-    value = request.options.get("degree", DEGREE)
+def _degrees(request: Request) -> tuple[int, ...]:
+    value = request.options.get("degree")
+    if value is None:
+        return DEGREES
     if isinstance(value, bool) or value not in DEGREES:
         raise InputError(f"option degree must be 0, 1, 2 or 3, got {value!r}")
-    return int(value)
+    return (int(value),)
 
 
 def predict(request: Request, density: float) -> Prediction:
     """Predict error and cost."""
     request.check_options(*OPTIONS)
-    design = _design(request)
+    return prediction(_design(request), request, density)
+
+
+def prediction(design: Design, request: Request, density: float) -> Prediction:
+    """Error and cost of a design."""
     return Prediction(
         rmse=math.sqrt(design.mean_square_error(request, density)),
         integers=design.sums,
-        file_size=_file_size(design.sums, request),
+        file_size=file_size(design.sums, request),
         work_per_record=float(design.work_per_record),
         work_per_query=float(design.work_per_query),
         parameters=design.options,

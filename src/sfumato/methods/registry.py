@@ -101,6 +101,7 @@ METHODS: Registry[Mechanism] = Registry(
     "sfumato.central.race",
     "sfumato.published.lsq_rff",
     "sfumato.published.lsq_fgt",
+    "sfumato.published.histogram",
     "sfumato.published.as_published",
     "sfumato.published.polynomials",
     "sfumato.published.learners",

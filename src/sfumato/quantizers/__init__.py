@@ -61,6 +61,7 @@ _FAMILIES: dict[str, Any] = {
 _ELSEWHERE = {
     "bernstein": ("sfumato.published.polynomials", "BernsteinQuantizer"),
     "even-trig": ("sfumato.published.polynomials", "TrigonometricQuantizer"),
+    "histogram": ("sfumato.published.histogram", "HistogramQuantizer"),
     "hermite": ("sfumato.published.hermite", "HermiteQuantizer"),
     "queries": ("sfumato.published.queries", "KernelQueries"),
     "whitened-queries": ("sfumato.published.queries", "WhitenedQueries"),

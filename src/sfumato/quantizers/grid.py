@@ -17,7 +17,11 @@ their mean estimates |T|^2 / B + noise without bias (`Reading.spread`); g.T / sq
 
 Bias. f(x).g(y) misses k(x, y) by about the axes' relative residuals (`splines.Dual`) and rounding errors times the
 kernel. Records that share few values may all miss by the same amount in every column, records that are spread smoothly
-hardly miss at all; the stated bias is the former, the sum over the columns of residual and rounding times the answer.
+hardly miss at all. `weigh` and `bias_bound` state the former, the sum over the columns of residual and rounding times
+the answer. Error bars (`reading`) state what typical records leave and, beside it, what the sums show: along each axis
+the sums are read with the other axes' weights, which leaves a grid of one column, and the squared differences of its
+neighbouring nodes, the noise's part taken off, say how rough the records are there (`splines`). Noise of variance s^2
+on the sums hides roughness of s per node, whose bias is the misfit times the noise of the answer: little beside it.
 Records beyond a query's window add at most its `truncation`.
 """
 
@@ -37,11 +41,12 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.public.codec import Many, Nested, Optional, Real, Schema, Whole
 from sfumato.public.ranges import MOST_COLUMNS, check_reader_cost
 from sfumato.public.streams import LARGEST_SEED
-from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
+from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.nodes import Nodes, scatter, scatter_each
 from sfumato.quantizers.splines import (
     DEGREES,
+    DIFFERENCES,
     MOST_NODES,
     POSITIONS,
     Axis,
@@ -55,6 +60,8 @@ LARGEST_SUM = 1 << 30
 MOST_WIDE = 9  # beyond, a record's integers along one axis would be too coarse
 MOST_BUCKETS = 1 << 26
 NARROW = 0.6
+# Squared bias in units of what the sums' differences show: on lattices neighbouring values miss alike.
+COHERENCE = 4.0
 SPACINGS = (0.05, 2.0)
 
 
@@ -103,6 +110,7 @@ class GridQuantizer(LinearQuantizer):
     seed: int = 0
 
     name: ClassVar[str] = "grid"
+    solver: ClassVar[type[DualSolver]] = DualSolver
     kernels = ShiftInvariantKernel
     schema = Schema(
         {"quantizer": name},
@@ -224,26 +232,47 @@ class GridQuantizer(LinearQuantizer):
         duals = []
         for column, solver in enumerate(self._solvers):
             places, back = np.unique(Y[:, column], return_inverse=True)
-            dual = solver.at(places)
-            duals.append(Dual(dual.first[back], dual.weights[back], dual.residual[back]))
+            duals.append(solver.at(places).at(back))
         return duals
 
     @cached_property
     def _solvers(self) -> tuple[DualSolver, ...]:
-        return tuple(DualSolver(self.kernel.column_profile, axis) for axis in self.axes)
+        return tuple(self.solver(self.kernel.column_profile, axis) for axis in self.axes)
 
     def weigh(self, Y: Floats, sums: Floats) -> Reading:
+        """Read the sums; the bias is that of records which share few values."""
+        return self._read(Y, sums, None)
+
+    def reading(self, Y: Floats, sums: Floats, known: Known) -> Reading:
+        """Read the sums; the bias is that of typical records, and what the sums show of it."""
+        return self._read(Y, sums, known.noise_variance)
+
+    def bias_bound(self, Y: Floats, sums: Floats, known: Known) -> Floats:
+        """Bias of records that share few values and all miss alike, for the answers as they are."""
+        return self.weigh(Y, sums).bias
+
+    def _read(self, Y: Floats, sums: Floats, noise: float | None) -> Reading:
         """Contract the sums with the columns' weights, each query over its own window of the grid."""
         duals = self._duals(Y)
-        total, spread = self.nodes.gather([duals[column] for column in self.wide], sums, len(Y)), 0.0
+        wide = [duals[column] for column in self.wide]
+        total, profiles = self.nodes.profiles(wide, sums, len(Y))
+        spread = 0.0
         if self.buckets is not None:
-            weight = np.prod([duals[column].weights.sum(axis=1) for column in self.wide], axis=0)
+            weight = np.prod([dual.weights.sum(axis=1) for dual in wide], axis=0)
             total = (total - weight * sums.mean()) * (self.buckets / (self.buckets - 1))
             spread = float(sums.var())
-        total *= self._constant(duals) / self.scale
+        constant = self._constant(duals) / self.scale
+        total *= constant
         squares = np.prod([dual.squares for dual in duals], axis=0) / self.scale**2
         records = max(float(sums.sum()) / self.scale, 1.0)
-        bias = self._misfit(duals) * np.minimum(np.abs(total) / records, 1.0)
+        size = np.minimum(np.abs(total) / records, 1.0)
+        bias = self._misfit(duals) * size
+        if noise is not None:
+            shown = np.zeros(len(Y))
+            for dual, profile in zip(wide, profiles, strict=True):
+                others = squares / np.maximum(dual.squares, np.finfo(np.float64).tiny)
+                shown += _shown(dual, profile * constant[:, None], max(noise, spread) * others)
+            bias = np.minimum(np.hypot(self._typical(duals) * size, np.sqrt(np.maximum(shown, 0.0)) / records), bias)
         return Reading(total, squares, bias + sum(solver.truncation for solver in self._solvers), spread)
 
     def weights(self, Y: Floats) -> Floats:
@@ -276,9 +305,17 @@ class GridQuantizer(LinearQuantizer):
         return np.asarray(np.prod([np.ones(len(duals[0].first)), *single], axis=0))
 
     def _misfit(self, duals: list[Dual]) -> Floats:
-        """Error of f(x).g(y) relative to the kernel, see the module's text."""
-        collisions = 0.0 if self.buckets is None else 1 / math.sqrt(self.buckets)
-        return np.asarray(collisions + sum(dual.residual + self._rounding * dual.steepness for dual in duals))
+        """Error of f(x).g(y) relative to the kernel where all records miss alike."""
+        return np.asarray(self._collisions + sum(dual.residual + self._rounding * dual.steepness for dual in duals))
+
+    def _typical(self, duals: list[Dual]) -> Floats:
+        """Error for typical records: theirs differ from place to place and from column to column."""
+        typical = np.sqrt(sum(np.square(dual.typical(self._rounding)) for dual in duals))
+        return np.asarray(self._collisions + typical + sum(dual.certain for dual in duals))
+
+    @property
+    def _collisions(self) -> float:
+        return 0.0 if self.buckets is None else 1 / math.sqrt(self.buckets)
 
     @cached_property
     def _rounding(self) -> float:
@@ -309,3 +346,12 @@ class GridQuantizer(LinearQuantizer):
             raise ReleaseFileError(f"the header describes a grid that its {size} sums do not fit")
         check_reader_cost(sum(grid.shape), grid.query_products)
         return grid
+
+
+def _shown(dual: Dual, profile: Floats, noise: Floats) -> Floats:
+    """Squared bias along one axis as the differences of its profile show it, the noise's part taken off."""
+    if dual.blind:
+        return np.zeros(len(profile))
+    differences = np.square(np.diff(profile, DIFFERENCES, axis=1))
+    expected = math.comb(2 * DIFFERENCES, DIFFERENCES) * noise[:, None]
+    return np.asarray(COHERENCE * (dual.watch * (differences - expected)).sum(axis=1))

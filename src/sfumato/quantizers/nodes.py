@@ -56,11 +56,17 @@ class Nodes:
         keys = [PublicStream(seed, f"grid-{axis}").words(nodes) for axis, nodes in enumerate(lengths)]
         return cls(_joined(keys), np.cumsum([0, *lengths]), 65 - buckets.bit_length(), buckets)
 
-    def gather(self, duals: Sequence[Dual], sums: Floats, queries: int) -> Floats:
-        """For each query, the sum over the nodes of its windows of the product of its weights times the node's sum."""
+    def profiles(self, duals: Sequence[Dual], sums: Floats, queries: int) -> tuple[Floats, list[Floats]]:
+        """For each query, the sum over its windows' nodes of weight times sum, and the same along each axis by itself.
+
+        An axis' profile holds, for each of its nodes, the sum over the other axes' nodes of their weights times the
+        sums: what the other columns of the kernel leave of the records, as a grid of one column.
+        """
         total = np.empty(queries)
-        _gather(sums, *_windows(duals, queries), self.keys, self.starts, self.shift, total)
-        return total
+        weights, first, lengths = _windows(duals, queries)
+        profiles = np.zeros_like(weights)
+        _gather(sums, weights, first, lengths, self.keys, self.starts, self.shift, total, profiles)
+        return total, [profile[:, :length] for profile, length in zip(profiles, lengths, strict=True)]
 
     def spread(self, duals: Sequence[Dual], coefficients: Floats) -> Floats:
         """Weights of all sums in the sum over queries of coefficient times answer: the transpose of `gather`."""
@@ -177,35 +183,48 @@ def _keep(row, lower, upper, drop, columns, spot):  # type: ignore[no-untyped-de
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
-def _gather(sums, weights, first, lengths, keys, starts, shift, total):  # type: ignore[no-untyped-def]
+def _gather(sums, weights, first, lengths, keys, starts, shift, total, profiles):  # type: ignore[no-untyped-def]
     axes = len(lengths)
     outer = 1
     for axis in range(axes - 1):
         outer *= lengths[axis]
+    last = max(axes - 1, 0)
+    step = np.empty(axes, np.int64)
     for query in range(len(total)):
         if axes == 0:
             total[query] = sums[0]
             continue
-        begin = starts[axes - 1] + first[axes - 1, query]
-        answer = 0.0
+        begin = starts[last] + first[last, query]
+        own, profile = weights[last, query], profiles[last, query]
         for combination in range(outer):
             rest, factor, place = combination, 1.0, np.uint64(0)
-            for axis in range(axes - 2, -1, -1):
-                step = rest % lengths[axis]
+            for axis in range(last - 1, -1, -1):
+                step[axis] = rest % lengths[axis]
                 rest //= lengths[axis]
-                factor *= weights[axis, query, step]
-                key = keys[starts[axis] + first[axis, query] + step]
+                factor *= weights[axis, query, step[axis]]
+                key = keys[starts[axis] + first[axis, query] + step[axis]]
                 place = place ^ key if shift else place + key
             inner = 0.0
             if shift:
-                for m in range(lengths[axes - 1]):
-                    bucket = _bucket(place ^ keys[begin + m], shift)
-                    inner += weights[axes - 1, query, m] * sums[np.int64(bucket)]
+                for m in range(lengths[last]):
+                    value = sums[np.int64(_bucket(place ^ keys[begin + m], shift))]
+                    profile[m] += factor * value
+                    inner += own[m] * value
             else:
                 offset = np.int64(place + keys[begin])
-                for m in range(lengths[axes - 1]):
-                    inner += weights[axes - 1, query, m] * sums[offset + m]
-            answer += factor * inner
+                for m in range(lengths[last]):
+                    value = sums[offset + m]
+                    profile[m] += factor * value
+                    inner += own[m] * value
+            for axis in range(last):
+                others = inner
+                for other in range(last):
+                    if other != axis:
+                        others *= weights[other, query, step[other]]
+                profiles[axis, query, step[axis]] += others
+        answer = 0.0
+        for m in range(lengths[last]):
+            answer += own[m] * profile[m]
         total[query] = answer
 
 

@@ -34,7 +34,7 @@ from sfumato.methods.mechanism import Mechanism
 from sfumato.privacy.gaussian import calibrate
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.noise import DiscreteGaussian
-from sfumato.published import hrw, learners, listed_queries, lsq_fgt, noisy_sample, polynomials
+from sfumato.published import histogram, hrw, learners, listed_queries, lsq_fgt, noisy_sample, polynomials
 from sfumato.published.gridded import log_law
 from sfumato.published.queries import KernelQueries
 from sfumato.quantizers.base import Floats, Integers
@@ -69,6 +69,12 @@ def gaussian_cases(name: str, queries: Sequence[Sequence[float]]) -> dict[str, C
 def lsq_fgt_cases() -> dict[str, CentralCase]:
     """Cases of `lsq-fgt`, with one cell or two."""
     return laplace_cases(lsq_fgt.NAME, bounds=(0, 2), rho=2)
+
+
+@cache
+def histogram_cases() -> dict[str, CentralCase]:
+    """Cases of `histogram`, with few cells."""
+    return laplace_cases(histogram.NAME, bounds=(-1, 1), spacing=0.8)
 
 
 @cache
@@ -242,6 +248,7 @@ EVERYONE = [(99, 0, 0), (100, 0, 0), (50, 49, 0)]
 FEW = list(product(range(3), repeat=3))
 
 register_central(lsq_fgt.NAME, lsq_fgt_cases, lambda: exact_laplace(lsq_fgt.NAME, bounds=(0, 2), rho=3))
+register_central(histogram.NAME, histogram_cases, lambda: exact_laplace(histogram.NAME, bounds=(-1, 1), spacing=0.8))
 register_central(polynomials.BERNSTEIN, bernstein_cases, _exact_bernstein)
 register_central(
     polynomials.EVEN_TRIG, even_trig_cases, lambda: exact_laplace(polynomials.EVEN_TRIG, bounds=(-1, 1), degree=3)

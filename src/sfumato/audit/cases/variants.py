@@ -31,7 +31,17 @@ from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.registry import METHODS
 from sfumato.methods.request import LIMIT, Request
 from sfumato.privacy.bits import SecureBits
-from sfumato.published import as_published, hrw, learners, listed_queries, lsq_fgt, lsq_rff, noisy_sample, polynomials
+from sfumato.published import (
+    as_published,
+    histogram,
+    hrw,
+    learners,
+    listed_queries,
+    lsq_fgt,
+    lsq_rff,
+    noisy_sample,
+    polynomials,
+)
 from sfumato.quantizers.nystrom import PublicSample
 from sfumato.sources import attach, open_source
 
@@ -239,6 +249,8 @@ register_subjects(
     _asked(grid.NAME, "steps", {**SMOOTH, "bounds": (-1, 1)}, degree=0, spacing=0.8),
     _asked(grid.NAME, "cubes in buckets", PLANE, degree=3, spacing=0.8, buckets=16),
     _asked(grid.NAME, "default", PLANE),
+    _asked(histogram.NAME, "few cells", {**SMOOTH, "bounds": (-1, 1)}, spacing=0.8),
+    _asked(histogram.NAME, "default", PLANE),
     _asked(exponential_sums.NAME, "2 features each", SUMMED, tolerance=0.1, n_features=2),
     _asked(exponential_sums.NAME, "even split", SUMMED, tolerance=0.1, n_features=2, split="even", density=0.3),
     _asked(as_published.EXPONENTIAL_SUMS, "1 feature each", SUMMED, tolerance=0.1, n_features=1),
