@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -95,24 +94,6 @@ class Overlap(Documented):
         row = np.full(self.size, self.mismatch)
         row[code] = 1.0
         return row
-
-    def code(self, value: Any) -> int | None:
-        """Code of a value; None for one that is not in the list, where that has none.
-
-        Examples
-        --------
-        >>> Overlap(["a", "b"]).code("b"), Overlap(["a"], unseen="other").code("z"), Overlap(["a"]).code("z")
-        (1, 1, None)
-        """
-        unknown = len(self.values) if self.unseen == "other" else None
-        try:
-            return self._codes.get(value_text(value), unknown)
-        except InputError:
-            return unknown
-
-    @cached_property
-    def _codes(self) -> dict[str, int]:
-        return {value: code for code, value in enumerate(self.values)}
 
     def value(self, code: int) -> str:
         """Value of a code."""
