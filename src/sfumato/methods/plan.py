@@ -98,6 +98,7 @@ def plan(
     neighbours: str = "add-remove",
     bounds: Any = None,
     landmarks: Any = None,
+    categories: Mapping[Any, Any] | None = None,
     unit: str = "record",
     options: Mapping[str, Any] | None = None,
     density: float | None = None,
@@ -114,7 +115,7 @@ def plan(
     ----------
     n_hint, dimension : int
         Public guess of the number of records, and the number of columns.
-    epsilon, kernel, bandwidth, delta, neighbours, bounds, landmarks, unit, options
+    epsilon, kernel, bandwidth, delta, neighbours, bounds, landmarks, categories, unit, options
         As in `PrivateKDE`. An option that only some methods know leaves the others out.
     density : float, optional
         P, the mean kernel value between two records, if it is public: sizes are chosen for it, and the prediction is a
@@ -157,6 +158,7 @@ def plan(
         delta=delta,
         bounds=bounds,
         landmarks=landmarks,
+        categories=categories,
         neighbours=neighbours,
         n_hint=n_hint,
         unit=unit,
@@ -165,7 +167,8 @@ def plan(
     )
     request = model.request(checked_dimension(dimension))
     if bounds is not None:
-        Box.from_bounds(bounds, dimension, request.outside)
+        numbers = dimension - len(getattr(request.kernel, "places", ()))
+        Box.from_bounds(bounds, numbers, request.outside)
     limits = Limits(
         work_per_record=_budget("work", work) / request.n,
         work_per_query=_budget("query_work", query_work),
