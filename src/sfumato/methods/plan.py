@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import InputError
-from sfumato.kernels import Kernel
+from sfumato.kernels import Kernel, Product
 from sfumato.methods import projecting
 from sfumato.methods.limits import Limits
 from sfumato.methods.ranking import Ranking, compare
@@ -20,8 +20,17 @@ if TYPE_CHECKING:
     from sfumato.central.kde import PrivateKDE
 
 
+@dataclass(frozen=True)
 class Plan(Ranking):
-    """A data-free choice of method and sizes, with its predicted error; made by `plan`."""
+    """A data-free choice of method and sizes, with its predicted error; made by `plan`.
+
+    Attributes
+    ----------
+    categories : mapping or None
+        The categories as the caller named them.
+    """
+
+    categories: Mapping[Any, Any] | None = None
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -45,7 +54,11 @@ class Plan(Ranking):
         }
         from sfumato.central.kde import PrivateKDE
 
-        return PrivateKDE(request.kernel, **planned | arguments)
+        kernel: Any = request.kernel
+        if isinstance(kernel, Product) and self.categories is not None:
+            # Named categories find their columns in the data.
+            kernel, planned["categories"] = kernel.numbers or "gaussian", self.categories
+        return PrivateKDE(kernel, **planned | arguments)
 
     def to_document(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
@@ -175,7 +188,7 @@ def plan(
         file_size=_budget("file_size", file_size),
     )
     request = replace(request, limits=limits)
-    return Plan(request, compare(METHODS.values(), request))
+    return Plan(request, compare(METHODS.values(), request), categories)
 
 
 def checked_dimension(dimension: Any) -> int:

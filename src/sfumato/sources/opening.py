@@ -170,7 +170,11 @@ def _warn_of_columns(source: Source, selection: Selection, origin: str) -> None:
     chosen = source.column_names or selection.columns or [place for place in places if place not in beside]
     columns = [*head.block.T, *([] if head.weights is None else [head.weights])]
     names = [str(name) for name in (*chosen, selection.weight)][: len(columns)]
-    without = [name for name, column in zip(names, columns, strict=True) if np.isnan(column).all()]
+    without = [
+        name
+        for place, (name, column) in enumerate(zip(names, columns, strict=True))
+        if place not in source.categories and np.isnan(column).all()
+    ]
     if without:
         warn_of_no_numbers(names, without, origin)
 
