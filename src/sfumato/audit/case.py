@@ -184,6 +184,7 @@ LIBRARY = (
     "sfumato.audit.cases.sketches",
     "sfumato.audit.cases.smooth",
     "sfumato.audit.cases.subjects",
+    "sfumato.audit.cases.tables",
     "sfumato.audit.cases.users",
     "sfumato.audit.cases.bandwidth",
     "sfumato.audit.cases.distances",

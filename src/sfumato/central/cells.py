@@ -8,7 +8,8 @@ is calibrated anew for the coordinates that f records touch. The count at e_c co
 public; which values occur is not.
 
 Error of one answer, per inner method: C cells, Q the sum over cells of the squared similarity to the query's cell, M the
-mean similarity of two cells (for values that are equally frequent), P the mean kernel value. Noise has Q times the inner
+mean similarity of two records' cells, P the mean kernel value. M is between that of equally frequent values and 1, where
+one value has all records; the geometric mean of the two is assumed. Noise has Q times the inner
 variance. Random features miss k_numbers weighted by both records' similarities to the query, so their P / (2 m) becomes
 P M / (2 m): in units of Q that is the inner error at the density P M / Q. Groups of records add the mean square of a
 record's similarity to the query, Q / C, times 1 / (2 n m_g). A grid's bias is relative to the answer, P:
@@ -89,8 +90,9 @@ def _squares(kernel: Product) -> float:
 
 
 def _mean(kernel: Product) -> float:
-    """Return M."""
-    return math.prod((1 + (category.size - 1) * category.mismatch) / category.size for category in kernel.categories)
+    """Return M, as assumed."""
+    even = ((1 + (category.size - 1) * category.mismatch) / category.size for category in kernel.categories)
+    return math.sqrt(math.prod(even))
 
 
 def _inner_density(name: str, kernel: Product, density: float) -> float:

@@ -81,6 +81,8 @@ class Overlap(Documented):
         written = {"values": listed, "mismatch": mismatch, "unseen": unseen}
         for name, value in self.schema.read(written, "category").items():
             object.__setattr__(self, name, value)
+        if unseen == "other" and "other" in listed:
+            raise InputError("the value 'other' stands for all that are not in the list: leave it out, or drop those")
         if len(set(listed)) < len(listed) or "" in listed:
             raise InputError("a category's values must be different from one another, and none may be blank")
 
