@@ -224,7 +224,7 @@ TWINS: tuple[Twin, ...] = (
     Twin(fourier.NAME, _WIDE, lambda: exact_case(with_wide_table(_small(fourier.NAME)), reach=12)),
     Twin(fourier.NAME, f"{_WIDE}, n public", lambda: exact_case(with_wide_table(_small(fourier.NAME, "replace")), 12)),
     Twin(fourier.NAME, _LESS, lambda: exact_case(with_bound_one_less(_small(fourier.NAME)), reach=12)),
-    Twin(cells.NAME, "no noise on empty cells", _broken(table_cases, "second", _noise_on_records_only)),
+    Twin(cells.NAME, "no noise on empty cells", _broken(table_cases, "one more", _noise_on_records_only)),
     Twin(cells.NAME, f"{_LOW}, n public", _broken(table_cases, "opposites", _low_noise)),
     Twin(grid.NAME, "no noise on empty nodes", _broken(audits.grid_cases, "one more", _noise_on_records_only)),
     Twin(fourier_gaussian.NAME, f"{_LOW}, n public", _broken(audits.gaussian_cases, "opposites", _low_noise)),
