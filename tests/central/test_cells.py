@@ -134,8 +134,8 @@ def test_a_file_carries_the_values_and_queries_are_rows_of_values(tmp_path: Path
     np.testing.assert_array_equal(read.query(asked[["class", "y", "x", "kind"]]), model.query(asked))
     np.testing.assert_array_equal(read.query(asked.to_numpy().tolist()), model.query(asked))
     with pytest.raises(InputError, match="not one of its public values: a, b, c"):
-        read.query([["z", 0.0, 0.0, 5]])
-    assert np.isfinite(read.query([["a", 0.0, 0.0, "never seen"]])).all()
+        read.query(np.array([["z", 0.0, 0.0, 5]], dtype=object))
+    assert np.isfinite(read.query(np.array([["a", 0.0, 0.0, "never seen"]], dtype=object))).all()
     with pytest.raises(InputError):
         read.log_density(asked)
 
@@ -175,8 +175,8 @@ def test_what_cannot_be_is_refused() -> None:
         Overlap(["a", "other"], unseen="other")
     with pytest.raises(InputError, match="by name"):
         Product(ShiftInvariant(lambda u: np.ones(u.shape[:-1]), lambda s, m, d: np.zeros((d, m)), 1.0), {0: ["a"]})
+    many = {place: range(1000) for place in range(3)}
     with pytest.raises(InputError, match="combinations"):
-        many = {place: range(1000) for place in range(3)}
         PrivateKDE(epsilon=1, n_hint=100, categories=many).fit(np.zeros((2, 3)))
     with pytest.raises(InputError, match="there are categories"):
         _model(method="grid").fit(_table(10))
@@ -196,6 +196,7 @@ def test_hostile_documents_are_refused() -> None:
     with pytest.raises(ReleaseFileError):
         quantizer_from_document(document, arrays, Gaussian(1.0), size)
     written = dict(release.kernel_document)
-    for change in ({"places": [3, 0]}, {"places": [0]}, {"numbers": written}, {"categories": []}, {"places": [0, 2**40]}):
+    changes: list[dict[str, Any]] = [{"places": [3, 0]}, {"places": [0]}, {"places": [0, 2**40]}]
+    for change in (*changes, {"numbers": written}, {"categories": []}):
         with pytest.raises(InputError):
             Product.from_document({**written, **change}, "kernel")

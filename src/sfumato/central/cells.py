@@ -7,9 +7,9 @@ made for that: it is drawn for every cell, empty or not. So the release keeps th
 is calibrated anew for the coordinates that f records touch. The count at e_c composes to epsilon. The list of values is
 public; which values occur is not.
 
-Error of one answer, per inner method: C cells, Q the sum over cells of the squared similarity to the query's cell, M the
-mean similarity of two records' cells, P the mean kernel value. M is between that of equally frequent values and 1, where
-one value has all records; the geometric mean of the two is assumed. Noise has Q times the inner
+Error of one answer, per inner method: C cells, Q the sum over cells of the squared similarity to the query's cell, M
+the mean similarity of two records' cells, P the mean kernel value. M is between that of equally frequent values and 1,
+where one value has all records; the geometric mean of the two is assumed. Noise has Q times the inner
 variance. Random features miss k_numbers weighted by both records' similarities to the query, so their P / (2 m) becomes
 P M / (2 m): in units of Q that is the inner error at the density P M / Q. Groups of records add the mean square of a
 record's similarity to the query, Q / C, times 1 / (2 n m_g). A grid's bias is relative to the answer, P:
@@ -117,6 +117,8 @@ def _inner_requests(request: Request) -> Iterator[tuple[Method, Request]]:
     """Ask every inner method that takes the request's delta and its options."""
     kernel = _product(request)
     wanted = request.options.get("inner")
+    if kernel.numbers is None:
+        return
     if wanted is not None and wanted not in (*INNER, TABLE):
         raise InputError(f"option inner must be one of {', '.join(INNER)}, got {wanted!r}")
     for name, method in INNER.items():
@@ -125,13 +127,16 @@ def _inner_requests(request: Request) -> Iterator[tuple[Method, Request]]:
         if wanted not in (None, name) or not fits or method.pure == bool(request.delta):
             continue
         density = max(_inner_density(name, kernel, request.density), SMALLEST_DENSITY)
-        yield method, replace(
-            request,
-            kernel=kernel.numbers,
-            dimension=len(kernel.of_numbers(request.dimension)),
-            options={**own, "density": density},
-            limits=_inner_limits(request, kernel),
-            read_share=1 / kernel.cells,
+        yield (
+            method,
+            replace(
+                request,
+                kernel=kernel.numbers,
+                dimension=len(kernel.of_numbers(request.dimension)),
+                options={**own, "density": density},
+                limits=_inner_limits(request, kernel),
+                read_share=1 / kernel.cells,
+            ),
         )
 
 

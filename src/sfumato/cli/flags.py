@@ -97,7 +97,9 @@ Categories = Annotated[
 ]
 Mismatch = Annotated[
     list[str] | None,
-    flag("How similar different values are, from 0 to below 1: of all categories, or NAME=L repeated.", "L", panel=POINTS),
+    flag(
+        "How similar different values are, from 0 to below 1: of all categories, or NAME=L repeated.", "L", panel=POINTS
+    ),
 ]
 UnseenOption = Annotated[
     Unseen, flag("Records with a value that is not in its file: drop them, or count them as 'other'.", panel=POINTS)

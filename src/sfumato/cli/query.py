@@ -24,7 +24,6 @@ from sfumato.public.shown import shown
 from sfumato.storage import AtomicFile, storage_errors
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from sfumato.release import Release
@@ -160,7 +159,8 @@ def _answers(release: Release, source: Source, std: bool) -> Iterator[Columns]:
         odd = np.flatnonzero(~np.isfinite(batch).all(axis=1))
         if odd.size:
             raise InputError(
-                f"query number {asked + int(odd[0]) + 1} is not made of finite numbers{known}; correct it or leave it out"
+                f"query number {asked + int(odd[0]) + 1} is not made of finite numbers{known}; correct it or leave "
+                "it out"
             )
         asked += len(batch)
         columns: Columns = list(batch.astype(np.float64).T)
@@ -229,9 +229,7 @@ def _write_parquet(sink: io.RawIOBase, names: list[str], answers: Iterator[Colum
     _write_arrow(pyarrow.parquet.ParquetWriter, sink, names, answers)
 
 
-def _write_arrow(
-    kind: Callable[..., Any], sink: io.RawIOBase, names: list[str], answers: Iterator[Columns]
-) -> None:
+def _write_arrow(kind: Callable[..., Any], sink: io.RawIOBase, names: list[str], answers: Iterator[Columns]) -> None:
     import numpy as np
     import pyarrow as pa
 

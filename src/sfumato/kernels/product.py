@@ -37,7 +37,9 @@ def value_text(value: Any) -> str:
     """
     if isinstance(value, str):
         return value.strip()
-    if isinstance(value, int | np.integer | np.bool_) and not isinstance(value, np.timedelta64):
+    if isinstance(value, np.timedelta64):  # a whole number to NumPy
+        raise InputError(f"a category's values must be text or finite numbers, got {value!r}")
+    if isinstance(value, int | np.integer | np.bool_):
         return str(int(value))
     if isinstance(value, float | np.floating) and math.isfinite(value):
         return str(int(value)) if float(value).is_integer() else repr(float(value))
@@ -212,5 +214,7 @@ class Product(Kernel):
         return f"records with a category's value that is not in its public list {which}"
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{place}: {category.size}" for place, category in zip(self.places, self.categories, strict=True))
+        sizes = ", ".join(
+            f"{place}: {category.size}" for place, category in zip(self.places, self.categories, strict=True)
+        )
         return f"Product({self.numbers!r}, categories of sizes {{{sizes}}})"

@@ -42,6 +42,9 @@ from sfumato.quantizers.base import (
     TermReader,
 )
 from sfumato.quantizers.box import Box
+from sfumato.quantizers.fourier import FourierQuantizer
+from sfumato.quantizers.grid import GridQuantizer
+from sfumato.quantizers.sharded import ShardedFourier
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +84,10 @@ class Tally(LinearQuantizer):
     def records(self, sums: Floats) -> float:
         """Return the count."""
         return float(sums[0])
+
+
+# Quantizers whose sums cells may hold, in a file from anywhere.
+INNER = tuple(family.name for family in (FourierQuantizer, GridQuantizer, ShardedFourier, Tally))
 
 
 class DealtCoins:
@@ -225,9 +232,9 @@ class Cells(Quantizer):
     def similarities(self, cell: int) -> Floats:
         """K(., cell) for all cells, shape (C,)."""
         codes = np.unravel_index(cell, [category.size for category in self.kernel.categories])
-        row = np.ones(1)
+        row: Floats = np.ones(1)
         for category, code in zip(self.kernel.categories, codes, strict=True):
-            row = np.kron(row, category.similarities(int(code)))
+            row = np.asarray(np.kron(row, category.similarities(int(code))), dtype=np.float64)
         return row
 
     def _by_cell(self, Y: Floats) -> Iterator[tuple[NDArray[Any], Floats, Floats]]:
@@ -315,8 +322,8 @@ class Cells(Quantizer):
         from sfumato.quantizers import quantizer_from_document
 
         document = dict(fields["inner"])
-        if document.get("quantizer") in (cls.name, "projected-points"):
-            raise ReleaseFileError("cells hold the sums of a plain quantizer")
+        if document.get("quantizer") not in INNER:
+            raise ReleaseFileError(f"cells hold the sums of one of {', '.join(INNER)}")
         if size % kernel.cells:
             raise ReleaseFileError(f"{size} sums are not those of {kernel.cells} cells")
         inner = quantizer_from_document(document, arrays, kernel.numbers, size // kernel.cells)
