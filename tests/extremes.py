@@ -21,7 +21,7 @@ from sfumato.distances import plan as distance_plan
 from sfumato.distances.hat import HatQuantizer
 from sfumato.distances.moments import MomentQuantizer
 from sfumato.errors import InputError
-from sfumato.kernels import Gaussian, InnerProduct
+from sfumato.kernels import Gaussian, InnerProduct, Overlap
 from sfumato.kernels.distance import Distance
 from sfumato.methods.registry import DISTANCES, METHODS
 from sfumato.privacy.bits import SecureBits
@@ -134,7 +134,7 @@ def fitted(make: Callable[..., Any], settings: dict[str, Any]) -> str | None:
             if np.isnan(model.query(np.full((1, columns), far), return_std=True)).any():
                 return f"no number as answer to a query at {far}"
     if not isinstance(settings["n_hint"], str):
-        request = model._request(sfumato.sources.open_source(points))
+        request = model._request(sfumato.sources.open_source(points, categories=model._categories()))
         return broken(model._mechanism(request).encoder, points)
     return None
 
@@ -151,6 +151,8 @@ def central() -> Iterator[tuple[str, str]]:
                 own["options"] = {"queries": ()}
             if name in METHODS and "n_features" in METHODS[name].options and name != "landmarks":
                 own["options"] = {"n_features": 6}
+            if name == "cells":
+                own = {"columns": 2, "categories": {0: Overlap([0.3, 1], 0.25, "other")}, **own}
             if name.startswith("race"):
                 own["options"] = {"rows": 6, "width": 8}
             if name == "landmarks":

@@ -68,6 +68,11 @@ CLOSE = {
         "1 or 2 records, 1 feature": 0.75,
         "a record or its opposite, 1 feature": 0.83,
     },
+    "cells": {
+        "0 or 1 records, 1 feature": 0.85,
+        "1 or 2 records, 1 feature": 0.8,
+        "a record or its opposite, 1 feature": 0.83,
+    },
     "race": {
         "0 or 1 records, 1 feature": 0.8,
         "1 or 2 records, 2 features": 0.75,

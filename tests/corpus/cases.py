@@ -25,6 +25,7 @@ from sfumato.kernels import (
     InnerProduct,
     Jaccard,
     Laplacian,
+    Overlap,
     Rational,
     StableExponential,
 )
@@ -97,6 +98,9 @@ COARSE = {"spacing": 0.5}
 NARROW = {"rows": 6, "width": 4}
 FAR_APART = [[32, 32], [0, 32], [32, 0], [16, 16], [0, 0]]  # kernel values of 0: their eigenvectors are exact
 
+# Of the values of the points only these are named; they are those of the queries.
+KINDS = {1: Overlap([0.25, 0.5, 0.625, 0.75], mismatch=0.25, unseen="other")}
+
 CENTRAL: dict[str, Making] = {
     "fourier": _density("fourier", options={"n_features": 6, "per_group": 3}),
     "fourier replace": _density("fourier", Laplacian(0.5), neighbours="replace", options=FEW),
@@ -122,6 +126,10 @@ CENTRAL: dict[str, Making] = {
     "landmarks near": _density("landmarks", landmarks=points(2, 8) / 2, options=FEW),
     "inner-product": _density("inner-product", InnerProduct(2.0), dimension=3, bounds=None),
     "inner-product delta": _density("inner-product", InnerProduct(2.0), dimension=3, bounds=None, delta=DELTA),
+    "cells": _density("cells", dimension=3, categories=KINDS, options={"n_features": 6, "per_group": 3}),
+    "cells grid": _density("cells", categories=KINDS, options=COARSE),
+    "cells delta": _density("cells", dimension=3, delta=DELTA, categories=KINDS, options=FEW),
+    "cells table": _density("cells", bounds=None, categories={**KINDS, 0: KINDS[1]}),
     "race": _density("race", L2LSH(0.5), options=NARROW),
     "race delta": _density("race", L1LSH(0.5), delta=DELTA, options=NARROW),
     "race replace": _density("race", Hat(0.5), neighbours="replace", options=NARROW),

@@ -18,6 +18,8 @@ from sfumato.kernels import (
     Jaccard,
     Kernel,
     Laplacian,
+    Overlap,
+    Product,
     Rational,
 )
 from sfumato.kernels.rational import exponential_sum
@@ -27,6 +29,7 @@ from sfumato.published.polynomials import BernsteinQuantizer, TrigonometricQuant
 from sfumato.published.synthetic import GridRecords
 from sfumato.quantizers import (
     Box,
+    Cells,
     ExponentialSums,
     FourierQuantizer,
     GridQuantizer,
@@ -125,6 +128,20 @@ def _projected(kind: str) -> Quantizer:
     return ProjectedPoints(projection, inner, kernel)
 
 
+def _cells(inner: Quantizer) -> Quantizer:
+    """Two of five columns are categories."""
+    kinds = {1: Overlap(["a", "b", "c"], mismatch=0.3), 4: Overlap(["d"], unseen="other")}
+    return Cells(Product(Gaussian(2.0), kinds), inner)
+
+
+def _cells_of_groups() -> Quantizer:
+    return _cells(ShardedFourier(Phases.draw(Gaussian(2.0), 3, 12, 4, (-3, 3)), per_group=3, radius=512))
+
+
+def _cells_of_grids() -> Quantizer:
+    return _cells(GridQuantizer(Gaussian(2.0), Box((-4.0,) * 3, (4.0,) * 3), spacing=0.8))
+
+
 def _p_stable() -> Quantizer:
     return HashingQuantizer.draw(L1LSH([0.7, 1.0, 2.0, 0.4, 3.0]), 5, 60, seed=5, width=10, bounds=(-4, 4))
 
@@ -170,6 +187,8 @@ QUANTIZERS: dict[str, Callable[[], Quantizer]] = {
     "grid-records": _grid_records,
     "projected-dense": partial(_projected, "dense"),
     "projected-fast": partial(_projected, "fast"),
+    "cells-sharded": _cells_of_groups,
+    "cells-grid": _cells_of_grids,
     "p-stable": _p_stable,
     "binning": _binning,
     "signed-projections": _signs,

@@ -57,6 +57,8 @@ KERNELS: dict[str, Kernel | None] = {
     "hashed-grid": None,
     "exponential-sums": Rational(2.0, "l1"),
     "projected-fast": None,
+    "cells-sharded": None,
+    "cells-grid": None,
     "p-stable": L1LSH([0.7, 1.0, 2.0, 0.4, 3.0]),
     "signed-projections": Angular(2),
     "hyperplanes": Exponential(8.0),

@@ -274,6 +274,7 @@ LIBRARY = (
     "sfumato.audit.cases.central",
     "sfumato.audit.cases.published",
     "sfumato.audit.cases.features",
+    "sfumato.audit.cases.tables",
     "sfumato.audit.cases.variants",
     "sfumato.audit.cases.purchases",
     "sfumato.audit.cases.distances",

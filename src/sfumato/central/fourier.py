@@ -47,9 +47,11 @@ def best_pairs(epsilon: float, n: float, density: float = TYPICAL_DENSITY, facto
     return max(2, round(epsilon * n * math.sqrt(density / (2 * kappa(PER_GROUP))) / factor))
 
 
-def predicted_rmse(pairs: int, per_group: int, epsilon: float, n: float, density: float, factor: int = 1) -> float:
+def predicted_rmse(
+    pairs: int, per_group: int, epsilon: float, n: float, density: float, factor: int = 1, read_share: float = 1.0
+) -> float:
     """Root mean square error of one answer, without the count's part."""
-    sampling = 1 / (2 * n * per_group) if pairs > per_group else 0.0
+    sampling = read_share / (2 * n * per_group) if pairs > per_group else 0.0
     noise = kappa(per_group) * pairs * factor**2 / (epsilon * n) ** 2
     return math.sqrt(density / (2 * pairs) + noise + sampling)
 
@@ -76,7 +78,8 @@ def _sizes(request: Request) -> tuple[int, int]:
 def predict(request: Request, density: float) -> Prediction:
     """Predict error and cost."""
     pairs, per_group = _sizes(request)
-    rmse = predicted_rmse(pairs, per_group, float(request.feature_epsilon), request.n, density, request.factor)
+    facts = float(request.feature_epsilon), request.n, density, request.factor, request.read_share
+    rmse = predicted_rmse(pairs, per_group, *facts)
     return Prediction(
         rmse=math.sqrt(rmse**2 + request.count_error(density)),
         integers=2 * pairs,

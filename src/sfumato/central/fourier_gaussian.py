@@ -54,7 +54,7 @@ def _mean_square_error(request: Request, density: float, pairs: int, per_group: 
     """Predicted error, without the count's part."""
     multiplier = gaussian_multiplier(float(request.feature_epsilon), request.delta)
     noise = (multiplier * request.factor / request.n) ** 2 * (pairs / per_group)
-    sampling = 1 / (2 * request.n * per_group) if pairs > per_group else 0.0
+    sampling = request.read_share / (2 * request.n * per_group) if pairs > per_group else 0.0
     return density / (2 * pairs) + noise + sampling
 
 

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sfumato.central.curator import Curator
 from sfumato.engines import Engine, Progress, engine_of
 from sfumato.errors import InputError
-from sfumato.kernels import Kernel, get_kernel
+from sfumato.kernels import Kernel, Overlap, Product, get_kernel
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.registry import METHODS
 from sfumato.methods.request import COUNT_SHARE, Request
@@ -131,7 +131,7 @@ class PrivateEstimator(ReleaseEstimator):
         threads : int, optional
             Workers of the sum; all available cores by default.
         """
-        source = _opened(X, users, sample_weight)
+        source = _opened(X, users, sample_weight, self._categories())
         bits = noise_bits(self.random_state)
         request, count = self._request(source), None
         engine = engine_of(self.engine, threads)
@@ -147,6 +147,10 @@ class PrivateEstimator(ReleaseEstimator):
         self.release_ = replace(release, columns=source.column_names, sampled=source.weighted or source.keyed)
         self._columns(self.release_)
         return self
+
+    def _categories(self) -> dict[Any, Overlap]:
+        """Columns that are categories; most estimators know none."""
+        return {}
 
     def _facts(self, dimension: int, weighted: bool) -> dict[str, Any]:
         """Return the facts that every request holds, checked."""
@@ -188,12 +192,26 @@ class PrivateEstimator(ReleaseEstimator):
         return int(hint)
 
 
-def _opened(X: Any, users: Any, weights: Any) -> Source:
+def _opened(X: Any, users: Any, weights: Any, categories: Mapping[Any, Overlap]) -> Source:
     """Open the points with their users and weights, each from a column of the data or from an array."""
+    if isinstance(X, Source):
+        if sorted(map(repr, X.categories.values())) != sorted(map(repr, categories.values())):
+            raise InputError("the source was opened with other categories: pass the same to open_source")
+        categories = {}
     columns = [name if isinstance(name, str) else None for name in (users, weights)]
-    source = open_source(X, key=columns[0], weight=columns[1])
+    source = open_source(X, key=columns[0], weight=columns[1], categories=categories)
     users, weights = (None if isinstance(values, str) else values for values in (users, weights))
     return source if users is None and weights is None else attach(source, users, weights)
+
+
+def _placed(categories: Mapping[Any, Overlap], dimension: int) -> dict[int, Overlap]:
+    """Give every category a position, the named ones the last that are free: nothing predicted depends on which."""
+    free = [place for place in range(dimension) if place not in categories]
+    named = [column for column in categories if not isinstance(column, int)]
+    if len(named) > len(free) or any(isinstance(column, int) and column >= dimension for column in categories):
+        raise InputError(f"categories name more columns than the {dimension} that there are")
+    places = dict(zip(named, free[len(free) - len(named) :], strict=True))
+    return {places.get(column, column): category for column, category in categories.items()}
 
 
 def _check_users(source: Source, request: Request) -> None:
@@ -227,6 +245,10 @@ class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
         Public bounds of the points; never read off the data.
     landmarks : array, frame, table or path, optional
         Public points that resemble the records, for the method "landmarks"; they become part of the release.
+    categories : mapping, optional
+        Columns that are categories, by name or position, each with its public values (never read off the data): a list,
+        or a `kernels.Overlap`, which also says how similar different values are and what happens to values that are not
+        in the list. Bandwidth and bounds are then those of the other columns.
     neighbours : {"add-remove", "replace"}, default="add-remove"
         "add-remove" keeps n private; "replace" treats n as public.
     n_hint : int or "paid"
@@ -261,6 +283,10 @@ class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
     >>> answers, errors = model.query(np.zeros((1, 2)), return_std=True)
     >>> model.release_.guarantee.epsilon
     Fraction(1, 1)
+    >>> rows = [["north", 0.5], ["south", 1.5]] * 1000
+    >>> model = PrivateKDE(bandwidth=1.0, epsilon=1.0, n_hint=2000, categories={0: ["north", "south"]}).fit(rows)
+    >>> bool(model.query([["north", 0.5]])[0] > model.query([["south", 0.5]])[0])
+    True
     """
 
     def __init__(
@@ -273,6 +299,7 @@ class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
         method: str = "auto",
         bounds: Any = None,
         landmarks: Any = None,
+        categories: Mapping[Any, Any] | None = None,
         neighbours: str = "add-remove",
         n_hint: int | str | None = None,
         unit: str = "record",
@@ -283,6 +310,11 @@ class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
         engine: Engine | str | None = None,
     ) -> None:
         self._keep(locals())
+
+    def _queries(self, Y: ArrayLike) -> Any:
+        check_is_fitted(self)
+        # Rows with categories are mixed: the release reads them.
+        return Y if isinstance(self.release_.kernel, Product) else super()._queries(Y)
 
     def query(self, Y: ArrayLike, return_std: bool = False) -> Any:
         """Mean kernel value at each query, not clipped; `return_std=True` adds the standard errors."""
@@ -304,20 +336,46 @@ class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
         return float(self.score_samples(X).sum())
 
     def _request(self, source: Source) -> Request:
-        return self.request(source.dimension, source.weighted, source.column_names)
+        return self.request(source.dimension, source.weighted, source.column_names, source.categories)
 
-    def request(self, dimension: int, weighted: bool = False, column_names: tuple[str, ...] | None = None) -> Request:
-        """Check the parameters and gather the public facts of the release to be.
+    def _categories(self) -> dict[Any, Overlap]:
+        if isinstance(self.kernel, Product):
+            if self.categories is not None:
+                raise InputError("the kernel has its categories: pass categories= with a kernel of numbers")
+            return dict(zip(self.kernel.places, self.kernel.categories, strict=True))
+        return {column: Overlap.of(values) for column, values in (self.categories or {}).items()}
 
-        While the count is still to be bought, n stands at more rows than anyone has: sizes are at their largest.
-        """
-        facts = self._facts(dimension, weighted)
+    def _kernel(self, dimension: int, categories: Mapping[int, Overlap]) -> Kernel:
+        """Return the kernel of the numbers, or its product with the categories'."""
+        if isinstance(self.kernel, Product):
+            return self.kernel
+        if categories and len(categories) == dimension:
+            return Product(None, categories)
         if isinstance(self.kernel, str) and self.bandwidth is None:
             raise InputError(
                 "bandwidth is missing: pass bandwidth=, in the points' units, chosen without looking at the data"
             )
+        kernel = get_kernel(self.kernel, self.bandwidth)
+        return Product(kernel, categories) if categories else kernel
+
+    def request(
+        self,
+        dimension: int,
+        weighted: bool = False,
+        column_names: tuple[str, ...] | None = None,
+        categories: Mapping[int, Overlap] | None = None,
+    ) -> Request:
+        """Check the parameters and gather the public facts of the release to be.
+
+        `categories` are those of the columns by their positions; without them named ones stand in the last columns.
+        While the count is still to be bought, n stands at more rows than anyone has: sizes are at their largest.
+        """
+        facts = self._facts(dimension, weighted)
+        if categories is None:
+            categories = _placed(self._categories(), dimension)
+        kernel = self._kernel(dimension, categories)
         landmarks = None if self.landmarks is None else PublicSample.of(self.landmarks, dimension, column_names)
-        return Request(kernel=get_kernel(self.kernel, self.bandwidth), landmarks=landmarks, **facts)
+        return Request(kernel=kernel, landmarks=landmarks, **facts)
 
     def _mechanism(self, request: Request) -> Mechanism:
         if self.n_hint == "paid" and {"alpha", "eta"} & set(request.options):

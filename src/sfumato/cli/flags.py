@@ -16,6 +16,7 @@ from sfumato.errors import InputError
 from sfumato.public.canonical_json import parse
 
 if TYPE_CHECKING:
+    from sfumato.kernels import Overlap
     from sfumato.sources import Source
 
 BOUNDS_FORMS = (
@@ -48,6 +49,13 @@ class Outside(StrEnum):
     DROP = "drop"
 
 
+class Unseen(StrEnum):
+    """What happens to records with a value that is not in its category's list, as flags' values."""
+
+    DROP = "drop"
+    OTHER = "other"
+
+
 # What is read.
 DATA_HELP = (
     "Points, one row a record: .csv, .tsv (also .gz), .parquet (file or folder), .npy, .npz (file.npz:NAME), "
@@ -75,6 +83,26 @@ Bounds = Annotated[
         "--bounds",
         panel=POINTS,
     ),
+]
+
+Categories = Annotated[
+    list[str] | None,
+    flag(
+        "A column of categories and a file of its public values, one a line, never read off the data. Repeatable. "
+        "Bandwidths and bounds are then those of the other columns.",
+        "NAME=FILE",
+        "--category",
+        panel=POINTS,
+    ),
+]
+Mismatch = Annotated[
+    list[str] | None,
+    flag(
+        "How similar different values are, from 0 to below 1: of all categories, or NAME=L repeated.", "L", panel=POINTS
+    ),
+]
+UnseenOption = Annotated[
+    Unseen, flag("Records with a value that is not in its file: drop them, or count them as 'other'.", panel=POINTS)
 ]
 
 # What is bought, and whose account pays.
@@ -184,6 +212,44 @@ def parse_bandwidth(text: str) -> float | list[float]:
     return lengths[0] if len(lengths) == 1 else lengths
 
 
+def parse_categories(
+    texts: Sequence[str] | None, mismatch: Sequence[str] | None, unseen: Unseen, data: str
+) -> dict[str | int, Overlap]:
+    """Read the categories: their columns, and the files of their values."""
+    from sfumato.kernels import Overlap
+
+    similar, found = _mismatches(mismatch), {}
+    for text in texts or ():
+        name, equals, path = text.partition("=")
+        if not name or not equals or not path:
+            raise InputError(f"--category must be NAME=FILE, a column and a file of its values; got {text!r}")
+        if name in found:
+            raise InputError(f"--category names the column {name!r} twice; pass it once")
+        try:
+            lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path}: the values of {name!r} cannot be read ({error})") from None
+        values = [line.strip() for line in lines if line.strip()]
+        found[name] = Overlap(values, similar.get(name, similar.get("", 0.0)), unseen.value)
+    if unknown := [name for name in similar if name and name not in found]:
+        raise InputError(f"--mismatch names {unknown[0]!r}, which is no category; pass --category {unknown[0]}=FILE")
+    if similar and not found:
+        raise InputError("--mismatch is for categories: pass --category NAME=FILE too")
+    return {one_column(name, data): category for name, category in found.items()}
+
+
+def _mismatches(texts: Sequence[str] | None) -> dict[str, float]:
+    """Similarities by the categories' names; the empty name stands for all others."""
+    found = {}
+    for text in texts or ():
+        name, _, number = text.rpartition("=")
+        try:
+            found[name] = float(number)
+        except ValueError:
+            raise InputError(f"--mismatch must be a number, or NAME=number; got {text!r}") from None
+    return found
+
+
 def parse_bounds(texts: Sequence[str] | None, source: Source) -> list[list[float]] | list[float] | None:
     """Read bounds in any of their three forms, named ones with the names of the source's columns."""
     if not texts:
@@ -197,7 +263,8 @@ def parse_bounds(texts: Sequence[str] | None, source: Source) -> list[list[float
 
 
 def _named_bounds(texts: Sequence[str], source: Source) -> list[list[float]]:
-    names = source.column_names or tuple(map(str, range(source.dimension)))
+    every = source.column_names or tuple(map(str, range(source.dimension)))
+    names = [name for place, name in enumerate(every) if place not in source.categories]
     pairs: dict[str, list[float]] = {}
     for text in texts:
         name, _, pair = text.rpartition("=")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import io
 import math
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,11 +24,12 @@ from sfumato.public.shown import shown
 from sfumato.storage import AtomicFile, storage_errors
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from sfumato.release import Release
     from sfumato.sources import Source
+
+    Columns = list[NDArray[Any]]
 
 EXAMPLES = (
     "[bold]Examples[/]:\n\n"
@@ -41,7 +44,7 @@ BATCH_ROWS = 16_384
 def query(
     release: flags.ReleaseFile,
     points: Annotated[str | None, argument("File of queries, or - for CSV on standard input.", "POINTS")] = None,
-    at: Annotated[list[str] | None, flag("One query, one number per column. Repeatable.", "X,Y,...", "--at")] = None,
+    at: Annotated[list[str] | None, flag("One query, one value per column. Repeatable.", "X,Y,...", "--at")] = None,
     columns: flags.Columns = None,
     output: Annotated[
         Path | None, flag("Write .csv, .parquet or .npy instead of CSV on the screen.", "FILE", "-o", "--output")
@@ -100,7 +103,7 @@ def _open_queries(points: str | None, at: list[str] | None, columns: str | None,
     from sfumato.sources import open_source
 
     if points is None:
-        yield open_source([_one_query(text, release) for text in at or ()])
+        yield open_source([_one_query(text, release) for text in at or ()], categories=_categories(release))
     elif points != STANDARD_INPUT:
         yield _open_named(points, columns, release)
     else:
@@ -114,45 +117,59 @@ def _open_queries(points: str | None, at: list[str] | None, columns: str | None,
                 raise InputError(str(error).replace(spool.name, "standard input")) from error
 
 
-def _one_query(text: str, release: Release) -> list[float]:
-    numbers = parse_numbers(text, "--at")
-    if len(numbers) != release.dimension:
-        raise InputError(
-            f"--at {text} has {len(numbers)} numbers and the release has columns: {_columns_text(release)}"
-        )
-    return numbers
+def _categories(release: Release) -> dict[Any, Any]:
+    """Return the release's categories by the positions of their columns."""
+    from sfumato.kernels import Product
+
+    kernel = release.kernel
+    return dict(zip(kernel.places, kernel.categories, strict=True)) if isinstance(kernel, Product) else {}
+
+
+def _one_query(text: str, release: Release) -> list[Any]:
+    values: list[Any] = next(csv.reader([text])) if _categories(release) else parse_numbers(text, "--at")
+    if len(values) != release.dimension:
+        raise InputError(f"--at {text} has {len(values)} values and the release has columns: {_columns_text(release)}")
+    return values
 
 
 def _open_named(points: str, columns: str | None, release: Release) -> Source:
     """Open a file of queries; by default the columns that are named as the release's, if there are such."""
     from sfumato.sources import open_source
 
-    chosen = parse_columns(columns, points)
+    chosen, categories = parse_columns(columns, points), _categories(release)
     if chosen is None and release.columns is not None:
         with contextlib.suppress(InputError):
-            return open_source(points, list(release.columns))
-    source = open_source(points, chosen)
+            named = {release.columns[place]: category for place, category in categories.items()}
+            return open_source(points, list(release.columns), categories=named)
+    places = {(place if chosen is None else chosen[place]): category for place, category in categories.items()}
+    source = open_source(points, chosen, categories=places)
     if source.column_names not in (None, release.columns):
         names = ", ".join(source.column_names or ())
         complain(f"note: the columns {names} stand for those of the release, {_columns_text(release)}, in this order")
     return source
 
 
-def _answers(release: Release, source: Source, std: bool) -> Iterator[NDArray[np.float64]]:
-    """Rows of query, value and standard error, a batch at a time."""
+def _answers(release: Release, source: Source, std: bool) -> Iterator[Columns]:
+    """Columns of query, value and standard error, a batch at a time; categories by their values."""
     import numpy as np
 
-    asked = 0
+    asked, categories = 0, source.categories
+    known = " and of the categories' public values" if categories else ""
     for batch in source.batches(BATCH_ROWS):
         odd = np.flatnonzero(~np.isfinite(batch).all(axis=1))
         if odd.size:
             raise InputError(
-                f"query number {asked + int(odd[0]) + 1} is not made of finite numbers; correct it or leave it out"
+                f"query number {asked + int(odd[0]) + 1} is not made of finite numbers{known}; correct it or leave "
+                "it out"
             )
         asked += len(batch)
-        value, error = release.query(batch, return_std=True)
-        bounds = [release.bias_bound(batch)] if release.findings() else []
-        yield np.column_stack([batch, value, *([error, *bounds] if std else [])])
+        columns: Columns = list(batch.astype(np.float64).T)
+        for place, category in categories.items():
+            columns[place] = np.array([category.value(int(code)) for code in batch[:, place]], dtype=object)
+        points = np.column_stack(columns) if categories else batch
+        value, error = release.query(points, return_std=True)
+        bounds = [release.bias_bound(points)] if release.findings() else []
+        yield [*columns, value, *([error, *bounds] if std else [])]
 
 
 def _output_names(release: Release, source: Source, std: bool) -> list[str]:
@@ -164,13 +181,14 @@ def _output_names(release: Release, source: Source, std: bool) -> list[str]:
     return names
 
 
-def _document(release: Release, names: list[str], answers: Iterator[NDArray[np.float64]]) -> dict[str, Any]:
-    rows = [dict(zip(names, map(_finite, row), strict=True)) for batch in answers for row in batch.tolist()]
+def _document(release: Release, names: list[str], answers: Iterator[Columns]) -> dict[str, Any]:
+    listed = ([column.tolist() for column in batch] for batch in answers)
+    rows = [dict(zip(names, map(_finite, row), strict=True)) for batch in listed for row in zip(*batch, strict=True)]
     return {"guarantee": release.guarantee.to_document(), "answers": rows}
 
 
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
+def _finite(value: float | str) -> float | str | None:
+    return value if isinstance(value, str) or math.isfinite(value) else None
 
 
 class _Sink(io.RawIOBase):
@@ -199,37 +217,42 @@ class _Screen(io.RawIOBase):
         return memoryview(data).nbytes
 
 
-def _write_csv(sink: io.RawIOBase, names: list[str], answers: Iterator[NDArray[np.float64]]) -> None:
+def _write_csv(sink: io.RawIOBase, names: list[str], answers: Iterator[Columns]) -> None:
     import pyarrow.csv
 
     _write_arrow(pyarrow.csv.CSVWriter, sink, names, answers)
 
 
-def _write_parquet(sink: io.RawIOBase, names: list[str], answers: Iterator[NDArray[np.float64]]) -> None:
+def _write_parquet(sink: io.RawIOBase, names: list[str], answers: Iterator[Columns]) -> None:
     import pyarrow.parquet
 
     _write_arrow(pyarrow.parquet.ParquetWriter, sink, names, answers)
 
 
-def _write_arrow(
-    kind: Callable[..., Any], sink: io.RawIOBase, names: list[str], answers: Iterator[NDArray[np.float64]]
-) -> None:
+def _write_arrow(kind: Callable[..., Any], sink: io.RawIOBase, names: list[str], answers: Iterator[Columns]) -> None:
+    import numpy as np
     import pyarrow as pa
 
-    schema = pa.schema([(name, pa.float64()) for name in names])
+    first = next(answers, [np.empty(0)] * len(names))
+    schema = pa.schema(
+        [(name, pa.string() if part.dtype == object else pa.float64()) for name, part in zip(names, first, strict=True)]
+    )
     with kind(pa.PythonFile(sink, "w"), schema) as writer:
-        for rows in answers:
-            writer.write_batch(pa.record_batch([pa.array(column) for column in rows.T.copy()], schema=schema))
+        for columns in chain([first], answers):
+            writer.write_batch(pa.record_batch([pa.array(column) for column in columns], schema=schema))
 
 
-def _write_npy(sink: io.RawIOBase, names: list[str], answers: Iterator[NDArray[np.float64]]) -> None:
+def _write_npy(sink: io.RawIOBase, names: list[str], answers: Iterator[Columns]) -> None:
     """Write an array whose columns are in the order of `names`; its length comes first, so answers wait in memory."""
     import numpy as np
 
-    np.save(sink, np.concatenate([np.empty((0, len(names))), *answers]))
+    batches = list(answers)
+    if any(column.dtype == object for batch in batches[:1] for column in batch):
+        raise InputError("queries with categories are text: write .csv or .parquet")
+    np.save(sink, np.concatenate([np.empty((0, len(names))), *map(np.column_stack, batches)]))
 
 
-_WRITERS: dict[str, Callable[[io.RawIOBase, list[str], Iterator[NDArray[np.float64]]], None]] = {
+_WRITERS: dict[str, Callable[[io.RawIOBase, list[str], Iterator[Columns]], None]] = {
     ".csv": _write_csv,
     ".parquet": _write_parquet,
     ".npy": _write_npy,

@@ -21,6 +21,7 @@ from sfumato.cli.flags import (
     one_column,
     parse_bandwidth,
     parse_bounds,
+    parse_categories,
     parse_columns,
     parse_options,
     refuse_inputs,
@@ -125,6 +126,9 @@ def release(
     paid_count: PaidCountOption = False,
     columns: flags.Columns = None,
     bounds: flags.Bounds = None,
+    category: flags.Categories = None,
+    mismatch: flags.Mismatch = None,
+    unseen: flags.UnseenOption = flags.Unseen.DROP,
     outside: OutsideOption = Outside.CLIP,
     landmarks: LandmarksOption = None,
     kernel: KernelOption = "gaussian",
@@ -150,14 +154,15 @@ def release(
     Bandwidth, epsilon and the number of rows have no defaults, because a choice that follows the data leaks the data:
     choose them from what is public. Each release spends epsilon, and the ledger keeps count.
     """
-    lengths = _bandwidth(bandwidth, bandwidth_metres, latitude)
+    lengths = _bandwidth(bandwidth, bandwidth_metres, latitude, needed=not category)
+    categories = parse_categories(category, mismatch, unseen, data)
     target = _check_needed(output, epsilon, n_hint, paid_count)
     _check_users(user_column, max_records_per_user)
     account = account_to_charge(data, dataset, ledger, no_ledger, seed_noise_not_private)
     refuse_inputs(target, data, landmarks, None if account is None else account.ledger.path)
     from sfumato.central.kde import PrivateKDE
 
-    source = _open(data, columns, user_column, weight_column, geographic=bandwidth_metres is not None)
+    source = _open(data, columns, user_column, weight_column, categories, geographic=bandwidth_metres is not None)
     options = parse_options(option) | {"outside": outside.value}
     if max_records_per_user is not None:
         options["max_records_per_user"] = max_records_per_user
@@ -169,6 +174,7 @@ def release(
         method=method,
         bounds=parse_bounds(bounds, source),
         landmarks=None if landmarks is None else _open(landmarks, columns),
+        categories=categories or None,
         neighbours=neighbours.value,
         n_hint="paid" if paid_count else n_hint,
         unit="record" if user_column is None else "user",
@@ -182,12 +188,18 @@ def release(
 
 
 def _open(
-    data: str, columns: str | None, user: str | None = None, weight: str | None = None, *, geographic: bool = False
+    data: str,
+    columns: str | None,
+    user: str | None = None,
+    weight: str | None = None,
+    categories: dict[Any, Any] | None = None,
+    *,
+    geographic: bool = False,
 ) -> Source:
     from sfumato.sources import open_source
 
     key, weights = one_column(user, data), one_column(weight, data)
-    source = open_source(data, parse_columns(columns, data), key=key, weight=weights)
+    source = open_source(data, parse_columns(columns, data), key=key, weight=weights, categories=categories)
     if geographic:
         from sfumato.maps.geography import check_longitude_first
 
@@ -206,7 +218,9 @@ def _check_users(user_column: str | None, max_records_per_user: int | None) -> N
         raise InputError("--max-records-per-user needs --user-column, the column that says whose record a row is")
 
 
-def _bandwidth(bandwidth: str | None, in_metres: float | None, latitude: float | None) -> float | list[float]:
+def _bandwidth(
+    bandwidth: str | None, in_metres: float | None, latitude: float | None, *, needed: bool
+) -> float | list[float] | None:
     """Read the bandwidth, in the points' units or in metres at a latitude."""
     if (in_metres is None) != (latitude is None) or (bandwidth is not None and in_metres is not None):
         raise InputError("pass --bandwidth B, or --bandwidth-metres M together with --latitude LAT, and not both")
@@ -214,6 +228,8 @@ def _bandwidth(bandwidth: str | None, in_metres: float | None, latitude: float |
         from sfumato.maps.geography import metres
 
         return [float(length) for length in metres(in_metres, latitude)]
+    if bandwidth is None and not needed:  # there may be no column of numbers
+        return None
     if bandwidth is None:
         raise InputError(
             "--bandwidth is missing: pass --bandwidth B, the length at which two points stop being similar, in the "

@@ -6,6 +6,7 @@ from sfumato.kernels.base import Kernel, ScaledKernel, ShiftInvariantKernel, get
 from sfumato.kernels.distance import Distance
 from sfumato.kernels.exponential import Exponential
 from sfumato.kernels.lsh import L1LSH, L2LSH, Erfc, Hat
+from sfumato.kernels.product import Overlap, Product
 from sfumato.kernels.rational import Rational
 from sfumato.kernels.separable import Cauchy, Gaussian, Laplacian, StableExponential
 from sfumato.kernels.shift_invariant import ShiftInvariant
@@ -25,6 +26,8 @@ __all__ = [
     "Jaccard",
     "Kernel",
     "Laplacian",
+    "Overlap",
+    "Product",
     "Rational",
     "ScaledKernel",
     "ShiftInvariant",

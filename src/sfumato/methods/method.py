@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sfumato.kernels import Product
 from sfumato.methods.request import Request
 
 UNSPENT_DELTA = "delta was not needed and is not spent"
@@ -74,6 +75,8 @@ class Method:
         For distances: those that it is for.
     pure : bool
         Whether the method needs no delta; see the module's text.
+    categories : bool
+        Whether the method is for tables with categories (`kernels.Product`); all others are for numbers alone.
     """
 
     name: str
@@ -85,6 +88,7 @@ class Method:
     baseline: bool = False
     metrics: tuple[str, ...] = ()
     pure: bool = False
+    categories: bool = False
 
     def asked(self, request: Request) -> Request:
         """Return the request as this method takes it: without delta where none is needed."""
@@ -95,6 +99,8 @@ class Method:
         metric = getattr(request.kernel, "metric", "similarities")
         if self.metrics and metric not in self.metrics:
             return f"it is for {' and '.join(self.metrics)}, not for {metric}"
+        if isinstance(request.kernel, Product) and not self.categories:
+            return "it is for columns of numbers, and there are categories"
         return self.refuse(self.asked(request))
 
     def prediction(self, request: Request, density: float) -> Prediction:

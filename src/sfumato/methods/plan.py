@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import InputError
-from sfumato.kernels import Kernel
+from sfumato.kernels import Kernel, Product
 from sfumato.methods import projecting
 from sfumato.methods.limits import Limits
 from sfumato.methods.ranking import Ranking, compare
@@ -20,8 +20,17 @@ if TYPE_CHECKING:
     from sfumato.central.kde import PrivateKDE
 
 
+@dataclass(frozen=True)
 class Plan(Ranking):
-    """A data-free choice of method and sizes, with its predicted error; made by `plan`."""
+    """A data-free choice of method and sizes, with its predicted error; made by `plan`.
+
+    Attributes
+    ----------
+    categories : mapping or None
+        The categories as the caller named them.
+    """
+
+    categories: Mapping[Any, Any] | None = None
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -45,7 +54,11 @@ class Plan(Ranking):
         }
         from sfumato.central.kde import PrivateKDE
 
-        return PrivateKDE(request.kernel, **planned | arguments)
+        kernel: Any = request.kernel
+        if isinstance(kernel, Product) and self.categories is not None:
+            # Named categories find their columns in the data.
+            kernel, planned["categories"] = kernel.numbers or "gaussian", self.categories
+        return PrivateKDE(kernel, **planned | arguments)
 
     def to_document(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
@@ -98,6 +111,7 @@ def plan(
     neighbours: str = "add-remove",
     bounds: Any = None,
     landmarks: Any = None,
+    categories: Mapping[Any, Any] | None = None,
     unit: str = "record",
     options: Mapping[str, Any] | None = None,
     density: float | None = None,
@@ -114,7 +128,7 @@ def plan(
     ----------
     n_hint, dimension : int
         Public guess of the number of records, and the number of columns.
-    epsilon, kernel, bandwidth, delta, neighbours, bounds, landmarks, unit, options
+    epsilon, kernel, bandwidth, delta, neighbours, bounds, landmarks, categories, unit, options
         As in `PrivateKDE`. An option that only some methods know leaves the others out.
     density : float, optional
         P, the mean kernel value between two records, if it is public: sizes are chosen for it, and the prediction is a
@@ -157,6 +171,7 @@ def plan(
         delta=delta,
         bounds=bounds,
         landmarks=landmarks,
+        categories=categories,
         neighbours=neighbours,
         n_hint=n_hint,
         unit=unit,
@@ -165,14 +180,15 @@ def plan(
     )
     request = model.request(checked_dimension(dimension))
     if bounds is not None:
-        Box.from_bounds(bounds, dimension, request.outside)
+        numbers = dimension - len(getattr(request.kernel, "places", ()))
+        Box.from_bounds(bounds, numbers, request.outside)
     limits = Limits(
         work_per_record=_budget("work", work) / request.n,
         work_per_query=_budget("query_work", query_work),
         file_size=_budget("file_size", file_size),
     )
     request = replace(request, limits=limits)
-    return Plan(request, compare(METHODS.values(), request))
+    return Plan(request, compare(METHODS.values(), request), categories)
 
 
 def checked_dimension(dimension: Any) -> int:

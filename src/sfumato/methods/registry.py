@@ -99,6 +99,7 @@ METHODS: Registry[Mechanism] = Registry(
     "sfumato.central.landmarks",
     "sfumato.central.inner_product",
     "sfumato.central.race",
+    "sfumato.central.cells",
     "sfumato.published.lsq_rff",
     "sfumato.published.lsq_fgt",
     "sfumato.published.histogram",

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.errors import InputError
-from sfumato.kernels import Kernel
+from sfumato.kernels import Kernel, Product
 from sfumato.kernels.distance import Distance
 from sfumato.kernels.scale import Scale
 from sfumato.methods.limits import Limits, header_size, term_size
@@ -85,7 +85,7 @@ class Request:
         A public guess of the number of records kept, or a paid estimate: it sets sizes, never the answer. In a
         collection, how many people are expected to take part.
     bounds : array-like or None
-        Public bounds, see `Box`.
+        Public bounds, see `Box`; of the columns of numbers, where there are categories.
     options : mapping
         The general options, and what only one method knows.
     limits : Limits
@@ -104,6 +104,8 @@ class Request:
         Who sees the points.
     radius, eta : float or None
         For guarantees that weaken with distance: inside `radius`, except with probability `eta` over the hashes.
+    read_share : float
+        Mean square of the weight that a record has in an answer: below 1 where an answer reads some of the records.
     """
 
     kernel: Kernel
@@ -123,6 +125,7 @@ class Request:
     trust: str = "central"
     radius: float | None = None
     eta: float | None = None
+    read_share: float = 1.0
 
     def __post_init__(self) -> None:
         check_choice("trust", self.trust, tuple(GENERAL_OPTIONS))
@@ -131,6 +134,8 @@ class Request:
         check_whole("n_hint" if self.trust == "central" else "participants", self.n, MOST_RECORDS)
         check_budget(self.epsilon, self.delta)
         check_kernel(self.kernel)
+        if isinstance(self.kernel, Product):
+            self.kernel.of_numbers(self.dimension)
         if isinstance(self.bounds, Box):
             check_bounds(self.bounds.lower, self.bounds.upper)
         if self.of_distances and "density" in self.options:
@@ -321,6 +326,10 @@ class Request:
 
 def check_kernel(kernel: Kernel) -> None:
     """Refuse a bandwidth or radius outside the stated limits."""
+    if isinstance(kernel, Product):
+        if kernel.numbers is not None:
+            check_kernel(kernel.numbers)
+        return
     radius, scale = getattr(kernel, "radius", None), getattr(kernel, "scale", None)
     if isinstance(radius, float):
         check_length("radius", radius)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.quantizers.base import Bound, Encoder, Quantizer, Reader
 from sfumato.quantizers.box import Box
+from sfumato.quantizers.cells import Cells, Tally
 from sfumato.quantizers.exponential_sums import ExponentialSums
 from sfumato.quantizers.fourier import FourierQuantizer
 from sfumato.quantizers.grid import GridQuantizer
@@ -23,6 +24,7 @@ from sfumato.quantizers.sharded import ShardedFourier
 __all__ = [
     "Bound",
     "Box",
+    "Cells",
     "Encoder",
     "ExponentialSums",
     "FourierQuantizer",
@@ -43,6 +45,7 @@ __all__ = [
 _FAMILIES: dict[str, Any] = {
     family.name: family
     for family in (
+        Cells,
         ExponentialSums,
         FourierQuantizer,
         GridQuantizer,
@@ -53,6 +56,7 @@ _FAMILIES: dict[str, Any] = {
         LatticeQuantizer,
         ProjectedPoints,
         ShardedFourier,
+        Tally,
     )
 }
 

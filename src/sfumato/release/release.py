@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from sfumato.engines.threads import spread
 from sfumato.errors import InputError, ReleaseFileError
-from sfumato.kernels import Distance, InnerProduct, Kernel, ShiftInvariantKernel
+from sfumato.kernels import Distance, InnerProduct, Kernel, Product, ShiftInvariantKernel
 from sfumato.privacy.bits import warn_unless_private
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.laws import NoiseLaw
@@ -26,6 +26,7 @@ from sfumato.public.ranges import FARTHEST_QUERY
 from sfumato.quantizers.answer import Answer, Floats, Known
 from sfumato.quantizers.base import Integers, Reader
 from sfumato.release import format as container
+from sfumato.sources import open_source
 from sfumato.storage import AtomicFile
 from sfumato.version import __version__
 
@@ -109,8 +110,8 @@ class Release:
     def query(self, Y: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
         """Mean kernel value (or distance) between the records and each query, not clipped.
 
-        `Y` holds one query point a row, anywhere; `return_std` adds the standard error of each answer (noise,
-        approximation and count).
+        `Y` holds one query point a row, anywhere, with categories by their values; `return_std` adds the standard error
+        of each answer (noise, approximation and count).
         """
         answers, errors = self._answers(Y, mean=True)
         return (answers, errors) if return_std else answers
@@ -214,7 +215,21 @@ class Release:
         floor = np.where(np.isfinite(errors) & (errors > 0), errors, np.finfo(np.float64).tiny)
         return np.asarray(np.log(np.maximum(answers, floor)) - self.kernel.log_integral(self.dimension))
 
+    def _coded(self, Y: Any, kernel: Product) -> Floats:
+        """Turn the values of categories into codes; frames are read by the release's column names."""
+        named = self.columns is not None and not isinstance(Y, list | tuple | np.ndarray)
+        names: Sequence[Any] = list(self.columns or ()) if named else range(self.dimension)
+        kinds = {names[place]: kind for place, kind in zip(kernel.places, kernel.categories, strict=True)}
+        points = open_source(Y, list(names), categories=kinds).whole() if len(Y) else np.empty((0, self.dimension))
+        for place, kind in zip(kernel.places, kernel.categories, strict=True):
+            if np.isnan(points[:, place]).any():
+                known = ", ".join(kind.values[:10]) + (", ..." if len(kind.values) > 10 else "")
+                raise InputError(f"a query's value in column {names[place]!r} is not one of its public values: {known}")
+        return points
+
     def _points(self, Y: ArrayLike) -> Floats:
+        if isinstance(self.kernel, Product):
+            Y = self._coded(Y, self.kernel)
         try:
             points = np.asarray(Y, dtype=np.float64)
         except (TypeError, ValueError):

@@ -10,6 +10,7 @@ import io
 import math
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -20,6 +21,7 @@ import numpy.typing as npt
 from sfumato.errors import InputError
 from sfumato.sources.base import Block, Rows, Source, readable
 from sfumato.sources.cells import numbers_of
+from sfumato.sources.codes import codes_of
 from sfumato.sources.keys import Keys, keys_of
 from sfumato.sources.selection import Chosen, Selection, listing
 
@@ -82,6 +84,7 @@ def source_of(chosen: Chosen, read: Callable[[int], Iterator[Rows]], expected_ro
         expected_rows=expected_rows,
         keyed=chosen.key is not None,
         weighted=chosen.weight is not None,
+        categories=chosen.categories,
     )
 
 
@@ -90,8 +93,13 @@ def rows_of(part: AnyArray, chosen: Chosen, keys: Keys | None = None) -> Rows:
     every = chosen.coordinates == tuple(range(part.shape[1]))
     if keys is None and chosen.key is not None:
         keys = keys_of(part[:, chosen.key])
+    block = as_block(part if every else part[:, list(chosen.coordinates)])
+    if chosen.coded:
+        block = block.copy()  # it may be the caller's own memory
+        for place, category in chosen.categories.items():
+            block[:, place] = codes_of(part[:, chosen.coordinates[place]], category)
     return Rows(
-        as_block(part if every else part[:, list(chosen.coordinates)]),
+        block,
         keys,
         None if chosen.weight is None else as_block(part[:, chosen.weight]).astype(np.float64),
     )
@@ -111,6 +119,8 @@ def as_block(part: AnyArray) -> Block:
 def open_array(array: AnyArray, selection: Selection, origin: str = "the array") -> Source:
     """Source over an array in memory, uncopied where its type and order allow."""
     array = array if isinstance(array, np.ma.MaskedArray) else np.asarray(array)
+    if array.dtype.kind in "US" and selection.categories:
+        array = array.astype(object)  # text, of which each cell alone decides whether it is a number
     if array.dtype.kind != "O":
         check_numeric(array.dtype, origin)
     return sliced_source(array.shape, lambda start, stop: array[start:stop], selection, origin)
@@ -130,11 +140,14 @@ def open_rows(rows: Sequence[Any], selection: Selection) -> Source:
     array = array_of_rows(rows)
     chosen = selection.choose(None, array.shape[1], "the list of rows")
     keys = None if chosen.key is None else keys_of([row[chosen.key] for row in rows])
+    for place, category in chosen.coded.items():
+        array[:, place] = codes_of([row[place] for row in rows], category)
+    plain = replace(chosen, coded={})
 
     def read(height: int) -> Iterator[Rows]:
         for start in range(0, len(rows), height):
             part = slice(start, start + height)
-            yield rows_of(array[part], chosen, None if keys is None else keys[part])
+            yield rows_of(array[part], plain, None if keys is None else keys[part])
 
     return source_of(chosen, read, len(rows))
 

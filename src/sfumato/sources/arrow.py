@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.errors import InputError
+from sfumato.kernels.product import Overlap
 from sfumato.public.ranges import MOST_COLUMNS
 from sfumato.sources.arrays import block_type
 from sfumato.sources.base import Block, Rows, Source
+from sfumato.sources.codes import codes_of
 from sfumato.sources.keys import KEY_WORDS, check_key_type, keys_of
 from sfumato.sources.selection import Selection, listing
 
@@ -35,6 +37,8 @@ class Layout:
         Float type of the blocks, wide enough for every column.
     key, weight
         Names of the columns of users and weights, or None.
+    coded
+        Columns among the coordinates that are categories.
     """
 
     columns: tuple[str, ...]
@@ -42,6 +46,7 @@ class Layout:
     dtype: np.dtype[Any]
     key: str | None = None
     weight: str | None = None
+    coded: Mapping[str, Overlap] = field(default_factory=dict)
 
     @property
     def dimension(self) -> int:
@@ -65,7 +70,7 @@ class Layout:
     @property
     def selection(self) -> Selection:
         """The same columns of another schema."""
-        return Selection(self.columns, self.key, self.weight)
+        return Selection(self.columns, self.key, self.weight, dict(self.coded.items()))
 
     def source(
         self,
@@ -83,6 +88,7 @@ class Layout:
             expected_rows=expected_rows,
             keyed=self.key is not None,
             weighted=self.weight is not None,
+            categories={self.names.index(name): category for name, category in self.coded.items()},
         )
 
     def pieces(self, record_batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[Rows]:
@@ -119,6 +125,13 @@ class Layout:
             targets.append(rows.weights[:, None])
             columns.append(_column(batch, self.weight))
             widths.append(1)
+        coded = {self.columns.index(name): category for name, category in self.coded.items()}
+        for place, category in coded.items():
+            targets[place][:, 0] = codes_of(columns[place], category)
+        numeric = [place for place in range(len(columns)) if place not in coded]
+        targets = [targets[place] for place in numeric]
+        columns = [columns[place] for place in numeric]
+        widths = [widths[place] for place in numeric]
         sources = [_values(column, width) for column, width in zip(columns, widths, strict=True)]
         for start in range(0, batch.num_rows, TILE_ROWS):
             tile = slice(start, start + TILE_ROWS)
@@ -143,12 +156,15 @@ def layout_of(schema: pa.Schema, selection: Selection, origin: str) -> Layout:
     strange = [field for field in map(schema.field, chosen.numbers) if not _is_numeric(_value_type(field.type))]
     if strange:
         raise _not_numeric(schema, strange, origin)
+    coded = {schema.field(position).name: category for position, category in chosen.coded.items()}
+    for name in coded:
+        check_key_type(schema.field(name).type, name, origin, "hold values of a category")
     key, weight = (None if position is None else schema.field(position) for position in (chosen.key, chosen.weight))
     if key is not None:
         check_key_type(key.type, key.name, origin)
     if weight is not None and pa.types.is_fixed_size_list(_storage_type(weight.type)):
         raise InputError(f"{origin}: {_describe(weight)} is a list, and a weight is one number. Pass another weight=.")
-    widths = tuple(_width(field.type) for field in fields)
+    widths = tuple(1 if field.name in coded else _width(field.type) for field in fields)
     if 0 in widths:
         raise InputError(
             f"{origin}: {_describe(fields[widths.index(0)])} is a list of length 0. Leave it out of columns=."
@@ -158,9 +174,12 @@ def layout_of(schema: pa.Schema, selection: Selection, origin: str) -> Layout:
     return Layout(
         columns=tuple(field.name for field in fields),
         widths=widths,
-        dtype=np.result_type(*(_block_type(_value_type(field.type)) for field in fields)),
+        dtype=np.result_type(
+            np.float32, *(_block_type(_value_type(field.type)) for field in fields if field.name not in coded)
+        ),
         key=None if key is None else key.name,
         weight=None if weight is None else weight.name,
+        coded=coded,
     )
 
 

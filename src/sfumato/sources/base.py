@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.errors import InputError
+from sfumato.kernels.product import Overlap
 from sfumato.sources.keys import KEY_WORDS, Keys
 
 Block = npt.NDArray[np.floating[Any]]
@@ -103,6 +104,8 @@ class Source:
         release, a ledger's public part, or any choice of parameters.
     keyed, weighted
         Whether the rows come with users (`key`) and with weights.
+    categories
+        Coordinates that are categories, by their places, with their public values: they hold codes.
 
     Examples
     --------
@@ -123,6 +126,7 @@ class Source:
     expected_rows: int | None = field(default=None, repr=False)
     keyed: bool = False
     weighted: bool = False
+    categories: Mapping[int, Overlap] = field(default_factory=dict)
     _taken: bool = field(default=False, init=False, repr=False)
 
     def batches(self, rows: int | None = None) -> Iterator[Block]:
@@ -277,6 +281,7 @@ def open_iterator(iterable: Iterable[Any], open_batch: Callable[[Any], Source]) 
         repeatable=repeatable,
         keyed=head.keyed,
         weighted=head.weighted,
+        categories=head.categories,
     )
 
 

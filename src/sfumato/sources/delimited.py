@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -23,9 +23,11 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from sfumato.errors import InputError
+from sfumato.kernels.product import Overlap
 from sfumato.sources.arrow import Layout
 from sfumato.sources.base import Block, Rows, Source, readable, reblock
 from sfumato.sources.cells import NUMBER
+from sfumato.sources.codes import codes_of_distinct
 from sfumato.sources.keys import Keys, decoded, keys_of_codes
 from sfumato.sources.selection import MOST_NAMED_COLUMNS, Selection, no_numbers, warn_of_no_numbers
 
@@ -57,7 +59,7 @@ def open_delimited(path: Path, selection: Selection, delimiter: str) -> Source:
             f"the first line of {origin} mixes numbers with text, so it may be a record instead of names. "
             "Put a line of column names in front of it, or rename columns whose names are numbers."
         )
-    parser = LineParser(delimiter, len(names), chosen.coordinates, chosen.key, chosen.weight)
+    parser = LineParser(delimiter, len(names), chosen.coordinates, chosen.key, chosen.weight, chosen.coded)
     textual = parser.columns_of_text(head + body if headless else body)
     if textual:
         problem = [names[i] for i in chosen.numbers], [names[i] for i in textual], origin
@@ -79,6 +81,7 @@ def open_delimited(path: Path, selection: Selection, delimiter: str) -> Source:
         read=lambda rows: reblock(pieces(), rows),
         keyed=chosen.key is not None,
         weighted=chosen.weight is not None,
+        categories=chosen.categories,
     )
 
 
@@ -103,6 +106,8 @@ class LineParser:
         Positions of the fields that make up a row.
     key, weight
         Positions of the fields of user and weight, or None.
+    coded
+        Positions of the fields among `chosen` that are categories.
     """
 
     delimiter: str
@@ -110,6 +115,7 @@ class LineParser:
     chosen: tuple[int, ...]
     key: int | None = None
     weight: int | None = None
+    coded: Mapping[int, Overlap] = field(default_factory=dict)
 
     def parse(self, lines: bytes) -> Block:
         """Rows of the lines; what is not a number is NaN."""
@@ -125,7 +131,13 @@ class LineParser:
 
     @property
     def _numbers(self) -> tuple[int, ...]:
-        return self.chosen if self.weight is None else (*self.chosen, self.weight)
+        chosen = tuple(place for place in self.chosen if place not in self.coded)
+        return chosen if self.weight is None else (*chosen, self.weight)
+
+    @property
+    def _texts(self) -> tuple[int, ...]:
+        """Positions of the fields that are read as text."""
+        return (*self.coded, *(() if self.key is None or self.key in self.coded else (self.key,)))
 
     def columns_of_text(self, lines: bytes) -> list[int]:
         """Positions of the chosen fields in which there is text and not a single number."""
@@ -144,7 +156,7 @@ class LineParser:
         numbers = {name: pc.if_else(_is_number(column), column, None) for name, column in columns.items()}
         # Older Arrow versions do not read a plus sign.
         floats = {name: pc.ascii_ltrim(column, "+").cast(pa.float64()) for name, column in numbers.items()}
-        ids = {} if self.key is None else {str(self.key): cells[str(self.key)].cast(pa.binary())}
+        ids = {name: cells[name].cast(pa.binary()) for name in map(str, self._texts)}
         proper = self._stack(pa.table(floats | ids), lambda cell: decoded(cell.decode().encode("latin-1")))
         if not broken:
             return proper
@@ -177,8 +189,7 @@ class LineParser:
     def _read(self, lines: bytes, kind: pa.DataType, on_broken_line: object = None) -> pa.Table:
         names = [str(position) for position in range(self.width)]
         types = dict.fromkeys(map(str, self._numbers), kind)
-        if self.key is not None:
-            types[str(self.key)] = pa.string() if pa.types.is_string(kind) else pa.binary()
+        types |= dict.fromkeys(map(str, self._texts), pa.string() if pa.types.is_string(kind) else pa.binary())
         return pa.csv.read_csv(
             # The line break, skipped as a blank line, keeps pyarrow from refusing an empty block, and from dropping
             # a byte order mark that merely stands where a block begins.
@@ -198,6 +209,9 @@ class LineParser:
             dtype=np.dtype(np.float64),
             weight=None if self.weight is None else str(self.weight),
         )
+        for place, category in self.coded.items():
+            codes = pa.array(_codes(table[str(place)], text_of, category), pa.float64())
+            table = table.set_column(table.column_names.index(str(place)), str(place), codes)
         rows = next(layout.pieces(table.to_batches(), max(1, table.num_rows)), self._blank(0))
         return rows if self.key is None else replace(rows, keys=_keys(table[str(self.key)], text_of))
 
@@ -220,6 +234,12 @@ def _keys(cells: pa.ChunkedArray, text_of: Callable[[bytes], str]) -> Keys:
     encoded = cells.combine_chunks().dictionary_encode()
     texts = [text_of(cell).strip(" \t") for cell in encoded.dictionary.to_pylist()]
     return keys_of_codes([None if text in NULLS else text for text in texts], encoded.indices.to_numpy())
+
+
+def _codes(cells: pa.ChunkedArray, text_of: Callable[[bytes], str], category: Overlap) -> np.ndarray:
+    encoded = cells.combine_chunks().dictionary_encode()
+    texts = [text_of(cell).strip(" \t") for cell in encoded.dictionary.to_pylist()]
+    return codes_of_distinct(texts, encoded.indices.to_numpy(), category)
 
 
 def _is_number(cells: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -122,8 +122,8 @@ def _decimal(number: Decimal) -> bytes | None:
     return str(number.normalize(_NO_ROUNDING)).lower().encode()
 
 
-def check_key_type(kind: pa.DataType, column: str, origin: str) -> None:
-    """Refuse a column of which the declared type cannot name people."""
+def check_key_type(kind: pa.DataType, column: str, origin: str, purpose: str = "name users") -> None:
+    """Refuse a column of which the declared type cannot name people, or values of a category."""
     plain = _plain_type(kind)
     kinds = pa.types
     usable = (
@@ -138,7 +138,7 @@ def check_key_type(kind: pa.DataType, column: str, origin: str) -> None:
     )
     if not usable:
         raise InputError(
-            f"{origin}: column {column!r} ({kind}) cannot name users. Pass a column of text or numbers, or convert it "
+            f"{origin}: column {column!r} ({kind}) cannot {purpose}. Pass a column of text or numbers, or convert it "
             "to text first."
         )
 
@@ -160,6 +160,11 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _keys_of_arrow(column: pa.Array) -> Keys:
+    return keys_of_codes(*distinct_of_arrow(column))
+
+
+def distinct_of_arrow(column: pa.Array) -> tuple[list[object], npt.NDArray[np.integer[Any]]]:
+    """Distinct values of an Arrow column, and every row's place among them, -1 for a null."""
     while isinstance(column, pa.ExtensionArray | pa.DictionaryArray):
         # A dictionary may list all users there are; the ids of these rows are encoded anew below.
         column = column.storage if isinstance(column, pa.ExtensionArray) else column.dictionary_decode()
@@ -169,7 +174,7 @@ def _keys_of_arrow(column: pa.Array) -> Keys:
     distinct = encoded.dictionary.to_pylist()
     if textual:
         distinct = [None if text is None else decoded(text) for text in distinct]
-    return keys_of_codes(distinct, encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False))
+    return distinct, encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
 
 
 def decoded(text: bytes) -> str:

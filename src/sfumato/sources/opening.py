@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import InputError
+from sfumato.kernels.product import Overlap
 from sfumato.sources.arrays import check_shape, open_array, open_npy, open_npz, open_rows, open_sparse
 from sfumato.sources.base import Rows, Source, Weights, open_iterator
 from sfumato.sources.cells import numbers_of
@@ -37,7 +38,11 @@ FILE_KINDS: dict[str, Callable[[Path, Selection], Source]] = {
 
 
 def open_source(
-    data: Any, columns: Columns | None = None, key: Column | None = None, weight: Column | None = None
+    data: Any,
+    columns: Columns | None = None,
+    key: Column | None = None,
+    weight: Column | None = None,
+    categories: Mapping[Any, Any] | None = None,
 ) -> Source:
     """Open data of any supported kind for reading in batches.
 
@@ -58,6 +63,9 @@ def open_source(
         that protects users. A row without one belongs to nobody, and such a release drops it.
     weight
         Name or position of the column of weights, numbers in [0, 1].
+    categories
+        Columns, by name or position, that are categories, with their public values: a list or a `kernels.Overlap`. They
+        are read as codes, see `sfumato.sources.codes`.
 
     Returns
     -------
@@ -77,7 +85,8 @@ def open_source(
     array([[ 3.,  2.],
            [ 6., nan]])
     """
-    selection = Selection(columns, key, weight)
+    kinds = None if not categories else {column: Overlap.of(values) for column, values in categories.items()}
+    selection = Selection(columns, key, weight, kinds)
     if isinstance(data, Source):
         given = [name for name, value in vars(selection).items() if value is not None]
         if given:
@@ -161,7 +170,11 @@ def _warn_of_columns(source: Source, selection: Selection, origin: str) -> None:
     chosen = source.column_names or selection.columns or [place for place in places if place not in beside]
     columns = [*head.block.T, *([] if head.weights is None else [head.weights])]
     names = [str(name) for name in (*chosen, selection.weight)][: len(columns)]
-    without = [name for name, column in zip(names, columns, strict=True) if np.isnan(column).all()]
+    without = [
+        name
+        for place, (name, column) in enumerate(zip(names, columns, strict=True))
+        if place not in source.categories and np.isnan(column).all()
+    ]
     if without:
         warn_of_no_numbers(names, without, origin)
 

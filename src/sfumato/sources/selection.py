@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from sfumato.errors import InputError, OddDataWarning
+from sfumato.kernels.product import Overlap
 from sfumato.public.ranges import MOST_COLUMNS
 
 # Columns that have names, each of which costs text and tables a few kilobytes of memory, used or not.
@@ -34,11 +35,14 @@ class Selection:
         The column that names the user a row belongs to.
     weight
         The column that holds a row's weight.
+    categories
+        Coordinates that are categories, with their public values.
     """
 
     columns: Columns | None = None
     key: Column | None = None
     weight: Column | None = None
+    categories: Mapping[Column, Overlap] | None = None
 
     def choose(self, names: Sequence[str] | None, count: int, origin: str) -> Chosen:
         """Find the columns among those present.
@@ -82,7 +86,20 @@ class Selection:
                 "columns= holds the column of key= or weight=, which is no coordinate of a point. "
                 "Leave it out of columns=."
             )
-        return Chosen(tuple(coordinates), key, weight)
+        return Chosen(tuple(coordinates), key, weight, self._coded(coordinates, names, count, origin))
+
+    def _coded(
+        self, coordinates: list[int], names: Sequence[str] | None, count: int, origin: str
+    ) -> dict[int, Overlap]:
+        coded: dict[int, Overlap] = {}
+        for column, category in (self.categories or {}).items():
+            position = _position(column, names, count, origin, "categories")
+            if position not in coordinates:
+                raise InputError(f"categories= holds {column!r}, which is no coordinate of a point. Leave it out.")
+            if position in coded:
+                raise InputError(f"categories= names the column {column!r} twice. Name it once.")
+            coded[position] = category
+        return coded
 
 
 @dataclass(frozen=True)
@@ -95,16 +112,25 @@ class Chosen:
         Those that make up a point, in order.
     key, weight
         Those of user and weight, or None.
+    coded
+        Those among the coordinates that are categories.
     """
 
     coordinates: tuple[int, ...]
     key: int | None = None
     weight: int | None = None
+    coded: Mapping[int, Overlap] = field(default_factory=dict)
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """Positions of all columns that must hold numbers: the coordinates, then the weight."""
-        return self.coordinates if self.weight is None else (*self.coordinates, self.weight)
+        """Positions of all columns that must hold numbers: the coordinates but for categories, then the weight."""
+        coordinates = tuple(position for position in self.coordinates if position not in self.coded)
+        return coordinates if self.weight is None else (*coordinates, self.weight)
+
+    @property
+    def categories(self) -> dict[int, Overlap]:
+        """The categories by their places among the coordinates."""
+        return {self.coordinates.index(position): category for position, category in self.coded.items()}
 
 
 def listing(items: Iterable[str], most: int = 30) -> str:

@@ -34,14 +34,15 @@ def open_pandas(frame: Any, selection: Selection) -> Source:
     names = [str(name) for name in frame.columns]
     schema = pa.schema([(name, _pandas_type(frame.iloc[:0, position])) for position, name in enumerate(names)])
     layout = layout_of(schema, selection, origin)
-    if layout.key is not None:
-        check_key_dtype(frame.dtypes.iloc[schema.get_field_index(layout.key)], f"{origin}: column {layout.key!r}")
+    for name in [*layout.coded, *([] if layout.key is None else [layout.key])]:
+        check_key_dtype(frame.dtypes.iloc[schema.get_field_index(name)], f"{origin}: column {name!r}")
 
     def record_batches() -> Iterator[pa.RecordBatch]:
         for start in range(0, len(frame), TILE_ROWS):
             piece = frame.iloc[start : start + TILE_ROWS]
             columns = {name: piece.iloc[:, schema.get_field_index(name)] for name in layout.used}
-            used = [ids_of(column) if name == layout.key else _numbers(column) for name, column in columns.items()]
+            named = {layout.key, *layout.coded}
+            used = [ids_of(column) if name in named else _numbers(column) for name, column in columns.items()]
             # A column backed by Arrow may come in several chunks, which a table aligns.
             yield from pa.Table.from_arrays(used, names=layout.used).to_batches()
 

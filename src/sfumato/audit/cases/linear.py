@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.audit import AuditCase, Case, MuClaim, register_audit
-from sfumato.audit.claims import Samples
+from sfumato.audit.case import Samples
 from sfumato.learn.linear import Plan
 from sfumato.learn.softmax import LARGEST_WEIGHT, Features, Gradient
 from sfumato.privacy.bits import SecureBits

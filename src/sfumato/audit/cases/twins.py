@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from sfumato.audit import Case, EpsilonClaim, ExactCase, load_library
 from sfumato.audit.attacks import CentralCase, Outputs, encoded_sums, noisy_counts, run
 from sfumato.audit.cases import central, distances, learn, linear
+from sfumato.audit.cases.tables import table_cases
 from sfumato.audit.cases.twins_collected import LOCAL_PUBLISHED_TWINS, LOCAL_TWINS, SHUFFLED_TWINS
 from sfumato.audit.cases.twins_published import PUBLISHED_TWINS, SIMILARITY_TWINS, SKETCH_TWINS, SMOOTH_TWINS
 from sfumato.audit.exact import SMALL_RADIUS, at_small_scale, exact_case
-from sfumato.central import fourier, fourier_gaussian, grid, lattice
+from sfumato.central import cells, fourier, fourier_gaussian, grid, lattice
 from sfumato.methods.mechanism import Mechanism
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.privacy.body import DiscNoise, StackedCubes, StackedDiscs
@@ -224,6 +225,8 @@ TWINS: tuple[Twin, ...] = (
     Twin(fourier.NAME, _WIDE, lambda: exact_case(with_wide_table(_small(fourier.NAME)), reach=12)),
     Twin(fourier.NAME, f"{_WIDE}, n public", lambda: exact_case(with_wide_table(_small(fourier.NAME, "replace")), 12)),
     Twin(fourier.NAME, _LESS, lambda: exact_case(with_bound_one_less(_small(fourier.NAME)), reach=12)),
+    Twin(cells.NAME, "no noise on empty cells", _broken(table_cases, "one more", _noise_on_records_only)),
+    Twin(cells.NAME, f"{_LOW}, n public", _broken(table_cases, "opposites", _low_noise)),
     Twin(grid.NAME, "no noise on empty nodes", _broken(central.grid_cases, "one more", _noise_on_records_only)),
     Twin(fourier_gaussian.NAME, f"{_LOW}, n public", _broken(central.gaussian_cases, "opposites", _low_noise)),
     Twin(fourier_gaussian.NAME, f"{_LOW}, two groups", _broken(central.gaussian_cases, "groups", _low_noise)),
