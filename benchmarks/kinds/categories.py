@@ -2,8 +2,8 @@
 
 Settings: `epsilons` (text), `deltas`, `seeds` (how many), `queries`, `mismatch` (similarity of different values),
 `data` (tables with `set`, `bandwidth` of the numbers, and `rows` where not all are wanted). Gaussian kernels alone: a
-column of zeros and ones for each value, of bandwidth h, gives two different values the similarity exp(-2 / h^2), so h is chosen
-for the mismatch and both ways have the same exact answers. n is private, and held-out rows are the queries.
+column of zeros and ones for each value, of bandwidth h, gives two different values the similarity exp(-2 / h^2), so h
+is chosen for the mismatch and both ways have the same exact answers. n is private, and held-out rows are the queries.
 """
 
 from __future__ import annotations

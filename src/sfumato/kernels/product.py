@@ -1,4 +1,4 @@
-"""Kernels of tables with several kinds of columns: a product of a kernel of the numbers and an overlap for each category.
+"""Kernels of tables with several kinds of columns: a kernel of the numbers times an overlap for each category.
 
 A category's values are public and come from the caller. In a table of numbers a category stands as a code: its place in
 the list of values, and one more for "other" where values that are not in the list count as one value of their own.

@@ -81,7 +81,7 @@ class Tally(LinearQuantizer):
         """Read the count."""
         return Reading(np.full(len(Y), sums[0]), np.ones(len(Y)), np.zeros(len(Y)))
 
-    def records(self, sums: Floats) -> float:
+    def records_shown(self, sums: Floats) -> float:
         """Return the count."""
         return float(sums[0])
 
@@ -238,7 +238,7 @@ class Cells(Quantizer):
         return row
 
     def _by_cell(self, Y: Floats) -> Iterator[tuple[NDArray[Any], Floats, Floats]]:
-        """For every cell that is asked: which queries ask it, their numbers, and the similarities of all cells to it."""
+        """For every cell that is asked: the queries that ask it, their numbers, and all cells' similarities to it."""
         cells, numbers = self._places(Y), np.ascontiguousarray(Y[:, self._numbers])
         for cell in np.unique(cells):
             asked = np.flatnonzero(cells == cell)
@@ -248,11 +248,11 @@ class Cells(Quantizer):
         return np.asarray(row @ sums.reshape(self.count, self.inner.size))
 
     def _share(self, seen: Floats, squares: float, known: Known) -> float:
-        """Records that the inner reader reads, in units of all, their noise added; 1 where the sums do not show it."""
-        records = self.inner.records(seen)
+        """Return the records that are read, in units of all, with their noise; 1 where the sums do not show them."""
+        records = self.inner.records_shown(seen)
         if records is None:
             return 1.0
-        one = self.inner.records(np.ones(self.inner.size)) or 0.0
+        one = self.inner.records_shown(np.ones(self.inner.size)) or 0.0
         deviation = one / math.sqrt(self.inner.size) * math.sqrt(known.noise_variance * squares)
         return min(1.0, (max(records, 0.0) + deviation) / known.count)
 

@@ -242,11 +242,11 @@ class GridQuantizer(LinearQuantizer):
             spread = float(sums.var())
         total *= self._constant(duals) / self.scale
         squares = np.prod([dual.squares for dual in duals], axis=0) / self.scale**2
-        records = max(self.records(sums), 1.0)
+        records = max(self.records_shown(sums), 1.0)
         bias = self._misfit(duals) * np.minimum(np.abs(total) / records, 1.0)
         return Reading(total, squares, bias + sum(solver.truncation for solver in self._solvers), spread)
 
-    def records(self, sums: Floats) -> float:
+    def records_shown(self, sums: Floats) -> float:
         """Return the number of records: each adds the same to the sums."""
         return float(sums.sum()) / self.scale
 

@@ -110,8 +110,8 @@ class Release:
     def query(self, Y: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
         """Mean kernel value (or distance) between the records and each query, not clipped.
 
-        `Y` holds one query point a row, anywhere, with categories by their values; `return_std` adds the standard error of each answer (noise,
-        approximation and count).
+        `Y` holds one query point a row, anywhere, with categories by their values; `return_std` adds the standard error
+        of each answer (noise, approximation and count).
         """
         answers, errors = self._answers(Y, mean=True)
         return (answers, errors) if return_std else answers

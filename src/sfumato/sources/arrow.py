@@ -70,7 +70,7 @@ class Layout:
     @property
     def selection(self) -> Selection:
         """The same columns of another schema."""
-        return Selection(self.columns, self.key, self.weight, {**self.coded})
+        return Selection(self.columns, self.key, self.weight, {name: category for name, category in self.coded.items()})
 
     def source(
         self,
