@@ -70,7 +70,8 @@ class Layout:
     @property
     def selection(self) -> Selection:
         """The same columns of another schema."""
-        return Selection(self.columns, self.key, self.weight, {name: category for name, category in self.coded.items()})
+        coded: dict[str | int, Overlap] = dict(self.coded.items())
+        return Selection(self.columns, self.key, self.weight, coded)
 
     def source(
         self,
