@@ -180,7 +180,7 @@ class Reader(ABC):
         """Upper limit of the bias at queries, per record, for readers that can state one for any records."""
         raise InputError(f"{self.name} states the typical bias in its error bars, and no limit of it")
 
-    def records_in(self, sums: Floats) -> float | None:
+    def records_shown(self, sums: Floats) -> float | None:
         """Return the number of records as the sums show it, linear in them; None where they do not."""
         return None
 

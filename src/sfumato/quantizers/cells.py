@@ -81,7 +81,7 @@ class Tally(LinearQuantizer):
         """Read the count."""
         return Reading(np.full(len(Y), sums[0]), np.ones(len(Y)), np.zeros(len(Y)))
 
-    def records_in(self, sums: Floats) -> float:
+    def records_shown(self, sums: Floats) -> float:
         """Return the count."""
         return float(sums[0])
 
@@ -249,10 +249,10 @@ class Cells(Quantizer):
 
     def _share(self, seen: Floats, squares: float, known: Known) -> float:
         """Return the inner reader's records in units of all, their noise added; 1 where the sums do not show it."""
-        records = self.inner.records_in(seen)
+        records = self.inner.records_shown(seen)
         if records is None:
             return 1.0
-        one = self.inner.records_in(np.ones(self.inner.size)) or 0.0
+        one = self.inner.records_shown(np.ones(self.inner.size)) or 0.0
         deviation = one / math.sqrt(self.inner.size) * math.sqrt(known.noise_variance * squares)
         return min(1.0, (max(records, 0.0) + deviation) / known.count)
 

@@ -264,7 +264,7 @@ class GridQuantizer(LinearQuantizer):
         constant = self._constant(duals) / self.scale
         total *= constant
         squares = np.prod([dual.squares for dual in duals], axis=0) / self.scale**2
-        records = max(self.records_in(sums), 1.0)
+        records = max(self.records_shown(sums), 1.0)
         size = np.minimum(np.abs(total) / records, 1.0)
         bias = self._misfit(duals) * size
         if noise is not None:
@@ -275,7 +275,7 @@ class GridQuantizer(LinearQuantizer):
             bias = np.minimum(np.hypot(self._typical(duals) * size, np.sqrt(np.maximum(shown, 0.0)) / records), bias)
         return Reading(total, squares, bias + sum(solver.truncation for solver in self._solvers), spread)
 
-    def records_in(self, sums: Floats) -> float:
+    def records_shown(self, sums: Floats) -> float:
         """Return the number of records: each adds the same to the sums."""
         return float(sums.sum()) / self.scale
 
