@@ -180,6 +180,10 @@ class Reader(ABC):
         """Upper limit of the bias at queries, per record, for readers that can state one for any records."""
         raise InputError(f"{self.name} states the typical bias in its error bars, and no limit of it")
 
+    def similarity(self, sums: Floats, known: Known) -> tuple[float, float] | None:
+        """Estimate P, the mean kernel value between two records, with its standard error; None where sums hide it."""
+        return None
+
     def findings(self, sums: Floats, known: Known) -> dict[str, float]:
         """Say what the sums themselves show of how well the approximation suits the records; most show nothing."""
         return {}
