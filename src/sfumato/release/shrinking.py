@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from sfumato.errors import InputError
 from sfumato.kernels import Distance, InnerProduct, ShiftInvariantKernel
 from sfumato.quantizers.answer import Floats
 
@@ -125,7 +126,10 @@ def spread_of(release: Release) -> Spread | None:
     if release.kernel is None or isinstance(release.kernel, Distance | InnerProduct):
         return None
     if (places := _places(release)) is not None:
-        return _spread_of_places(*release.query(places, return_std=True))
+        try:
+            return _spread_of_places(*release.query(places, return_std=True))
+        except InputError:  # a release that answers a fixed list of queries and no others
+            return None
     found = release.reader.similarity(release.values.astype(np.float64), release.known)
     return None if found is None or not found[1] > 0 else GammaSpread(*found)
 
