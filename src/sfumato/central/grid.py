@@ -116,7 +116,7 @@ class Design:
         """Predicted error of one answer."""
         noise = 2 * self.squares * (request.factor / (float(request.feature_epsilon) * request.n)) ** 2
         collisions = 0.0 if self.buckets is None else self.squares * self.share * density / self.buckets
-        return noise + (bias_share * self.misfit * density) ** 2 + collisions + request.count_error(density)
+        return noise + (bias_share * self.misfit * density) ** 2 + collisions + request.typical_count_error(density)
 
 
 def refuse(request: Request) -> str | None:

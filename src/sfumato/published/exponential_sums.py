@@ -67,7 +67,7 @@ def predict(request: Request, density: float) -> Prediction:
     work = float(terms * features * request.dimension)
     described = terms * (exponential_sums.STRUCTURE_BYTES + exponential_sums.COLUMN_BYTES * request.dimension)
     return Prediction(
-        rmse=math.sqrt(variance + request.count_error(density)),
+        rmse=math.sqrt(variance + request.typical_count_error(density)),
         integers=terms * features,
         file_size=request.file_size(terms * features, width=1) + described,
         work_per_record=work,
