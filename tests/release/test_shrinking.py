@@ -67,7 +67,7 @@ def test_an_answer_does_not_depend_on_other_queries(bounds):
 
 
 def test_gains_where_noise_is_large():
-    # All seeds are fixed, so there are no false alarms. The ratio is 0.82; over other sets of twelve seeds it would have a
+    # All seeds are fixed, so there are no false alarms. The ratio is 0.82; over other seeds it would have a
     # deviation of about 0.023 (0.08 a seed), so the limit says what was measured and is no test at many deviations.
     found = errors_of(bandwidth=2.2, epsilon=0.05, seeds=12)
     plain, shrunk, bars, covered = found.mean(axis=0)
