@@ -34,5 +34,5 @@ class Facts:
     def predict(self, name: str, options: Mapping[str, Any]) -> tuple[float, float, float]:
         """Root mean square error predicted for these options: at the true density, and its limits over all of them."""
         request = replace(self.request, options={**self.request.options, **options})
-        at = METHODS[name].predict
+        at = METHODS[METHODS.choose(request) if name == "auto" else name].predict
         return at(request, self.density).rmse, at(request, 1e-12).rmse, at(request, 1.0).rmse

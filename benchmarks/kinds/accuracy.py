@@ -3,7 +3,8 @@
 Settings: `kernel`, `neighbours`, `count_share`, `epsilons` (text), `seeds` (how many), `queries`, `held_out` (points
 set aside: the first `queries` are asked, all of them measure P), `data` (tables with `set` and `bandwidth`),
 `methods` (tables with `name`, `label`, and `options` or `best_times`, a multiple of the method's own best size,
-`delta` where it is not 0, and `sets` where not all data sets suit it). The first method of a case is its baseline.
+`delta` where it is not 0, `told` where sizes are chosen with the true P, `read` where answers are not read plainly, and
+`sets` where not all data sets suit it). The first method of a case is its baseline.
 
 All methods of one unit (a data set and an epsilon) run after one another with the same points, queries, seeds,
 neighbouring relation and count share. Run s uses s as feature seed and as noise seed. The error is the root mean
@@ -16,7 +17,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -28,7 +29,7 @@ from benchmarks.kinds import Measurement, Settings, Unit
 from benchmarks.methods import Facts
 from sfumato import PrivateKDE
 from sfumato.kernels import Kernel, get_kernel, kernel_from_document
-from sfumato.methods.request import Request
+from sfumato.methods.request import TYPICAL_DENSITY, Request
 from sfumato.privacy.rational import exact_epsilon
 
 COLUMNS = {
@@ -40,6 +41,7 @@ COLUMNS = {
     "mae": "mean abs",
     "predicted": "predicted RMSE",
     "ratio": "measured / predicted",
+    "blind_ratio": "measured / predicted for P = 0.02",
     "inside": "inside the interval for unknown P",
     "over_baseline": "RMSE / baseline's",
     "mae_over_baseline": "mean abs / baseline's",
@@ -116,12 +118,16 @@ def _measure_method(experiment: Experiment, method: Mapping[str, Any], baseline:
     options = dict(method.get("options", {}))
     if "best_times" in method:
         options |= facts.best(method["name"], method["best_times"])
+    if method.get("told", False):
+        options["density"] = experiment.density
+    read = method.get("read", "plain")
     seeds = list(range(1, settings["seeds"] + 1))
-    runs = [_run(experiment, method["name"], delta, options, seed) for seed in seeds]
+    runs = [_run(experiment, method["name"], delta, options, seed, read) for seed in seeds]
     values = _errors(runs) | {"epsilon": experiment.epsilon, "size": _text(options), "density": experiment.density}
-    values["method"] = method["name"]
+    values |= {"method": method["name"], "set": experiment.split.name}
     values["predicted"], lowest, highest = facts.predict(method["name"], options)
     values["ratio"] = values["rmse"] / values["predicted"]
+    values["blind_ratio"] = values["rmse"] / replace(facts, density=TYPICAL_DENSITY).predict(method["name"], options)[0]
     values["inside"] = int(lowest <= values["rmse"] <= highest)
     values["constant_ratio"] = values["rmse"] / float(experiment.truth.std())
     if baseline is not None:
@@ -151,7 +157,7 @@ def _shared_options(settings: Settings) -> dict[str, Any]:
     return {"count_share": Fraction(settings["count_share"])} if settings["neighbours"] == "add-remove" else {}
 
 
-def _run(experiment: Experiment, name: str, delta: float, options: Mapping[str, Any], seed: int) -> Run:
+def _run(experiment: Experiment, name: str, delta: float, options: Mapping[str, Any], seed: int, read: str) -> Run:
     split, settings = experiment.split, experiment.settings
     model = PrivateKDE(
         kernel=experiment.kernel,
@@ -168,7 +174,7 @@ def _run(experiment: Experiment, name: str, delta: float, options: Mapping[str, 
     start = time.process_time()
     model.fit(split.points)
     cpu_seconds = time.process_time() - start
-    answers, bars = model.query(experiment.queries, return_std=True)
+    answers, bars = model.query(experiment.queries, return_std=True, read=read)
     return Run(answers - experiment.truth, bars, cpu_seconds)
 
 

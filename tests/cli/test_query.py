@@ -44,6 +44,16 @@ def test_json_has_guarantee_and_answers(run: Run, released: Path) -> None:
     assert [row["value"] for row in document["answers"]] == pytest.approx(expected, rel=1e-12)
 
 
+def test_shrunk_answers_say_what_they_are(run: Run, released: Path) -> None:
+    result = run("query", released, *AT, "--read", "shrunk")
+    answers, errors = sfumato.load(released).query(ASKED, return_std=True, read="shrunk")
+    rows = table(result.stdout)
+    assert np.allclose(rows["value"], answers, rtol=1e-12) and np.allclose(rows["std"], errors, rtol=1e-12)
+    assert "shrunk answers are biased" in " ".join(plain(result.stderr).split())
+    assert json.loads(run("query", released, *AT, "--read", "shrunk", "--json").stdout)["read"] == "shrunk"
+    assert run("query", released, *AT, "--read", "smooth").exit_code != 0
+
+
 @pytest.mark.parametrize("kind", ["csv", "parquet", "npy"])
 def test_files_in_and_out_in_many_batches(
     run: Run, released: Path, files: dict[str, Path], points: np.ndarray, tmp_path: Path, kind: str,

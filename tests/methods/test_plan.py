@@ -54,6 +54,29 @@ def test_measured_error_is_the_predicted_one_and_lies_in_the_interval(facts: dic
     assert low < measured < high
 
 
+def test_the_counts_part_goes_by_the_squares_of_the_answers() -> None:
+    """Over queries like the records; a count bought with little of the budget is most of the error here."""
+    facts: dict[str, Any] = {"n_hint": N, "epsilon": 20, "options": {"count_share": "1/8000"}, **FACTS}
+    made = plan(density=DENSITY, **facts)
+    count = made.request.count_law
+    assert count is not None
+    answers = KERNEL.exact_density(POINTS, np.random.default_rng(2).normal(size=(4000, DIMENSION)))
+    exact = count.variance * float(np.square(answers).mean()) / N**2
+    assert exact > 0.5 * made.error**2
+    assert made.request.typical_count_error(DENSITY) == pytest.approx(exact, rel=0.15)
+    assert made.request.count_error(DENSITY) < 0.75 * exact
+    assert made.request.typical_count_error(0.9) <= count.variance * 0.9**1.5 / N**2 * (1 + 1e-9)
+
+
+def test_the_assumed_density_stands_beside_every_prediction() -> None:
+    facts: dict[str, Any] = {"n_hint": N, "epsilon": 1, **FACTS}
+    blind, told = plan(**facts), plan(density=0.07, **facts)
+    assert "P = 0.02 (assumed)" in blind.title() and "P = 0.07 (given)" in told.title()
+    assert "error at P = 0.02" in str(blind) and "error at P = 0.07" in str(told)
+    assert "queries like the records" in " ".join(str(blind).split())
+    assert blind.to_document()["assumed_density"] == 0.02 and told.to_document()["assumed_density"] == 0.07
+
+
 @pytest.mark.parametrize("target", [0.01, 0.03])
 def test_the_epsilon_for_an_error_reaches_it(target: float) -> None:
     epsilon = epsilon_for(target, n_hint=N, density=DENSITY, **FACTS)

@@ -180,7 +180,7 @@ def predict(request: Request, density: float) -> Prediction:
     pairs, terms = sum(made.pairs), len(made.pairs)
     described = terms * (STRUCTURE_BYTES + COLUMN_BYTES * request.dimension)
     return Prediction(
-        rmse=math.sqrt(variance + request.count_error(density)),
+        rmse=math.sqrt(variance + request.typical_count_error(density)),
         integers=2 * pairs,
         file_size=request.file_size(pairs, width=2) + described,
         work_per_record=float(sum(made.per_group) * request.dimension),

@@ -81,7 +81,7 @@ def predict(request: Request, density: float) -> Prediction:
     facts = float(request.feature_epsilon), request.n, density, request.factor, request.read_share
     rmse = predicted_rmse(pairs, per_group, *facts)
     return Prediction(
-        rmse=math.sqrt(rmse**2 + request.count_error(density)),
+        rmse=math.sqrt(rmse**2 + request.typical_count_error(density)),
         integers=2 * pairs,
         file_size=request.file_size(pairs, width=2),
         work_per_record=float(per_group * request.dimension),

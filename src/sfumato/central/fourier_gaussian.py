@@ -86,7 +86,7 @@ def predict(request: Request, density: float) -> Prediction:
     pairs, per_group = _sizes(request)
     error = _mean_square_error(request, density, pairs, per_group)
     return Prediction(
-        rmse=math.sqrt(error + request.count_error(density)),
+        rmse=math.sqrt(error + request.typical_count_error(density)),
         integers=2 * pairs,
         file_size=request.file_size(pairs, width=2),
         work_per_record=float(per_group * request.dimension),

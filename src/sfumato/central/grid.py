@@ -129,7 +129,10 @@ class Design:
         noise = 2 * self.squares * (request.factor / (float(request.feature_epsilon) * request.n)) ** 2
         collisions = 0.0 if self.buckets is None else self.squares * self.share * density / self.buckets
         return (
-            noise + ((caution * self.typical + self.certain) * density) ** 2 + collisions + request.count_error(density)
+            noise
+            + ((caution * self.typical + self.certain) * density) ** 2
+            + collisions
+            + request.typical_count_error(density)
         )
 
 

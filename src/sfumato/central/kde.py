@@ -316,20 +316,23 @@ class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
         # Rows with categories are mixed: the release reads them.
         return Y if isinstance(self.release_.kernel, Product) else super()._queries(Y)
 
-    def query(self, Y: ArrayLike, return_std: bool = False) -> Any:
-        """Mean kernel value at each query, not clipped; `return_std=True` adds the standard errors."""
-        points = self._queries(Y)
-        return self.release_.query(points, return_std=True) if return_std else self.release_.query(points)
+    def query(self, Y: ArrayLike, return_std: bool = False, read: str = "plain") -> Any:
+        """Mean kernel value at each query, not clipped; `return_std=True` adds the standard errors.
 
-    def density(self, Y: ArrayLike) -> Floats:
-        """Mean kernel value at each query, clipped to [0, 1]."""
-        points = self._queries(Y)
-        return self.release_.density(points)
+        ``read="shrunk"`` has less squared error where noise is large, and a bias: see `Release.query`.
+        """
+        answers, errors = self.release_.query(self._queries(Y), return_std=True, read=read)
+        return (answers, errors) if return_std else answers
 
-    def score_samples(self, X: ArrayLike, y: object = None) -> Floats:
+    def density(self, Y: ArrayLike, read: str = "plain") -> Floats:
+        """Mean kernel value at each query, clipped to [0, 1]; `read` as in `query`."""
+        points = self._queries(Y)
+        return self.release_.density(points, read)
+
+    def score_samples(self, X: ArrayLike, y: object = None, read: str = "plain") -> Floats:
         """Log of the normalised density at each point, as scikit-learn's KernelDensity gives it."""
         points = self._queries(X)
-        return self.release_.log_density(points)
+        return self.release_.log_density(points, read)
 
     def score(self, X: ArrayLike, y: object = None) -> float:
         """Total log density of X."""

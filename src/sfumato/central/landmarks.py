@@ -163,7 +163,9 @@ def predict(request: Request, density: float) -> Prediction:
     """Predict error and cost, for records that resemble the landmarks."""
     request.check_options(*OPTIONS)
     estimate = _estimate(request)
-    variance = _noise(request, estimate) + _bias(request, _fit(request), estimate) ** 2 + request.count_error(density)
+    variance = (
+        _noise(request, estimate) + _bias(request, _fit(request), estimate) ** 2 + request.typical_count_error(density)
+    )
     work = float(_work(request, estimate.rank))
     return Prediction(
         rmse=math.sqrt(variance),

@@ -10,6 +10,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from enum import StrEnum
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -41,6 +42,13 @@ STANDARD_INPUT = "-"
 BATCH_ROWS = 16_384
 
 
+class Read(StrEnum):
+    """How answers are read off a release, as a flag's values."""
+
+    PLAIN = "plain"
+    SHRUNK = "shrunk"
+
+
 def query(
     release: flags.ReleaseFile,
     points: Annotated[str | None, argument("File of queries, or - for CSV on standard input.", "POINTS")] = None,
@@ -50,12 +58,14 @@ def query(
         Path | None, flag("Write .csv, .parquet or .npy instead of CSV on the screen.", "FILE", "-o", "--output")
     ] = None,
     std: Annotated[bool, flag("With or without the standard error of each answer.", None, "--std/--no-std")] = True,
+    read: Annotated[Read, flag("shrunk: less squared error where noise is large, and biased.")] = Read.PLAIN,
     force: flags.Force = False,
     as_json: flags.Json = False,
 ) -> None:
     """Ask a release for the mean similarity between its records and each query, with an error bar.
 
     Answers are not clipped: near zero, noise may push one below zero. Queries cost no privacy, however many.
+    With --read shrunk, answers that noise could explain move toward what the release shows of its own values.
     Output columns: those of the queries, then value and std; with landmarks also bias_bound, a limit of the bias.
     """
     from sfumato.release import load
@@ -72,19 +82,28 @@ def query(
                 f"queries have {source.dimension} columns and the release has {_columns_text(made)}; "
                 "pass --columns to select those"
             )
-        answers = _answers(made, source, std)
+        answers = _answers(made, source, std, read.value)
         names = _output_names(made, source, std)
         if as_json:
-            print_json(_document(made, names, answers))
+            print_json(_document(made, names, answers) | {"read": read.value})
             return
         warn_of_seed(made.guarantee)
         complain(f"guarantee: {made.guarantee}")
+        if read is Read.SHRUNK:
+            complain(_shrunk_text(made))
         if output is None:
             _write_csv(_Screen(), list(map(shown, names)), answers)
         else:
             with AtomicFile(output, overwrite=force) as file:
                 _WRITERS[output.suffix.lower()](_Sink(file), names, answers)
             facts([("answers", str(output))])
+
+
+def _shrunk_text(release: Release) -> str:
+    """Say what was done to the answers, and for which queries."""
+    if release.spread is None:
+        return "note: this release does not show the spread of its values, so the answers are the plain ones"
+    return f"note: shrunk answers are biased, and their std holds the bias on average; spread of {release.spread.words}"
 
 
 def _check_queries(points: str | None, at: list[str] | None) -> None:
@@ -149,7 +168,7 @@ def _open_named(points: str, columns: str | None, release: Release) -> Source:
     return source
 
 
-def _answers(release: Release, source: Source, std: bool) -> Iterator[Columns]:
+def _answers(release: Release, source: Source, std: bool, read: str) -> Iterator[Columns]:
     """Columns of query, value and standard error, a batch at a time; categories by their values."""
     import numpy as np
 
@@ -167,7 +186,7 @@ def _answers(release: Release, source: Source, std: bool) -> Iterator[Columns]:
         for place, category in categories.items():
             columns[place] = np.array([category.value(int(code)) for code in batch[:, place]], dtype=object)
         points = np.column_stack(columns) if categories else batch
-        value, error = release.query(points, return_std=True)
+        value, error = release.query(points, return_std=True, read=read)
         bounds = [release.bias_bound(points)] if release.findings() else []
         yield [*columns, value, *([error, *bounds] if std else [])]
 

@@ -117,7 +117,11 @@ def _told_protocol(made: Protocol, output: Path, new_key: Path | None, as_json: 
         ("protocol", f"{output} ({made.bitsum}, fingerprint {made.fingerprint[:8]})"),
         *([("key", f"{new_key}: keep it secret, and delete it when the collection is over")] if new_key else []),
         ("sends", f"{plan.messages:,.0f} messages a person, {sent} sealed; {plan.instances} instances"),
-        ("error", f"about {error.rmse:.2g} of a mean similarity (the published bound is {error.published:.2g})"),
+        (
+            "error",
+            f"about {error.rmse:.2g} of a mean similarity, for P = {plan.density:.3g} (the published bound is "
+            f"{error.published:.2g})",
+        ),
         ("guarantee", str(made.guarantee())),
     ]
     tell(document | {"guarantee": made.guarantee().to_document()}, pairs, as_json=as_json)

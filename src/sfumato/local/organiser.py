@@ -45,7 +45,7 @@ class LocalPlan(Ranking):
 
     def columns(self) -> tuple[str, ...]:
         """Headings of the figures."""
-        return ("error", "bytes", "integers", "epsilon holds for")
+        return (f"error at P = {self.request.density:.3g}", "bytes", "integers", "epsilon holds for")
 
     def cells(self, row: Row) -> tuple[str, ...]:
         """Figures of a row that applies, or of the constant answer."""

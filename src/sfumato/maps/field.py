@@ -19,6 +19,7 @@ from sfumato.maps.views import Caption, Section, section
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
 from sfumato.release import Release
+from sfumato.release.shrinking import PlacesSpread, shrink
 from sfumato.sources import open_source
 
 SIZE = 256
@@ -73,6 +74,9 @@ class Field:
         Whether the values are differences, which may be negative.
     band : Band or None
         The simultaneous band of a curve.
+    shrunk : ndarray or None
+        Answers read with ``read="shrunk"``, which pictures of two axes take for their colours, because most of a map is
+        empty; None where the release does not show how its values are spread over the bounds.
     """
 
     axes: tuple[Axis, ...]
@@ -82,6 +86,12 @@ class Field:
     caption: Caption
     signed: bool = False
     band: Band | None = None
+    shrunk: Floats | None = None
+
+    @property
+    def coloured(self) -> Floats:
+        """What the colours of a picture stand for."""
+        return self.values if self.shrunk is None else self.shrunk
 
     @property
     def below_noise(self) -> NDArray[np.bool_]:
@@ -149,6 +159,7 @@ def evaluate(
         others, their_errors = minus.query(points, return_std=True)
         values, errors = values - others, np.hypot(errors, their_errors)
     shape = tuple(axis.cells for axis in reversed(axes))
+    empty = len(axes) == 2 and minus is None and isinstance(release.spread, PlacesSpread)
     return Field(
         axes=axes,
         values=values.reshape(shape),
@@ -157,6 +168,7 @@ def evaluate(
         caption=Caption.of(releases, title, str(view)),
         signed=minus is not None,
         band=simultaneous_band(releases, points, errors) if len(axes) == 1 else None,
+        shrunk=shrink(release.spread, values, errors)[0].reshape(shape) if empty else None,
     )
 
 
@@ -251,9 +263,9 @@ def compare(field: Field, release: Release, points: Any, *, made_up: bool = Fals
     values = _exact_values(release.kernel, rows, field)
     caption = field.caption if made_up else field.caption.not_private(REASON)
     nothing = np.zeros_like(values)
-    exact = replace(field, values=values, errors=nothing, caption=caption, band=None)
+    exact = replace(field, values=values, errors=nothing, caption=caption, band=None, shrunk=None)
     difference = replace(exact, values=field.values - values, signed=True)
-    return exact, replace(field, caption=caption), difference
+    return exact, replace(field, caption=caption, shrunk=None), difference
 
 
 def _kept(batch: NDArray[Any], box: Box) -> Floats:

@@ -2,7 +2,8 @@
 
 Colours: magma from pale to dark, perceptually uniform and readable without telling red from green; differences take
 purple to orange, with white for none. Where an answer is less than two standard errors away from zero it may be noise
-alone, and is hatched.
+alone, and is hatched. Most of a map is empty: where the release shows the spread of its values, the colours stand for
+shrunk answers (`release.shrinking`), and caption and colour bar say so; hatching goes by the plain ones.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import io
 import math
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,7 @@ HATCH, HATCH_COLOUR = "/////", "#8d8796"
 QUANTITY = "mean kernel value"
 NOISE_TEXT = "may be noise alone (less than 2 standard errors from zero)"
 CONTOURS = 7
+SHRUNK = ("colours", "shrunk answers (biased, less noise in empty parts); hatching by the plain ones")
 
 
 def colour_range(values: Any, signed: bool) -> tuple[float, float]:
@@ -47,9 +50,9 @@ def plotted(text: str) -> str:
     return shown(text).replace("$", r"\$")
 
 
-def quantity(signed: bool) -> str:
+def quantity(signed: bool, shrunk: bool = False) -> str:
     """Name of what the colours stand for."""
-    return f"difference of {QUANTITY}s" if signed else QUANTITY
+    return f"difference of {QUANTITY}s" if signed else f"{QUANTITY}{', shrunk' if shrunk else ''}"
 
 
 def draw_map(
@@ -63,9 +66,9 @@ def draw_map(
 ) -> Any:
     """Draw a field of two axes and return the image, for its colour bar."""
     across, up = field.axes
-    low, high = limits or colour_range(field.values, field.signed)
+    low, high = limits or colour_range(field.coloured, field.signed)
     image = axes.imshow(
-        field.values,
+        field.coloured,
         origin="lower",
         extent=(across.lower, across.upper, up.lower, up.upper),
         interpolation="nearest",
@@ -95,7 +98,7 @@ def _draw_contours(axes: Any, field: Field, image: Any) -> None:
 
     low, high = image.get_clim()
     levels = [level for level in MaxNLocator(CONTOURS).tick_values(low, high) if low < level < high and level != 0]
-    shown = np.ma.masked_array(field.values, field.below_noise)
+    shown = np.ma.masked_array(field.coloured, field.below_noise)
     if shown.count() == 0 or not levels:
         return
     shades = image.cmap(image.norm(levels))[:, :3] @ (0.299, 0.587, 0.114)
@@ -223,10 +226,11 @@ def draw_figure(
         draw_curve(axes[0], drawn)
     else:
         image = draw_map(axes[0], drawn, contours=contours, uncertainty=uncertainty, geographic=geographic)
-        _colour_bar(figure, axes[0], image, drawn.signed)
+        _colour_bar(figure, axes[0], image, drawn.signed, drawn.shrunk is not None)
     if drawn.caption.view:
         axes[0].set_title(plotted(drawn.caption.view), loc="left", fontsize=9, color=PALE, pad=34 if curve else 20)
-    _words(figure, drawn.caption)
+    shrunk = isinstance(drawn, Field) and not curve and drawn.shrunk is not None
+    _words(figure, replace(drawn.caption, facts=(*drawn.caption.facts, SHRUNK)) if shrunk else drawn.caption)
     return figure
 
 
@@ -271,9 +275,9 @@ def _canvas(size: tuple[float, float], panels: int) -> tuple[Any, list[Any]]:
     return figure, list(figure.subplots(1, panels, squeeze=False)[0])
 
 
-def _colour_bar(figure: Any, axes: Any, image: Any, signed: bool) -> None:
+def _colour_bar(figure: Any, axes: Any, image: Any, signed: bool, shrunk: bool = False) -> None:
     bar = figure.colorbar(image, ax=axes, shrink=0.82, aspect=28, pad=0.02)
-    bar.set_label(quantity(signed), color=INK)
+    bar.set_label(quantity(signed, shrunk), color=INK)
     bar.outline.set_visible(False)
     bar.ax.tick_params(color=PALE, labelcolor=INK)
 
@@ -314,7 +318,7 @@ def draw_on(axes: Any, field: Field, *, contours: bool, uncertainty: bool, geogr
         if geographic:
             check_longitude_first([axis.name for axis in field.axes])
         image = draw_map(axes, field, contours=contours, uncertainty=uncertainty, geographic=geographic)
-        _colour_bar(axes.figure, axes, image, field.signed)
+        _colour_bar(axes.figure, axes, image, field.signed, field.shrunk is not None)
     axes.set_title(plotted(field.caption.title), loc="left", fontweight="bold", color=INK, pad=22)
     footnote(axes, field.caption)
     return axes

@@ -76,7 +76,8 @@ class Plan(Ranking):
         lines = [
             *super().notes(),
             f"P = {request.density:g} ({'given' if known else 'typical; pass the density where it is public'})",
-            f"error: root mean square of one answer{between}; file: bytes at most; work, a query: multiplications.",
+            f"error: root mean square of one answer, over queries like the records{between}; file: bytes at most; "
+            "work, a query: multiplications.",
         ]
         if request.landmarks is not None:
             lines.append(

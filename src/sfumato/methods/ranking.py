@@ -2,9 +2,11 @@
 
 Plans under every trust model are such rankings, and "auto" takes the first of one.
 
-The error of an answer depends on the data through P, the mean kernel value between two records, alone (the formulas
-stand beside the methods). Where P is not public, sizes are chosen and the error is predicted for a typical P, and the
-interval is the formula from P = 0, which is noise alone, to P = 1, which no data exceeds.
+The error is the root mean square over queries that are distributed like the records. It depends on the data through P,
+the mean kernel value between two records, which is the mean answer to such queries (the formulas stand beside the
+methods); where an answer's own square enters, the typical spread below stands for it. Where P is not public, sizes are
+chosen and the error is predicted for a typical P, and the interval is the formula from P = 0, which is noise alone, to
+P = 1, which no data exceeds.
 
 The constant answer, for comparison: everybody is told one number, the mean density P. Its error is the spread of the
 density over queries that are distributed like the records. For a positive definite kernel with k(x, x) = 1 a density
@@ -28,12 +30,10 @@ from rich.text import Text
 from sfumato.errors import InputError
 from sfumato.methods import projecting
 from sfumato.methods.method import UNSPENT_DELTA, Method, Prediction
-from sfumato.methods.request import GENERAL_OPTIONS, Request
+from sfumato.methods.request import GENERAL_OPTIONS, TYPICAL_SPREAD, Request
 from sfumato.privacy.guarantee import amount_text
 
 CONSTANT = "constant"
-# Spread of the density in units of its mean, as measured on the papers' data sets.
-TYPICAL_SPREAD = 0.6
 # P at which the largest spread, sqrt(P^1.5 - P^2), is largest.
 WORST_DENSITY = 9 / 16
 TEXT_WIDTH = 110
@@ -169,11 +169,17 @@ class Ranking:
         request = self.request
         delta = f", delta = {request.delta:g}" if request.delta else ""
         budget = f"epsilon = {amount_text(request.epsilon)}{delta}, {request.neighbours} one {request.unit}"
-        return f"n = {request.n}, {request.dimension} columns, {request.kernel!r}, {budget}"
+        return f"n = {request.n}, {request.dimension} columns, {request.kernel!r}, {budget}{self._assumed()}"
+
+    def _assumed(self) -> str:
+        """Say which P the errors are for."""
+        if self.request.of_distances:
+            return ""
+        return f", P = {self.request.density:g} ({'given' if 'density' in self.request.options else 'assumed'})"
 
     def columns(self) -> tuple[str, ...]:
         """Headings of the figures; for kernels those of a curator's release."""
-        return ("error", "between", "file", "work", "a query")
+        return (f"error at P = {self.request.density:.3g}", "between", "file", "work", "a query")
 
     def cells(self, row: Row) -> tuple[str, ...]:
         """Figures of a row that applies, one text a heading."""
@@ -219,6 +225,7 @@ class Ranking:
             "neighbours": request.neighbours,
             "unit": request.unit,
             "chosen": self.method,
+            "assumed_density": None if request.of_distances else request.density,
             "methods": [row.to_document() for row in self.rows],
         }
 

@@ -45,6 +45,8 @@ COUNT_SHARE = Fraction(1, 20)
 # The papers' bandwidths give mean kernel values near this; sizes chosen for it are within 12 % of the best for a
 # fourfold other one.
 TYPICAL_DENSITY = 0.02
+# Deviation of the density over queries like the records, in units of its mean, as measured on the papers' data sets.
+TYPICAL_SPREAD = 0.6
 SMALLEST_DENSITY = 1e-12
 # Least part of the budget that the count, and what is left, may have.
 SMALLEST_SHARE = Fraction(1, 10**6)
@@ -226,6 +228,16 @@ class Request:
         law = self.count_law
         coins = density * (1 - density) / self.n if self.weighted or self.unit == "user" else 0.0
         return coins if law is None else coins + law.variance * (density / self.n) ** 2
+
+    def typical_count_error(self, density: float) -> float:
+        """Return the mean of `count_error` over queries like the records, whose mean answer is `density`.
+
+        The count's part goes by the mean square of the answers, (1 + spread^2) P^2 and P^(3/2) at most (`ranking`).
+        """
+        law = self.count_law
+        more = min(TYPICAL_SPREAD**2, density**-0.5 - 1) if density > 0 else 0.0
+        extra = 0.0 if law is None else law.variance * more * (density / self.n) ** 2
+        return self.count_error(density) + extra
 
     @property
     def factor(self) -> int:

@@ -162,7 +162,7 @@ def _predict_sums(request: Request, density: float) -> Prediction:
     work = float(terms * features * request.dimension)
     described = terms * (sums.STRUCTURE_BYTES + sums.COLUMN_BYTES * request.dimension)
     return Prediction(
-        rmse=math.sqrt(variance + request.count_error(density)),
+        rmse=math.sqrt(variance + request.typical_count_error(density)),
         integers=terms * features,
         file_size=request.file_size(terms * features, width=1) + described,
         work_per_record=work,

@@ -122,7 +122,7 @@ def dense_prediction(
 ) -> Prediction:
     """Make the prediction of a mechanism whose error has this variance without the count's part."""
     prediction = Prediction(
-        rmse=math.sqrt(variance + request.count_error(density)),
+        rmse=math.sqrt(variance + request.typical_count_error(density)),
         integers=integers,
         file_size=request.file_size(integers, width=1),
         work_per_record=work,

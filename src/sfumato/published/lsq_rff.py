@@ -271,7 +271,7 @@ def predict(request: Request, density: float) -> Prediction:
     """Predict error and cost; a median of J > 1 means has about pi / 2 times the variance."""
     features, groups = _sizes(request)
     rmse = predicted_rmse(features, float(request.feature_epsilon), request.n, density, request.factor)
-    variance = rmse**2 * (math.pi / 2 if groups > 1 else 1) + request.count_error(density)
+    variance = rmse**2 * (math.pi / 2 if groups > 1 else 1) + request.typical_count_error(density)
     work = float(features * request.dimension)
     return Prediction(
         rmse=math.sqrt(variance),

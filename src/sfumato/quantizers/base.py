@@ -184,6 +184,10 @@ class Reader(ABC):
         """Return the number of records as the sums show it, linear in them; None where they do not."""
         return None
 
+    def similarity(self, sums: Floats, known: Known) -> tuple[float, float] | None:
+        """Estimate P, the mean kernel value between two records, with its standard error; None where sums hide it."""
+        return None
+
     def findings(self, sums: Floats, known: Known) -> dict[str, float]:
         """Say what the sums themselves show of how well the approximation suits the records; most show nothing."""
         return {}

@@ -32,7 +32,7 @@ from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.codec import Object, Schema, Text, Whole
-from sfumato.quantizers.base import Bound, Floats, Integers, TermQuantizer
+from sfumato.quantizers.base import Bound, Floats, Integers, Known, TermQuantizer
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.phases import COLUMN_BLOCK, TABLE_BITS, Phases
 
@@ -153,6 +153,25 @@ class PhaseQuantizer(TermQuantizer):
     def gain(self) -> float:
         """Amplitude that decodes the integer cosines without bias."""
         return table_gain(self._table)
+
+    @property
+    def shards(self) -> int:
+        """Groups among which the records are divided, each with frequencies of its own; 1 where all see all."""
+        return 1
+
+    def similarity(self, sums: Floats, known: Known) -> tuple[float, float] | None:
+        """Estimate P from the terms' energies, less those of the noise and of the coins.
+
+        For a frequency w the records' mean of exp(i w.x) has a square of mean P over the draw of w (1/n for a record
+        with itself and 1 - 1/n for the pairs); so has twice the square of one cosine with a uniform offset. Coins that
+        keep one record in G, times G, have a mean square of G for a record with itself.
+        """
+        parts = sums.reshape(self.terms, -1)
+        scale = (2.0 / parts.shape[1]) * (self.shards / (self.gain * known.count)) ** 2
+        energies = scale * np.square(parts).sum(axis=1)
+        noise = scale * parts.shape[1] * known.noise_variance + self.shards / known.count
+        error = float(energies.std(ddof=1)) / math.sqrt(self.terms) if self.terms > 1 else 0.0
+        return float(energies.mean()) - noise, error
 
     def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the public description, and the frequencies if they cannot be drawn again."""

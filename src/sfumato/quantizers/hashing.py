@@ -21,6 +21,7 @@ As published (`debias=False`) the counter itself is the estimate: its bias is (1
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,7 +36,7 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.public.codec import Digits, Flag, Nested, Schema, Text, Whole
 from sfumato.public.ranges import MOST_INTEGERS, check_reader_cost
 from sfumato.public.streams import LARGEST_SEED, PublicStream
-from sfumato.quantizers.base import Bound, Floats, Integers, TermQuantizer
+from sfumato.quantizers.base import Bound, Floats, Integers, Known, TermQuantizer
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.hashes import HashFamily, family_for
 from sfumato.quantizers.hashes.counters import Part, Places, Rehash, count, cut
@@ -231,6 +232,14 @@ class HashingQuantizer(TermQuantizer):
             terms -= self.collision * table.sum(axis=1)
             terms /= 1 - self.collision
         return np.asarray(terms)
+
+    def similarity(self, sums: Floats, known: Known) -> tuple[float, float] | None:
+        """Estimate P: two records share a counter with probability k, or by a collision of the rehash."""
+        table = sums.reshape(self.terms, self.width) / (self.value * known.count)
+        noise = self.width * known.noise_variance / (self.value * known.count) ** 2 + 1 / known.count
+        shared = (np.square(table).sum(axis=1) - noise - self.collision) / (1 - self.collision)
+        error = float(shared.std(ddof=1)) / math.sqrt(self.terms) if self.terms > 1 else 0.0
+        return float(shared.mean()), error
 
     def _query_places(self, Y: Floats) -> Places:
         block = max(1, BLOCK_INTEGERS // (self.terms * self.family.length))

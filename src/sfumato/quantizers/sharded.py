@@ -79,6 +79,11 @@ class ShardedFourier(PhaseQuantizer):
         return self.terms // self.per_group
 
     @property
+    def shards(self) -> int:
+        """G: coins keep one record in G."""
+        return self.groups
+
+    @property
     def bound(self) -> Bound:
         """Bounds of one record: the pairs of one group, each in the disc of the radius."""
         return Bound(

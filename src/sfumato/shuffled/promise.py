@@ -278,6 +278,8 @@ class Plan:
         Error of one sum of bits, and of Gaussian noise that a trusted curator would add (infinite if delta = 0).
     accuracy : Accuracy
         Error of an answer.
+    density : float
+        P, the mean kernel value between two records, for which that error holds.
     """
 
     participants: int
@@ -289,6 +291,7 @@ class Plan:
     bit_sum_rmse: float
     central_rmse: float
     accuracy: Accuracy
+    density: float
 
     @classmethod
     def of(cls, protocol: Protocol, density: float | None = None) -> Plan:
@@ -314,6 +317,7 @@ class Plan:
             bit_sum_rmse=bitsum.rmse,
             central_rmse=central,
             accuracy=accuracy(protocol.quantizer, bitsum.variance, bitsum.n, typical),
+            density=float(typical),
         )
 
     def __str__(self) -> str:
@@ -322,7 +326,8 @@ class Plan:
             f"{self.participants} participants, {self.instances} instances: {self.messages} messages each "
             f"({self.bytes:.3g} bytes sealed; {self.real_messages:.4g} on average are no cover)\n"
             f"error of a sum of bits {self.bit_sum_rmse:.4g}{curator}\n"
-            f"error of an answer about {self.accuracy.rmse:.2g}; the published bound is {self.accuracy.published:.2g}"
+            f"error of an answer about {self.accuracy.rmse:.2g} for P = {self.density:.3g}; the published bound is "
+            f"{self.accuracy.published:.2g}"
         )
 
     def to_document(self) -> dict[str, Any]:
