@@ -15,6 +15,7 @@ from numbers import Integral
 from typing import Any
 
 from sfumato.errors import InputError
+from sfumato.public.codec import brief
 
 # Absolute values of bounds, landmarks and listed queries; widths of bounds, bandwidths and radii.
 LARGEST_LENGTH, SMALLEST_LENGTH = 1e50, 1e-50
@@ -117,9 +118,8 @@ def check_whole(name: str, value: Any, most: int, least: int = 1) -> int:
     1000
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
-        shown = repr(value) if len(repr(value)) <= 40 else f"{repr(value)[:40]}..."
         wanted = "a positive whole number" if least == 1 else f"a whole number of at least {least}"
-        raise InputError(f"{name} must be {wanted}, up to {most}; got {shown}")
+        raise InputError(f"{name} must be {wanted}, up to {most}; got {brief(value)}")
     return int(value)
 
 
