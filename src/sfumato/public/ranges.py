@@ -36,7 +36,7 @@ LARGEST_OPTION = 2**40
 MOST_INTEGERS = 2**28
 # Bytes that reading a release may take beside what its file holds, unless the caller allows more: what a small hostile
 # file can at most make its reader do. Drawing one public number takes about so many bytes at the peak.
-READER_MEMORY, DRAWN_BYTES = 2**30, 48
+READER_MEMORY, DRAWN_BYTES = 2**29, 24
 # Products of weights and sums that one answer of a release may take: about a second.
 MOST_PRODUCTS = 2**30
 
@@ -61,7 +61,7 @@ def check_reader_cost(numbers: float, products: float = 0) -> None:
     >>> check_reader_cost(numbers=10**6)
     >>> check_reader_cost(numbers=10**9)
     Traceback (most recent call last):
-    sfumato.errors.InputError: reading this release takes about 48000 MB, and 1074 are allowed; pass max_memory= to load
+    sfumato.errors.InputError: reading this release takes about 24000 MB, and 537 are allowed; pass max_memory= to load
     """
     needed, allowed = DRAWN_BYTES * numbers, _reader_memory.get()
     if not needed <= allowed:

@@ -113,7 +113,7 @@ def use_release(release: Release, random: Random) -> None:
     json.dumps(release.describe(), allow_nan=False)
     assert release.statement() and repr(release)
     # Error bars are infinite where the count may be zero, and where one random term says nothing of its own spread.
-    single = release.quantizer.terms < 2
+    single = release.reader.terms < 2
     unclear = single or not release.count.value >= CLEAR_COUNT * math.sqrt(release.count.variance)
     for points in asked(release.dimension, random):
         for name, question, infinite in (("query", release.query, unclear), ("total", release.total, single)):
