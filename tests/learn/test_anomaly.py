@@ -48,7 +48,7 @@ def test_empty_places_are_outliers_and_the_crowd_is_not(arguments: dict[str, Any
     at places farther apart than about a bandwidth are uncorrelated): 2.7 inliers are expected, and 40 are as likely as
     30 of some 4 excursions of the error above three standard errors, below 1e-10. At its rim, 2.2 from the centre, the
     crowd's density is exp(-2.2^2 / 3) / 3 = 0.066; with 40,000 records and 12,000 features at epsilon = 1 an error bar
-    is 0.007, so that the rim lies 9 bars from zero and 6 above the threshold: 1e-9 a place, of which few are so far out.
+    is 0.007, so that the rim lies 9 bars from zero and 6 above the threshold: 1e-9 a place, and few are so far out.
     """
     points = np.random.default_rng(0).normal(size=({**SEEDED, **arguments}["n_hint"], 2))
     model = AnomalyScore(**{**SEEDED, **arguments}).fit(points)

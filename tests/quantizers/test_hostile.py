@@ -134,7 +134,7 @@ def test_the_caller_may_allow_more_or_less() -> None:
 
 @pytest.mark.parametrize("kernel", [Gaussian(1.0), Laplacian(1.0), Exponential(1.0), Rational(2.0)], ids=repr)
 def test_the_memory_that_is_allowed_is_the_memory_that_is_taken(kernel: Kernel) -> None:
-    """What `load` refuses is computed from a count of numbers: reading and one answer take no more bytes than it says."""
+    """What `load` refuses follows from a count of numbers: reading and one answer take no more bytes than it says."""
     columns, terms = 100, 10_000
     drawn = FourierQuantizer.draw(kernel, columns, terms, seed=1, layout="phase", bounds=(-1, 1))
     document = drawn.to_document()[0]
