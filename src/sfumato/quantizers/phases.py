@@ -146,8 +146,8 @@ class Phases:
 
     def fingerprint(self) -> str:
         """SHA-256 of frequencies and offsets as little-endian 64-bit integers."""
-        digest = hashlib.sha256(np.ascontiguousarray(self.frequencies, dtype="<i8").reshape(-1))
-        digest.update(np.ascontiguousarray(self.offsets, dtype="<i8"))
+        digest = hashlib.sha256(np.ascontiguousarray(self.frequencies, dtype="<i8").reshape(-1).data)
+        digest.update(np.ascontiguousarray(self.offsets, dtype="<i8").data)
         return digest.hexdigest()
 
     def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
