@@ -511,8 +511,8 @@ def test_error_is_the_formula(method: str, features: int) -> None:
     assert tolerance < 0.35 * np.mean(squares)
     assert abs(np.mean(squares) - expected) < tolerance
     # Bars hold the largest variance that the choice of records can add, A (1 - A) / n, and not its own. The rest is
-    # estimated from m terms, so that scores are squares of t numbers. Over 1,800 runs the bars were within 1 % of
-    # that, and the scores within 0.02; t statistics of 5 beyond twice as much are false alarms below 1e-6.
+    # estimated from m terms, so that scores are squares of t numbers. Over 1,000 runs the bars were within 1 % of
+    # that, and over 1,800 the scores within 0.02; t statistics of 5 beyond twice as much: false alarms about 1e-6.
     stated = expected - _choice_variance() + float((EXACT * (1 - EXACT)).mean()) / N
     assert abs(np.mean(widths) - stated) < 0.02 * stated + 5 * np.std(widths) / math.sqrt(RUNS)
     score = expected / stated * (features - 1) / (features - 3)
