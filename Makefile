@@ -13,7 +13,7 @@ SALTED := $(addprefix tests/,privacy quantizers release methods central distance
 SMOKE := $(addprefix tests/,cli/test_release.py cli/test_plan.py privacy/test_accounting.py sources/test_formats.py \
   maps/test_picture.py local/test_client.py central/test_kde.py)
 
-.PHONY: demo test test-lowest test-salted lint audit bench lock clean
+.PHONY: demo test test-lowest test-salted lint fuzz audit bench lock clean
 
 # CONSTRAINTS=constraints/ci.txt repeats a run with the versions of another.
 $(VENV)/ready: pyproject.toml $(CONSTRAINTS)
@@ -46,6 +46,10 @@ lint: $(VENV)/ready
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy
 	$(RUN)/lint-imports
+
+# A million hostile files of every format, about an hour on two cores; docs/fuzzing.md.
+fuzz: $(VENV)/ready
+	$(RUN)/python -m tests.fuzz --cases 1000000 --jobs 2
 
 audit: $(VENV)/ready
 	$(RUN)/python -m benchmarks.audit

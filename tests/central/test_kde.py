@@ -146,8 +146,19 @@ def test_methods_answer_as_the_release_does() -> None:
 
 
 def test_score_samples_is_in_scikit_learns_units() -> None:
+    """False alarms below 1e-6, whatever the points and the noise.
+
+    The grid's answer is a sum of Laplace numbers of total variance s^2, whose moments are at most those of one:
+    E exp(r X) <= 1 / (1 - r^2 s^2 / 2), because the product of 1 - x_i is at least 1 minus their sum. With
+    r s = sqrt(2) (1 - 1/22) it exceeds 16 s with probability below exp(-21.6) / 0.089 = 4.7e-9, and one of 30 answers
+    does on either side with 2.8e-7. A wrong unit is a factor of at least sqrt(2); the test has power where 16 s is a
+    quarter of the answer.
+    """
     from sklearn.neighbors import KernelDensity
 
-    reference = KernelDensity(bandwidth=0.5).fit(POINTS)
-    model = PrivateKDE(Gaussian.from_sklearn(0.5), epsilon=500, n_hint=600, options={"n_features": 20_000}).fit(POINTS)
-    assert np.abs(model.score_samples(POINTS[:30]) - reference.score_samples(POINTS[:30])).max() < 0.5
+    points, kernel = POINTS[:30], Gaussian.from_sklearn(0.5)
+    expected = KernelDensity(bandwidth=0.5).fit(POINTS).score_samples(points)
+    model = PrivateKDE(kernel, epsilon=500, n_hint=600, bounds=(-8, 8), method="grid").fit(POINTS)
+    tolerance = 16 * model.query(points, return_std=True)[1] / kernel.exact_density(POINTS, points)
+    assert tolerance.max() < 0.25
+    assert (np.abs(np.exp(model.score_samples(points) - expected) - 1) < tolerance).all()

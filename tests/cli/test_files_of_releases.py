@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import sfumato
+from sfumato.errors import ReleaseFileError
+from sfumato.release.format import decode, encode
 
 from .conftest import QUICK, Run, plain
 
@@ -71,6 +75,46 @@ def test_verify_json_tells_damage_too(run: Run, released: Path, tmp_path: Path) 
     document = json.loads(result.stdout)
     assert document["intact"] is False
     assert "damaged" in document["problem"]
+
+
+def altered(header: dict[str, Any], where: str, value: Any) -> dict[str, Any]:
+    """Set one entry by its path."""
+    made = copy.deepcopy(header)
+    *path, last = where.split(".")
+    inner = made
+    for name in path:
+        inner = inner[name]
+    inner[last] = value
+    return made
+
+
+HOSTILE: list[tuple[str, Any]] = [
+    ("quantizer.phases.terms", 2**27),
+    ("quantizer.phases.bits", 0),
+    ("quantizer.phases.exponents", []),
+    ("quantizer.phases.fingerprint", "0" * 64),
+    ("quantizer.phases.box", {"lower": [], "upper": [], "outside": "clip", "declared": True}),
+    ("kernel.bandwidth", 1e308),
+    ("noise", {"law": "none"}),
+    ("groups", 0),
+    ("count.variance", -1.0),
+    ("guarantee.epsilon", "1/0"),
+    ("columns", ["lon"]),
+    ("columns", []),
+]
+
+
+@pytest.mark.parametrize(("where", "value"), HOSTILE)
+def test_verify_refuses_what_load_refuses(run: Run, released: Path, tmp_path: Path, where: str, value: Any) -> None:
+    """The checksum is right, and a header says something impossible: no command takes it for a release."""
+    header, arrays = decode(released)
+    path = tmp_path / "hostile.sfm"
+    path.write_bytes(encode(altered(header, where, value), arrays))
+    with pytest.raises(ReleaseFileError) as refused:
+        sfumato.load(path)
+    result = run("verify", path, "--json")
+    assert result.exit_code == 4
+    assert json.loads(result.stdout) == {"release": str(path), "intact": False, "problem": str(refused.value)}
 
 
 @pytest.mark.parametrize("command", ["verify", "inspect"])

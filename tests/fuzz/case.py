@@ -40,7 +40,8 @@ class Format(ABC, Generic[T]):
     name : str
         On the command line.
     share : float
-        Of all cases, relative to the other formats: cheap ones get more.
+        Of all cases, relative to the other formats: cheap ones get more, so that a million take half an hour or so of
+        two cores.
     """
 
     name: str

@@ -11,7 +11,7 @@ from sfumato import Ledger, PrivateKDE, RaceSketch, Release, SfumatoError, load
 from sfumato.cli import app
 from sfumato.learn import DensityClassifier
 from sfumato.local import Protocol as LocalProtocol
-from sfumato.local.registry import device_for
+from sfumato.local.device import device_for
 from sfumato.maps import people
 from sfumato.public.document import exact, seed_of
 from sfumato.release import from_content

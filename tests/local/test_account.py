@@ -117,6 +117,7 @@ def test_forged_accounts_raise_nothing_else(tmp_path: Path) -> None:
     whole |= {"protocols": {"p": {"epsilon": "1", "reports": 1}}, "kept": {"p": {"x": "00"}}}
     odd: list[Any] = [None, -1, 1.5, "x", [], [None], {"p": 1}, {"p": {}}, {"p": {"x": "zz"}}, {"p": [1]}, 10**30]
     contents = [json.dumps({**whole, key: value}) for key in whole for value in odd]
+    contents += [json.dumps({other: whole[other] for other in whole if other != key}) for key in whole]
     for content in [
         *contents,
         "[" * 100_000,

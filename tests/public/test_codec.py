@@ -100,6 +100,12 @@ def test_a_wrong_field_is_refused_by_its_path(name: str, value: Any, message: st
     assert len(str(caught.value)) < 200 and str(caught.value).isprintable()
 
 
+def test_numbers_that_python_does_not_write_are_refused_too() -> None:
+    for value, shown in ((10**5000, "an int"), ([10**5000], "a list with a number")):
+        with pytest.raises(InputError, match=f"^size must be .*, got {shown} of too many digits"):
+            Value.from_document({**VALUE.to_document(), "size": value})
+
+
 def test_missing_and_unknown_fields_are_refused() -> None:
     document = VALUE.to_document()
     with pytest.raises(InputError, match="^noise lacks the field 'size'"):

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.public.canonical_json import MOST_DEPTH, parse
+from sfumato.public.canonical_json import MOST_DEPTH, canonical, parse
 
 HOSTILE = {
     "empty": b"",
@@ -47,3 +47,10 @@ def test_what_json_writes_is_read_back() -> None:
 
 def test_depth_up_to_the_limit_is_read() -> None:
     parse("[" * MOST_DEPTH + "]" * MOST_DEPTH)
+
+
+def test_numbers_beyond_the_limit_have_no_canonical_form() -> None:
+    assert canonical({"a": 2**1023 - 1}) == f'{{"a":{2**1023 - 1}}}'.encode()
+    for number in (2**1023, 10**5000, -(10**5000)):
+        with pytest.raises(InputError, match="at most 1023 bits"):
+            canonical({"a": [number]})

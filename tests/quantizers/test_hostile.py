@@ -24,7 +24,7 @@ from sfumato.kernels import (
     Laplacian,
     Rational,
 )
-from sfumato.public.ranges import READER_MEMORY, reader_memory
+from sfumato.public.ranges import DRAWN_BYTES, READER_MEMORY, reader_memory
 from sfumato.quantizers import Box, FourierQuantizer, GridQuantizer, HashingQuantizer, quantizer_from_document
 from sfumato.quantizers.base import Known
 from tests.quantizers.families import QUANTIZERS
@@ -132,6 +132,23 @@ def test_the_caller_may_allow_more_or_less() -> None:
         quantizer_from_document(document, {}, Gaussian(1.0), 1000)
     with reader_memory(2 * READER_MEMORY), pytest.raises(SfumatoError, match="not the ones it was made with"):
         quantizer_from_document(document, {}, Gaussian(1.0), 1000)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(1.0), Laplacian(1.0), Exponential(1.0), Rational(2.0)], ids=repr)
+def test_the_memory_that_is_allowed_is_the_memory_that_is_taken(kernel: Kernel) -> None:
+    """What `load` refuses follows from a count of numbers: reading and one answer take no more bytes than it says."""
+    columns, terms = 100, 10_000
+    drawn = FourierQuantizer.draw(kernel, columns, terms, seed=1, layout="phase", bounds=(-1, 1))
+    document = drawn.to_document()[0]
+    tracemalloc.start()
+    try:
+        read = quantizer_from_document(document, {}, kernel, terms)
+        read.read(np.zeros((1, columns)), np.ones(terms), Known(4.0, 100.0, 1.0))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    slack = 16e6  # of blocks, whatever the size
+    assert peak < DRAWN_BYTES * (columns + 4) * terms + slack
 
 
 def test_a_hashed_grid_whose_queries_would_not_end_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -159,6 +160,14 @@ class TestKeys:
         (tmp_path / "other").write_text("no key")
         with pytest.raises(InputError, match="holds no X25519 private key"):
             AnalyzerKey.load(tmp_path / "other")
+
+    def test_a_key_of_an_unknown_algorithm(self, tmp_path: Path) -> None:
+        KEY.save(tmp_path / "key")
+        first, *body, last = (tmp_path / "key").read_text().splitlines()
+        content = base64.b64decode("".join(body)).replace(bytes([43, 101, 110]), bytes([43, 101, 99]))  # 1.3.101.99
+        (tmp_path / "odd").write_text(f"{first}\n{base64.b64encode(content).decode()}\n{last}\n")
+        with pytest.raises(InputError, match="holds no X25519 private key"):
+            AnalyzerKey.load(tmp_path / "odd")
 
     def test_the_secret_does_not_show(self) -> None:
         assert KEY.private.hex() not in repr(KEY) and KEY.id in repr(KEY)

@@ -5,11 +5,13 @@ All are opened in one child process whose memory is limited, so that an allocati
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import struct
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -127,3 +129,36 @@ def test_the_largest_tables_are_read(tmp_path: Path) -> None:
     assert [batch.shape for batch in source.batches()] == [(2, MOST_COLUMNS)]
     with pytest.raises(InputError, match="can be read"):
         open_source(np.zeros((1, MOST_COLUMNS + 1), dtype=np.int8))
+
+
+def used(path: Path) -> float:
+    """Processor time of opening a file and reading it, refused or not."""
+    began = time.process_time()
+    with contextlib.suppress(InputError):
+        sum(len(batch) for batch in open_source(path).batches())
+    return time.process_time() - began
+
+
+@pytest.mark.parametrize("line", ["9" * 300_000 + "x", "9." + "9" * 300_000 + "x", "1e" + "9" * 300_000 + "x"])
+def test_almost_a_number_takes_no_quadratic_time(tmp_path: Path, line: str) -> None:
+    (tmp_path / "long.csv").write_text(f"{line}\n{line}\n")
+    assert used(tmp_path / "long.csv") < 2
+
+
+def test_many_columns_with_an_odd_cell_take_little_time(tmp_path: Path) -> None:
+    """One call to Arrow for each column would take 20 seconds."""
+    line = ",".join(["0.5"] * 30_000)
+    (tmp_path / "wide.csv").write_text(f"{line}\n{line.replace('0.5', 'odd', 1)}\n{line},1\n{line}\n")
+    assert used(tmp_path / "wide.csv") < 5
+    rows = np.concatenate(list(open_source(tmp_path / "wide.csv").batches()))
+    assert rows.shape == (4, 30_000) and np.isnan(rows[1, 0]) and np.isnan(rows[2]).all()
+    assert (rows[[0, 3]] == 0.5).all() and (rows[1, 1:] == 0.5).all()
+
+
+@pytest.mark.parametrize("text", ["{'descr': '<f8', 'shape': (1, 2),", "((((", "{'a': 1L", '"', "1 +"])
+def test_a_header_that_does_not_parse_is_refused(tmp_path: Path, text: str) -> None:
+    content = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode() + bytes(16)
+    (tmp_path / "odd.npy").write_bytes(content)
+    for path in (tmp_path / "odd.npy", npz(tmp_path / "odd.npz", content)):
+        with pytest.raises(InputError):
+            open_source(path)

@@ -157,6 +157,7 @@ def _checked(content: Any) -> dict[str, Any]:
         raise ValueError
     if content["version"] == VERSION and content.pop("sha256") != _checksum(content):  # the first version had none
         raise ValueError
+    Ratio().read(content["budget"], "budget")
     bytes.fromhex(content["key"])
     _spent(content)
     for kept in content["kept"].values():

@@ -59,7 +59,7 @@ FIELDS: dict[str, dict[str, Field[Any]]] = {
         "blocks": Whole(1, MOST_BLOCKS),
         "vectors": Whole(1, MOST_VECTORS),
         "likely": Whole(1, MOST_VECTORS),
-        "gain": Real(0.0),
+        "gain": Real(1e-50, 1e50),  # answers are divided by it
     },
     "coordinate": {"range": Whole(1, (1 << MOST_BITS) - 1)},
 }

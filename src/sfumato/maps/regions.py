@@ -43,6 +43,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
@@ -148,15 +149,27 @@ def _polygon(rings: list[Floats], lengths: Floats) -> tuple[Floats, Floats]:
     for low, high in pairwise(heights.tolist()):
         crossed = (np.minimum(starts[:, 1], ends[:, 1]) <= low) & (np.maximum(starts[:, 1], ends[:, 1]) >= high)
         first, last = starts[crossed], ends[crossed]
-        for height, weight in zip(*_panels(low, high, lengths[1]), strict=True):
-            along = (height - first[:, 1]) / (last[:, 1] - first[:, 1])
-            crossings = np.sort(first[:, 0] + along * (last[:, 0] - first[:, 0]))
-            for left, right in zip(crossings[::2], crossings[1::2], strict=True):
-                if right > left:
-                    places, shares = _panels(left, right, lengths[0])
-                    nodes.append(np.column_stack([places, np.full(len(places), height)]))
-                    weights.append(weight * shares)
+        levels, level_weights = _panels(low, high, lengths[1])
+        for part in _blocks(len(levels), max(len(first), 1)):
+            along = (levels[part, None] - first[:, 1]) / (last[:, 1] - first[:, 1])
+            crossings = np.sort(first[:, 0] + along * (last[:, 0] - first[:, 0]), axis=1)
+            left, right = crossings[:, ::2], crossings[:, 1::2]
+            inside = right > left
+            rows = np.nonzero(inside)[0]
+            places, shares, lines = _many_panels(left[inside], right[inside], lengths[0])
+            nodes.append(np.column_stack([places, levels[part][rows[lines]]]))
+            weights.append(level_weights[part][rows[lines]] * shares)
     return np.concatenate(nodes), np.concatenate(weights)
+
+
+def _many_panels(low: Floats, high: Floats, length: float) -> tuple[Floats, Floats, NDArray[np.intp]]:
+    """Nodes and weights of `_panels` on many intervals at once, and which interval each is of."""
+    counts = np.maximum(1, np.ceil((high - low) / (PANEL_BANDWIDTHS * length))).astype(np.intp)
+    lines = np.repeat(np.arange(len(low)), counts)
+    half = ((high - low) / counts / 2)[lines]
+    middles = low[lines] + half * (2 * (np.arange(len(lines)) - (np.cumsum(counts) - counts)[lines]) + 1)
+    places = middles[:, None] + half[:, None] * _NODES
+    return places.ravel(), (half[:, None] * _WEIGHTS).ravel(), np.repeat(lines, NODES_PER_PANEL)
 
 
 BLOCK_NUMBERS = 1 << 22

@@ -178,5 +178,8 @@ def _check_values(value: Any, depth: int) -> None:
     elif isinstance(value, list):
         for part in value:
             _check_values(part, depth + 1)
-    elif value is not None and not isinstance(value, bool | int | str):
+    elif isinstance(value, int):
+        if value.bit_length() > MOST_BITS:
+            raise InputError(f"whole numbers of a protocol's document have at most {MOST_BITS} bits")
+    elif value is not None and not isinstance(value, str):
         raise InputError(f"a protocol's document holds no {type(value).__name__}: pass it through exact()")

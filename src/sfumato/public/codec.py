@@ -33,10 +33,22 @@ def refuse(path: str, wanted: str, value: object) -> InputError:
     >>> print(refuse("noise.rate", "text", 3))
     noise.rate must be text, got 3
     """
-    shown = ascii(value)
-    return InputError(
-        f"{path or 'the document'} must be {wanted}, got {shown if len(shown) <= 40 else shown[:40] + '...'}"
-    )
+    return InputError(f"{path or 'the document'} must be {wanted}, got {brief(value)}")
+
+
+def brief(value: object) -> str:
+    """Show a value in a message, whatever it is and however long.
+
+    Examples
+    --------
+    >>> brief(10**5000), brief("a" * 100)
+    ('an int of too many digits', "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...")
+    """
+    try:
+        shown = ascii(value)
+    except ValueError:  # Python does not write integers of more than 4,300 digits, on their own or in a list
+        return f"{'an int' if isinstance(value, int) else f'a {type(value).__name__} with a number'} of too many digits"
+    return shown if len(shown) <= 40 else f"{shown[:40]}..."
 
 
 class Field(ABC, Generic[T]):

@@ -15,6 +15,7 @@ from numbers import Integral
 from typing import Any
 
 from sfumato.errors import InputError
+from sfumato.public.codec import brief
 
 # Absolute values of bounds, landmarks and listed queries; widths of bounds, bandwidths and radii.
 LARGEST_LENGTH, SMALLEST_LENGTH = 1e50, 1e-50
@@ -35,7 +36,7 @@ LARGEST_OPTION = 2**40
 MOST_INTEGERS = 2**28
 # Bytes that reading a release may take beside what its file holds, unless the caller allows more: what a small hostile
 # file can at most make its reader do. Drawing one public number takes about so many bytes at the peak.
-READER_MEMORY, DRAWN_BYTES = 2**30, 48
+READER_MEMORY, DRAWN_BYTES = 2**29, 24
 # Products of weights and sums that one answer of a release may take: about a second.
 MOST_PRODUCTS = 2**30
 
@@ -60,7 +61,7 @@ def check_reader_cost(numbers: float, products: float = 0) -> None:
     >>> check_reader_cost(numbers=10**6)
     >>> check_reader_cost(numbers=10**9)
     Traceback (most recent call last):
-    sfumato.errors.InputError: reading this release takes about 48000 MB, and 1074 are allowed; pass max_memory= to load
+    sfumato.errors.InputError: reading this release takes about 24000 MB, and 537 are allowed; pass max_memory= to load
     """
     needed, allowed = DRAWN_BYTES * numbers, _reader_memory.get()
     if not needed <= allowed:
@@ -117,9 +118,8 @@ def check_whole(name: str, value: Any, most: int, least: int = 1) -> int:
     1000
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
-        shown = repr(value) if len(repr(value)) <= 40 else f"{repr(value)[:40]}..."
         wanted = "a positive whole number" if least == 1 else f"a whole number of at least {least}"
-        raise InputError(f"{name} must be {wanted}, up to {most}; got {shown}")
+        raise InputError(f"{name} must be {wanted}, up to {most}; got {brief(value)}")
     return int(value)
 
 

@@ -42,6 +42,7 @@ from sfumato.quantizers.clamping import Ball, round_into_ball
 from sfumato.quantizers.rotation import MOST_ROTATED, ROTATION_BITS, rotation
 
 CLIP = 2.5
+BLOCK_NUMBERS = 1 << 19  # signs that are drawn at once
 MOST_SIGNS = 2**26
 
 
@@ -214,9 +215,12 @@ class InnerProductSigns(TermQuantizer):
 
     @cached_property
     def _signs(self) -> Floats:
-        words = PublicStream(self.seed, "inner-product/signs").words(self.draws * self.ball.dimension)
-        signs = 1.0 - 2.0 * (words >> np.uint64(63)).astype(np.float64)
-        return np.ascontiguousarray(signs.reshape(self.draws, self.ball.dimension).T)
+        stream, signs = PublicStream(self.seed, "inner-product/signs"), np.empty((self.ball.dimension, self.draws))
+        block = max(1, BLOCK_NUMBERS // self.ball.dimension)
+        for first in range(0, self.draws, block):  # the words of all draws at once would take three times as much
+            part = signs[:, first : first + block].T
+            part[:] = 1.0 - 2.0 * (stream.words(part.size) >> np.uint64(63)).reshape(part.shape)
+        return signs
 
     def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
         """Signed sums of the kept rows' integers."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -36,6 +36,7 @@ PHASE_LIMIT_BITS, MOST_PHASE_BITS = 50, 44
 MOST_POINT_BITS, FEWEST_POINT_BITS, DEFAULT_POINT_BITS = 20, 8, 10
 WIDEST_DEFAULT_REACH, NARROWEST_DEFAULT_REACH = 17, 8
 COLUMN_BLOCK = 768
+BLOCK_NUMBERS = 1 << 19  # that are rounded or summed at once
 MOST_NUMBERS = MOST_INTEGERS  # drawn for one release
 SCHEMA = Schema(
     terms=Whole(1, MOST_INTEGERS),
@@ -97,7 +98,9 @@ class Phases:
         return cls(lattice, bits, _round_frequencies(turns, lattice, bits), offsets, None)
 
     def __post_init__(self) -> None:
-        reached = self.lattice.reach @ np.abs(self.frequencies.astype(np.float64)) + 2.0**self.bits
+        reached = np.full(self.terms, 2.0**self.bits)
+        for rows in _row_blocks(self.frequencies):
+            reached += self.lattice.reach[rows] @ np.abs(self.frequencies[rows].astype(np.float64))
         if self.bits > PHASE_LIMIT_BITS or not (reached < 2.0**51).all():  # also if a bound is beyond all numbers
             raise InputError("the bounds are too wide for exact phases; pass tighter bounds or a larger bandwidth")
 
@@ -143,8 +146,8 @@ class Phases:
 
     def fingerprint(self) -> str:
         """SHA-256 of frequencies and offsets as little-endian 64-bit integers."""
-        digest = hashlib.sha256(np.ascontiguousarray(self.frequencies, dtype="<i8").tobytes())
-        digest.update(np.ascontiguousarray(self.offsets, dtype="<i8").tobytes())
+        digest = hashlib.sha256(np.ascontiguousarray(self.frequencies, dtype="<i8").reshape(-1).data)
+        digest.update(np.ascontiguousarray(self.offsets, dtype="<i8").data)
         return digest.hexdigest()
 
     def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -169,7 +172,7 @@ class Phases:
             raise ReleaseFileError(f"the release claims {terms} frequencies, which its values do not hold")
         if len(fields["exponents"]) != box.dimension:
             raise ReleaseFileError("the header must give one step of the grid for each column")
-        check_reader_cost(box.dimension * terms)
+        check_reader_cost((box.dimension + 4) * terms)  # the offset of a term, its sums and weights are numbers too
         lattice = Lattice(box, fields["exponents"])
         with np.errstate(over="ignore", invalid="ignore"):  # steps that do not suit the bounds are refused below
             if seed is None:
@@ -177,8 +180,8 @@ class Phases:
             elif not isinstance(kernel, ShiftInvariantKernel):
                 raise ReleaseFileError("the release names no kernel from which its frequencies could be drawn")
             else:
-                turns = _draw_turns(kernel, box.dimension, terms, seed)
-                frequencies, offsets = _round_frequencies(turns, lattice, bits), _draw_offsets(terms, seed, bits)
+                frequencies = _round_frequencies(_draw_turns(kernel, box.dimension, terms, seed), lattice, bits)
+                offsets = _draw_offsets(terms, seed, bits)
             phases = cls(lattice, bits, frequencies, offsets, seed)
         if phases.fingerprint() != fields["fingerprint"]:
             raise ReleaseFileError("the frequencies drawn from the release's seed are not the ones it was made with")
@@ -202,9 +205,9 @@ def _draw_turns(kernel: ShiftInvariantKernel, dimension: int, terms: int, seed: 
         raise InputError(
             f"{terms} features of {dimension} columns need {dimension * terms} numbers, more than 2**28; pass fewer"
         )
-    return np.asarray(
-        kernel.frequencies(PublicStream(seed, "fourier/frequencies"), terms, dimension) * (1 / (2 * np.pi))
-    )
+    turns = np.asarray(kernel.frequencies(PublicStream(seed, "fourier/frequencies"), terms, dimension))
+    turns *= 1 / (2 * np.pi)
+    return turns
 
 
 def _draw_offsets(terms: int, seed: int, bits: int) -> Integers:
@@ -218,9 +221,17 @@ def _round_frequencies(turns: Floats, lattice: Lattice, phase_bits: int) -> NDAr
     A point's lattice coordinates are integers, so a whole number of turns per step changes nothing: frequencies are
     reduced to half a turn per step, which keeps the heavy tail of a Cauchy draw within the exact range at no loss.
     """
-    per_step = turns * lattice.steps[:, None]
-    reduced = per_step - np.rint(per_step)
-    return np.rint(np.ldexp(reduced, phase_bits)).astype(np.int64)
+    made = np.empty(turns.shape, dtype=np.int64)
+    for rows in _row_blocks(turns):  # a reader of someone's file should need little more than the result
+        per_step = turns[rows] * lattice.steps[rows, None]
+        made[rows] = np.rint(np.ldexp(per_step - np.rint(per_step), phase_bits))
+    return made
+
+
+def _row_blocks(table: NDArray[Any]) -> Iterator[slice]:
+    """Cut a table into rows of a few megabytes together."""
+    height = max(1, BLOCK_NUMBERS // max(table.shape[1], 1))
+    return (slice(first, first + height) for first in range(0, len(table), height))
 
 
 def _fit(box: Box, scales: Floats, turns: Floats) -> tuple[Lattice, int]:

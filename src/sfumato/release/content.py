@@ -27,8 +27,8 @@ def load(path: str | Path, max_memory: int | None = None) -> Release:
     path : str or Path
         A `.sfm` file.
     max_memory : int, optional
-        Bytes that its public numbers may take when they are drawn again; 1 GB unless said, because a small hostile file
-        can ask for any amount.
+        Bytes that its public numbers may take when they are drawn again; 2^29 (537 MB) unless said, because a small
+        hostile file can ask for any amount.
     """
     with reader_memory(max_memory):
         return from_content(*container.decode(path))

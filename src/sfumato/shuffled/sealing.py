@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cryptography.exceptions import InvalidTag
+from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
@@ -147,7 +147,7 @@ class AnalyzerKey:
             content = file.read(_LARGEST_KEY_FILE)
         try:
             key = serialization.load_pem_private_key(content, password=None)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, UnsupportedAlgorithm):
             key = None
         if not isinstance(key, X25519PrivateKey):
             raise InputError(f"{str(path)!r} holds no X25519 private key; pass the file that was written with the key")

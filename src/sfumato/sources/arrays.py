@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, Any, Literal
 
 import numpy as np
@@ -251,7 +252,10 @@ def _header(stream: IO[bytes], origin: str) -> tuple[tuple[int, ...], bool, np.d
     length = int.from_bytes(size, "little")
     if length > LONGEST_HEADER:
         raise InputError(f"{origin}: its header claims {length} bytes, and {LONGEST_HEADER} are read.")
-    shape, fortran_order, dtype = reader(io.BytesIO(size + stream.read(length)))
+    try:
+        shape, fortran_order, dtype = reader(io.BytesIO(size + stream.read(length)))
+    except (SyntaxError, TokenError) as problem:  # of a header that NumPy reads as if Python 2 had written it
+        raise ValueError(f"its header does not parse ({problem})") from None
     check_shape(shape, origin)
     check_numeric(dtype, origin)
     return shape, fortran_order, dtype

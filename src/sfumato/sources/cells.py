@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 # What pyarrow's CSV reader takes for a float, in syntax common to Python's and Arrow's regular expressions.
-NUMBER = r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:inf(?:inity)?))"
+NUMBER = r"[+-]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:inf(?:inity)?))"
 
 _NUMBER = re.compile(NUMBER)
 _NAN = float("nan")

@@ -113,7 +113,7 @@ def use_release(release: Release, random: Random) -> None:
     json.dumps(release.describe(), allow_nan=False)
     assert release.statement() and repr(release)
     # Error bars are infinite where the count may be zero, and where one random term says nothing of its own spread.
-    single = release.quantizer.terms < 2
+    single = release.reader.terms < 2
     unclear = single or not release.count.value >= CLEAR_COUNT * math.sqrt(release.count.variance)
     for points in asked(release.dimension, random):
         for name, question, infinite in (("query", release.query, unclear), ("total", release.total, single)):
@@ -149,7 +149,7 @@ class Releases(Container):
     """Releases of every method and trust model."""
 
     name = "releases"
-    share = 8.0
+    share = 450.0
     folders = ("central", "distances", "local", "shuffled", "sketch")
 
     def make_seeds(self) -> Iterable[tuple[str, Any]]:
@@ -171,7 +171,7 @@ class Classifiers(Container):
     """Classifiers: several releases in one file."""
 
     name = "classifiers"
-    share = 1.0
+    share = 30.0
     folders = ("classifier",)
 
     def use(self, content: bytes, seed: str, folder: Path, random: Random) -> None:
@@ -194,7 +194,7 @@ class Sketches(Container):
     """Raw sketches."""
 
     name = "sketches"
-    share = 1.0
+    share = 40.0
     folders = ("sketch",)
 
     def make_seeds(self) -> Iterable[tuple[str, Any]]:
@@ -230,7 +230,7 @@ class Regions(Format[Any]):
     """GeoJSON of regions in which people are counted."""
 
     name = "regions"
-    share = 0.5
+    share = 60.0
 
     def make_seeds(self) -> Iterable[tuple[str, Any]]:
         """A few regions, and the release that is asked."""
@@ -264,7 +264,7 @@ class Commands(Releases):
     """Commands on releases and regions: they end cleanly, and nothing of a file reaches the terminal raw."""
 
     name = "commands"
-    share = 0.3
+    share = 4.0
 
     def make_seeds(self) -> Iterable[tuple[str, Any]]:
         """A few: commands are slow, and what they call is asked elsewhere."""

@@ -69,7 +69,7 @@ class LocalDocuments(Documents):
 
     name = "local-protocols"
     folder = "local"
-    share = 4.0
+    share = 150.0
 
     def encode(self, content: Any, random: Random) -> bytes:
         """Promise what the device would promise, and state the seed that belongs to it."""
@@ -109,7 +109,7 @@ class ShuffledDocuments(Documents):
 
     name = "shuffled-protocols"
     folder = "shuffled"
-    share = 2.0
+    share = 15.0
 
     def make_seeds(self) -> Iterable[tuple[str, Any]]:
         """Add a document with a key."""
@@ -133,7 +133,7 @@ class Reports(Format[bytes]):
     """Files of reports: the right prefix, payloads of any kind."""
 
     name = "reports"
-    share = 1.0
+    share = 25.0
 
     def make_seeds(self) -> Iterable[tuple[str, bytes]]:
         """Read the corpus."""
@@ -186,7 +186,7 @@ class Submissions(Format[bytes]):
     """Submissions to the shuffler, whose messages nobody made, and batches of them to the analyzer."""
 
     name = "submissions"
-    share = 1.0
+    share = 50.0
 
     def make_seeds(self) -> Iterable[tuple[str, bytes]]:
         """What people send; sealing draws secret coins, so that the bytes are others in every run."""
@@ -225,7 +225,7 @@ class Batches(Format[Any]):
     """Batches to the analyzer: header, messages, checksum."""
 
     name = "batches"
-    share = 1.0
+    share = 50.0
     magic = b"sfumato-batch-1\n"
 
     def make_seeds(self) -> Iterable[tuple[str, Any]]:
@@ -277,7 +277,7 @@ class Keys(Format[bytes]):
     """Files of the analyzer's private key."""
 
     name = "keys"
-    share = 0.3
+    share = 20.0
 
     def make_seeds(self) -> Iterable[tuple[str, bytes]]:
         """One key."""

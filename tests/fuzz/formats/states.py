@@ -34,7 +34,7 @@ class Ledgers(Format[Any]):
     """Ledgers: lines whose hashes build on each other."""
 
     name = "ledgers"
-    share = 2.0
+    share = 50.0
 
     def make_seeds(self) -> Iterable[tuple[str, Any]]:
         """Read those of 0.1.0, and make one under every rule."""
@@ -110,7 +110,7 @@ class Accounts(Format[Any]):
     """Accounts of devices."""
 
     name = "accounts"
-    share = 2.0
+    share = 40.0
 
     def make_seeds(self) -> Iterable[tuple[str, Any]]:
         """One that was charged, and one that keeps reports."""
@@ -210,7 +210,7 @@ class Checkpoints(Folders):
 
     name = "checkpoints"
     state, checksum = "state.json", "sha256"
-    share = 1.0
+    share = 20.0
 
     def make_seeds(self) -> Iterable[tuple[str, Any]]:
         """A collector that read a file."""
@@ -251,7 +251,7 @@ class Inboxes(Folders):
 
     name = "inboxes"
     state, checksum = "state.json", "checksum"
-    share = 1.0
+    share = 30.0
 
     def make_seeds(self) -> Iterable[tuple[str, Any]]:
         """An open one, and one that was shuffled."""

@@ -92,7 +92,7 @@ class Delimited(Tables):
     """Text with commas, a third of it compressed."""
 
     name = "csv"
-    share = 3.0
+    share = 60.0
     suffixes = (".csv",)
 
     def make_seeds(self) -> Iterable[tuple[str, Any]]:
@@ -140,7 +140,7 @@ class Compressed(Delimited):
     """The same, compressed; also what unpacks to far more."""
 
     name = "csv.gz"
-    share = 1.0
+    share = 10.0
     suffixes = (".csv.gz",)
 
     def encode(self, content: Any, random: Random) -> bytes:
@@ -163,7 +163,7 @@ class Npy(Tables):
     """Single arrays."""
 
     name = "npy"
-    share = 2.0
+    share = 60.0
     suffixes = (".npy",)
     types = ("<f8", "<f4", "<i8", "|u1", "|b1", "<c16", "|O", "<U5", "<M8[D]", "|V8", "x", ">f8", "<f2", "|S3")
 
@@ -196,7 +196,7 @@ class Npz(Npy):
     """Archives of arrays."""
 
     name = "npz"
-    share = 1.0
+    share = 40.0
     suffixes = (".npz",)
 
     def encode(self, content: Any, random: Random) -> bytes:
@@ -214,7 +214,7 @@ class Columnar(Tables):
     """Parquet and Arrow files: their own checksums are not ours, so that bytes are altered as they are."""
 
     name = "columnar"
-    share = 1.0
+    share = 50.0
     suffixes = (".parquet",)
 
     def make_seeds(self) -> Iterable[tuple[str, Any]]:
@@ -256,7 +256,7 @@ class Lists(Format[Any]):
     """Lists of rows, and of classes and users, as they come out of JSON."""
 
     name = "lists"
-    share = 1.0
+    share = 40.0
 
     def warm(self) -> None:
         """Release something, which few cases do."""
