@@ -28,7 +28,7 @@ TRUTH = Gaussian(1.0).exact_density(POINTS, QUERIES)
 def test_too_few_modes_are_predicted_and_in_the_bars(kernel: Kernel, columns: int) -> None:
     """Queries near records that sit closely in a large box, where nearly every query spread evenly has the answer 0."""
     random = np.random.default_rng(2)
-    records = (random.integers(1, 5, size=(20_000, columns)) + random.normal(0, 0.2, size=(20_000, columns))).clip(0, 6)
+    records = random.normal(2, 0.4, size=(20_000, columns)).clip(0, 6)
     truth = kernel.exact_density(records, records[:60])
     settings: dict[str, Any] = {"epsilon": 4, "delta": 1e-6, "bounds": (0, 6), "n_hint": 20_000}
     options = {"n_features": 300, "density": float(truth.mean())}
@@ -36,8 +36,17 @@ def test_too_few_modes_are_predicted_and_in_the_bars(kernel: Kernel, columns: in
     answers, bars = model.query(records[:60], return_std=True)
     measured = math.sqrt(np.mean((answers - truth) ** 2))
     asked = request(kernel=kernel, dimension=columns, epsilon=Fraction(4), options=options)
-    assert 1 / 4 < lattice.predict(asked, float(truth.mean())).rmse / measured < 4
-    assert 1 / 4 < math.sqrt(np.mean(bars**2)) / measured < 4
+    # Not too small; large for records that are spread smoothly about their place, as here.
+    assert 0.5 < lattice.predict(asked, float(truth.mean())).rmse / measured < 10
+    assert 0.5 < math.sqrt(np.mean(bars**2)) / measured < 10
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_as_many_modes_as_are_asked_for(columns: int) -> None:
+    """Ties at the last mode cut none off; one column has so many and no more."""
+    for pairs in (1, 2, 7, 299, 300, 4000):
+        built = lattice.build(request(dimension=columns, options={"n_features": pairs}))
+        assert built.parameters["n_features"] == (min(pairs, 2048) if columns == 1 else pairs)
 
 
 def request(**changes: Any) -> Request:

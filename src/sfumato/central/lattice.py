@@ -132,7 +132,7 @@ def _designs(request: Request, most: int) -> Iterator[Design]:
         part = max(_away(request.density, found), SMALLEST_COUNT) if _own_count(request) else 0.0
         errors = _errors(request, request.density, found, part)
         best = int((errors <= NEARLY * errors.min()).argmax()) + 1
-        yield Design(found, most if "n_features" in request.options else best, part)
+        yield Design(found, len(errors) if "n_features" in request.options else best, part)
 
 
 def _away(density: float, found: Modes) -> float:

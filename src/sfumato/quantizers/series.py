@@ -133,8 +133,9 @@ def modes(kernel: ShiftInvariantKernel, extents: tuple[float, ...], margin: floa
     periods = tuple(2 * extent if margin is None else min(extent + margin, 2 * extent) for extent in extents)
     parts = [series(kernel, *sides) for sides in zip(extents, periods, strict=True)]
     found = _largest(parts, 2 * most + 1)
-    first = np.array([next((j > 0 for j in mode if j), False) for mode in found.tolist()])
-    kept = found[first]
+    # One of each j and -j, where ties may have cut off the other.
+    signs = [next((1 if j > 0 else -1 for j in mode if j), 0) for mode in found.tolist()]
+    kept = np.unique(found[np.array(signs) != 0] * np.array([[sign] for sign in signs if sign]), axis=0)
     values = products(parts, kept)
     order = np.argsort(-np.abs(values), kind="stable")[:most]
     constant = math.prod(float(part.coefficients[0]) for part in parts)
