@@ -140,6 +140,15 @@ def mixture(n: int, d: int, centres: int = 20, reach: float | None = None) -> tu
     return middles[random.integers(centres, size=n)] + random.standard_normal((n, d), dtype=np.float32), bounds
 
 
+def boxed(n: int, d: int, side: float, centres: int = 12) -> tuple[Points, Bounds]:
+    """Normals of a bandwidth or less around places in a box, clipped to it: synthetic, always at hand."""
+    random = np.random.default_rng(3)
+    middles, spreads = random.uniform(0.1, 0.9, size=(centres, d)) * side, random.uniform(0.3, 1.0, size=centres)
+    chosen = random.integers(centres, size=n)
+    points = middles[chosen] + spreads[chosen, None] * random.standard_normal((n, d))
+    return points.clip(0, side).astype(np.float32), (0.0, side)
+
+
 def syn(n: int, d: int) -> tuple[Points, Bounds]:
     """Ten tight blobs of unequal sizes, the synthetic set of the local experiments."""
     points, _ = synthetic.blobs(n, d, queries=0)
@@ -147,5 +156,6 @@ def syn(n: int, d: int) -> tuple[Points, Bounds]:
 
 
 LOADERS: dict[str, Callable[..., tuple[Points, Bounds]]] = {
-    loader.__name__: loader for loader in (diabetes2d, nyc_uber2d, codrna, glove100d, agnews, words, mixture, syn)
+    loader.__name__: loader
+    for loader in (diabetes2d, nyc_uber2d, codrna, glove100d, agnews, words, mixture, boxed, syn)
 }

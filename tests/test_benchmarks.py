@@ -119,6 +119,47 @@ HEAT_MAPS = """
     data = [{ set = "mixture", n = 5000, d = 2, bandwidth = 1.0, view = [[-3, 3], [-3, 3]] }]
     methods = [{ name = "lsq-rff", label = "lsq-rff", options = { n_features = 200 } }]
 """
+VARIANTS = """
+    name = "tiny-variants"
+    kind = "variants"
+    title = "Tiny variants"
+    about = "A tiny case."
+    [settings]
+    kernel = "gaussian"
+    epsilons = ["1"]
+    seeds = 2
+    queries = 20
+    data = [{ set = "boxed", n = 3020, d = 2, side = 4.0, bandwidth = 1.0 }]
+    variants = [
+      { label = "pairs", method = "fourier-gaussian", delta = 1e-6, options = { n_features = 20 }, error_rows = 1000 },
+      { label = "series", method = "lattice", delta = 1e-6 },
+    ]
+"""
+SERIES = """
+    name = "tiny-series"
+    kind = "shuffled-series"
+    title = "Tiny series"
+    about = "A tiny case."
+    [settings]
+    bandwidth = 1.0
+    data = { set = "boxed", n = 520, d = 2, side = 3.0 }
+    epsilon = "4"
+    delta = 1e-4
+    quantizers = ["fourier", "auto"]
+    seeds = 1
+    queries = 20
+"""
+READING = """
+    name = "tiny-reading"
+    kind = "reading"
+    title = "Tiny reading"
+    about = "A tiny case."
+    [settings]
+    rows = 3000
+    epsilon = "1"
+    repetitions = 1
+    defaults = [{ label = "delta", d = 2, bandwidth = 1.0, reach = 3.0, delta = 1e-6 }]
+"""
 
 
 class Harness:
@@ -292,6 +333,21 @@ def test_answers_are_drawn_against_the_truth(harness: Harness) -> None:
     assert row["values"]["correlation"] > 0.5
     assert "images/benchmarks/tiny-estimates.svg" in harness.page.read_text()
     assert b">mixture, epsilon 10</text>" in (harness.page.parent / "images/benchmarks/tiny-estimates.svg").read_bytes()
+
+
+def test_variants_are_compared_with_the_first(harness: Harness) -> None:
+    harness.add(VARIANTS)
+    pairs, series = (row["values"] for row in harness.run())
+    assert (pairs["method"], series["method"]) == ("fourier-gaussian", "lattice") and pairs["integers"] == 40
+    assert pairs["over_baseline"] == 1 and series["over_baseline"] == series["rmse"] / pairs["rmse"] < 1
+
+
+def test_shuffled_series_and_reading(harness: Harness) -> None:
+    harness.add(SERIES)
+    harness.add(READING)
+    reading, pairs, series = (row["values"] for row in harness.run())
+    assert reading["over_reading"] == reading["cpu_seconds"] / reading["read"]
+    assert series["messages"] < pairs["messages"] and series["predicted"] < pairs["predicted"]
 
 
 def test_heat_maps_are_drawn_beside_the_exact_one(harness: Harness) -> None:

@@ -61,7 +61,14 @@ CLOSE = {
     "fourier-gaussian": {
         "0 or 1 records, 2 features": 0.7,
         "a record or its opposite, 2 features": 0.8,
+        "0 or 1 records, 2 features in 2 groups": 0.5,
         "exact, radius 4, 1 feature, replace": 0.75,
+        "exact, radius 3, 2 features in 2 groups, add-remove": 0.48,
+    },
+    "lattice": {
+        "a record or its opposite, 1 feature": 0.75,
+        "0 or 1 records, 1 feature": 0.75,
+        "1 or 2 records, 1 feature": 0.78,
     },
     "grid": {
         "0 or 1 records, 1 feature": 0.85,
@@ -138,6 +145,7 @@ CURATED: dict[str, CentralCase] = {
     "lsq-rff": audits.lsq_rff_cases()["second"],
     "fourier": audits.fourier_cases()["groups"],
     "fourier-gaussian": audits.gaussian_cases()["opposites"],
+    "lattice": audits.lattice_cases()["second"],
 }
 
 

@@ -13,7 +13,7 @@ import sfumato
 from sfumato import PrivateKDE
 from sfumato.central import lattice
 from sfumato.errors import InputError
-from sfumato.kernels import Exponential, Gaussian
+from sfumato.kernels import Exponential, Gaussian, Kernel, Laplacian
 from sfumato.methods.limits import Limits
 from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
@@ -22,6 +22,31 @@ RNG = np.random.default_rng(5)
 POINTS = np.concatenate([RNG.normal(2, 0.6, size=(10_000, 2)), RNG.normal(4, 0.7, size=(10_000, 2))]).clip(0, 6)
 QUERIES = np.concatenate([POINTS[:60], RNG.uniform(0, 6, size=(60, 2))])
 TRUTH = Gaussian(1.0).exact_density(POINTS, QUERIES)
+
+
+@pytest.mark.parametrize(("kernel", "columns", "most"), [(Gaussian(0.5), 4, 10), (Laplacian(0.5), 3, 20)])
+def test_too_few_modes_are_predicted_and_in_the_bars(kernel: Kernel, columns: int, most: float) -> None:
+    """Queries near records that sit closely in a large box, where nearly every query spread evenly has the answer 0."""
+    random = np.random.default_rng(2)
+    records = random.normal(2, 0.4, size=(20_000, columns)).clip(0, 6)
+    truth = kernel.exact_density(records, records[:60])
+    settings: dict[str, Any] = {"epsilon": 4, "delta": 1e-6, "bounds": (0, 6), "n_hint": 20_000}
+    options = {"n_features": 300, "density": float(truth.mean())}
+    model = PrivateKDE(kernel, method="lattice", options=options, random_state=1, **settings).fit(records)
+    answers, bars = model.query(records[:60], return_std=True)
+    measured = math.sqrt(np.mean((answers - truth) ** 2))
+    asked = request(kernel=kernel, dimension=columns, epsilon=Fraction(4), options=options)
+    # Not too small; large for records that are spread smoothly about their place, as here.
+    assert 0.5 < lattice.predict(asked, float(truth.mean())).rmse / measured < most
+    assert 0.5 < math.sqrt(np.mean(bars**2)) / measured < most
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_as_many_modes_as_are_asked_for(columns: int) -> None:
+    """Ties at the last mode cut none off; one column has so many and no more."""
+    for pairs in (1, 2, 7, 299, 300, 4000):
+        built = lattice.build(request(dimension=columns, options={"n_features": pairs}))
+        assert built.parameters["n_features"] == (min(pairs, 2048) if columns == 1 else pairs)
 
 
 def request(**changes: Any) -> Request:

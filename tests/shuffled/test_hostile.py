@@ -43,6 +43,7 @@ def documents() -> dict[str, dict[str, Any]]:
     made["classes"] = small_protocol(8, 4, classes=("a", "b"), label_epsilon=2)
     made["hashing"] = Protocol(L2LSH(1.0), instances=16, **facts)
     made["product"] = Protocol(InnerProduct(2.0), **facts)
+    made["lattice"] = Protocol("gaussian", bandwidth=0.5, bounds=(0, 1), quantizer="lattice", instances=8, **facts)
     made["landmarks"] = Protocol("gaussian", bandwidth=1.0, landmarks=points(6, 2), instances=4, **facts)
     return {name: protocol.document for name, protocol in made.items()}
 

@@ -15,7 +15,13 @@ import pytest
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import L2LSH, InnerProduct
 from sfumato.privacy.bits import SecureBits
-from sfumato.quantizers import FourierQuantizer, HashingQuantizer, InnerProductQuantizer, InnerProductSigns
+from sfumato.quantizers import (
+    FourierQuantizer,
+    HashingQuantizer,
+    InnerProductQuantizer,
+    InnerProductSigns,
+    LatticeQuantizer,
+)
 from sfumato.shuffled import AnalyzerKey, Protocol
 from sfumato.shuffled.features import RotatedLandmarks
 from tests.shuffled.collections_for_tests import KEY, client_of, points, small_protocol
@@ -36,6 +42,7 @@ QUANTIZERS: list[tuple[dict[str, Any], type]] = [
     ({"kernel": "inner-product", "quantizer": "inner-product-signs", "instances": 8}, InnerProductSigns),
     ({"kernel": "gaussian", "landmarks": points(30, 2), "instances": 9}, RotatedLandmarks),
     ({"kernel": L2LSH(1.0), "instances": 64}, HashingQuantizer),
+    ({"kernel": "gaussian", "bounds": (-3, 3), "instances": 40}, LatticeQuantizer),
     ({"kernel": "gaussian", "bitsum": "poisson"}, FourierQuantizer),
     ({"kernel": "gaussian", "bitsum": "negative-binomial"}, FourierQuantizer),
     ({"kernel": "gaussian", "bitsum": "3nb"}, FourierQuantizer),

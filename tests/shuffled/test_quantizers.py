@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 import sfumato
 from sfumato.errors import InputError
 from sfumato.kernels import L2LSH, Gaussian, InnerProduct, Kernel
+from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.shuffled import Protocol
 from sfumato.shuffled.features import BitFeatures, RotatedLandmarks
@@ -21,6 +22,7 @@ from tests.shuffled.collections_for_tests import points
 
 Points = NDArray[np.float64]
 PUBLIC = points(60, 4, seed=9)
+BOUNDS = {"lattice": (-4, 4)}
 
 
 def sphere(count: int, dimension: int, seed: int = 0) -> Points:
@@ -31,11 +33,18 @@ def sphere(count: int, dimension: int, seed: int = 0) -> Points:
 # kernel, quantizer, instances, points, queries
 CASES: dict[str, tuple[Kernel, str, int, Points, Points]] = {
     "fourier": (Gaussian(0.7), "fourier", 128, points(600, 4), points(30, 4, 1)),
+    "lattice": (Gaussian(2.0), "lattice", 64, points(600, 2).clip(-4, 4), points(30, 2, 1).clip(-4, 4)),
     "inner-product": (InnerProduct(), "inner-product", 32, sphere(600, 32), sphere(30, 32, 1)),
     "signs": (InnerProduct(), "inner-product-signs", 96, sphere(600, 32), sphere(30, 32, 1)),
     "landmarks": (Gaussian(2.0), "landmarks", 17, points(600, 4), points(30, 4, 1)),
     "hashing": (L2LSH(1.0), "hashing", 512, points(600, 4), points(30, 4, 1)),
 }
+
+
+def _request(name: str) -> Request:
+    kernel, quantizer, _, X, _ = CASES[name]
+    landmarks = PUBLIC if quantizer == "landmarks" else None
+    return request_for(kernel, X.shape[1], 3, delta=1e-4, n=600, bounds=BOUNDS.get(name), landmarks=landmarks)
 
 
 def errors_of(name: str, bitsum: str, epsilon: float, runs: int) -> tuple[float, Protocol, float]:
@@ -53,6 +62,7 @@ def errors_of(name: str, bitsum: str, epsilon: float, runs: int) -> tuple[float,
             instances=instances,
             quantizer=quantizer,
             landmarks=PUBLIC if quantizer == "landmarks" else None,
+            bounds=BOUNDS.get(name),
             seed=seed,
         )
         release = protocol.simulate(X, random_state=seed)
@@ -100,8 +110,8 @@ class TestPrediction:
 class TestBits:
     @pytest.mark.parametrize("name", CASES)
     def test_coordinates_stay_in_their_range(self, name: str) -> None:
-        kernel, quantizer, instances, X, _ = CASES[name]
-        request = request_for(kernel, X.shape[1], 3, landmarks=PUBLIC if quantizer == "landmarks" else None)
+        _, quantizer, instances, X, _ = CASES[name]
+        request = _request(name)
         features = BitFeatures(make(quantizer, request, instances))
         wild = np.vstack([X[:20], 1e3 * X[:20], np.full((1, X.shape[1]), np.nan), np.zeros((1, X.shape[1]))])
         encoded = features.quantizer.encode(features.points(wild))
@@ -113,10 +123,10 @@ class TestBits:
         else:
             assert features.changed == features.instances == encoded.shape[1]
 
-    @pytest.mark.parametrize("name", ["fourier", "inner-product", "landmarks"])
+    @pytest.mark.parametrize("name", ["fourier", "lattice", "inner-product", "landmarks"])
     def test_rounding_is_unbiased(self, name: str) -> None:
-        kernel, quantizer, instances, X, _ = CASES[name]
-        request = request_for(kernel, X.shape[1], 3, landmarks=PUBLIC if quantizer == "landmarks" else None)
+        _, quantizer, instances, X, _ = CASES[name]
+        request = _request(name)
         features = BitFeatures(make(quantizer, request, instances))
         one = features.points(np.tile(X[:1], (4000, 1)))
         bits = sum(block.sum(axis=0) for block in features.blocks(one, SecureBits.seeded(2)))

@@ -132,7 +132,7 @@ def _designs(request: Request, most: int) -> Iterator[Design]:
         part = max(_away(request.density, found), SMALLEST_COUNT) if _own_count(request) else 0.0
         errors = _errors(request, request.density, found, part)
         best = int((errors <= NEARLY * errors.min()).argmax()) + 1
-        yield Design(found, most if "n_features" in request.options else best, part)
+        yield Design(found, len(errors) if "n_features" in request.options else best, part)
 
 
 def _away(density: float, found: Modes) -> float:
@@ -145,9 +145,10 @@ def _errors(request: Request, density: float, found: Modes, part: float) -> Floa
     noise = (gaussian_multiplier(_epsilon(request), request.delta) * request.factor / request.n) ** 2
     away = _away(density, found)
     weight = 2 * np.cumsum(np.abs(found.coefficients))
-    missed = np.maximum(found.squares - 2 * np.cumsum(np.square(found.coefficients)), 0.0)
+    typical = math.hypot(density, SPREAD * density)
+    missed = found.missed(np.cumsum(np.abs(found.coefficients)), np.cumsum(np.square(found.coefficients)), typical)
     features = noise * (weight + part) * (weight + (away**2 / part if part else 0.0))
-    return np.asarray(features + missed + found.wrapped**2 + (0.0 if part else request.count_error(away)))
+    return np.asarray(features + missed + (0.0 if part else request.count_error(away)))
 
 
 def predict(request: Request, density: float) -> Prediction:

@@ -100,16 +100,31 @@ class Modes:
         L of each column.
     modes, coefficients : ndarray
         One of each j and -j.
-    constant, squares, wrapped : float
-        Coefficient of the mode 0, sum of c_j^2 over all other modes, and the error of wrapping.
+    constant, absolute, squares, wrapped : float
+        Coefficient of the mode 0, sums of |c_j| and of c_j^2 over all other modes, and the error of wrapping.
     """
 
     periods: tuple[float, ...]
     modes: Integers
     coefficients: Floats
     constant: float
+    absolute: float
     squares: float
     wrapped: float
+
+    def missed(self, kept: Floats, kept_squares: Floats, density: float) -> Floats:
+        """Typical mean square of what an answer of this size misses, see `lattice`, beside modes of these sums.
+
+        Parameters
+        ----------
+        kept, kept_squares : ndarray
+            Sums of |c_j| and of c_j^2 over the pairs that are kept.
+        density : float
+            Mean square root of the answers.
+        """
+        lost = np.maximum(self.absolute - 2 * kept, 0.0) / (self.absolute + abs(self.constant))
+        even = np.maximum(self.squares - 2 * kept_squares, 0.0)
+        return np.asarray(even + np.square(lost**2 * density) + self.wrapped**2)
 
 
 @lru_cache(maxsize=64)
@@ -118,14 +133,16 @@ def modes(kernel: ShiftInvariantKernel, extents: tuple[float, ...], margin: floa
     periods = tuple(2 * extent if margin is None else min(extent + margin, 2 * extent) for extent in extents)
     parts = [series(kernel, *sides) for sides in zip(extents, periods, strict=True)]
     found = _largest(parts, 2 * most + 1)
-    first = np.array([next((j > 0 for j in mode if j), False) for mode in found.tolist()])
-    kept = found[first]
+    # One of each j and -j, where ties may have cut off the other.
+    signs = [next((1 if j > 0 else -1 for j in mode if j), 0) for mode in found.tolist()]
+    kept = np.unique(found[np.array(signs) != 0] * np.array([[sign] for sign in signs if sign]), axis=0)
     values = products(parts, kept)
     order = np.argsort(-np.abs(values), kind="stable")[:most]
     constant = math.prod(float(part.coefficients[0]) for part in parts)
+    absolute = math.prod(part.absolute for part in parts) - abs(constant)
     squares = math.prod(part.squares for part in parts) - constant**2
     wrapped = math.prod(1 + part.error for part in parts) - 1
-    return Modes(periods, kept[order], values[order], constant, squares, wrapped)
+    return Modes(periods, kept[order], values[order], constant, absolute, squares, wrapped)
 
 
 def _largest(parts: list[Series], most: int) -> Integers:

@@ -4,7 +4,9 @@ Every bit costs the same and has the same noise, whatever its weight in an answe
 is sent several times (`quantizers.lattice`). With k_j pairs of mode j, a = 4 V / n^2 + 1 / (2 n) the variance of one
 mean of bits in units of the range, an answer has the mean square error
 
-    4 a sum over the modes sent of c_j^2 / k_j + 2 sum over the others of c_j^2 + wrapping^2.
+    4 a sum over the modes sent of c_j^2 / k_j + 2 sum over the others of c_j^2 + wrapping^2,
+
+and more where queries lie near the records (`quantizers.lattice`), by which periods and numbers are compared.
 
 What one more pair gains falls with every pair of its mode, from 2 c_j^2 (1 - 2 a) for the first to 4 a c_j^2 / (k (k +
 1)) for the one after k, so that taking the largest gains one after the other is best. V depends on how many pairs there
@@ -70,7 +72,8 @@ def best_series(request: Request, pairs: int, variance: float) -> LatticeQuantiz
     mean = 4 * variance / request.n**2 + 1 / (2 * request.n)
     choices = [modes(kernel, _extents(kernel, box), margin, MOST_PAIRS) for margin in MARGINS]
     repeats = [allotted(found.coefficients, pairs, mean) for found in choices]
-    errors = [_error(found, each, mean) for found, each in zip(choices, repeats, strict=True)]
+    pairs_of = zip(choices, repeats, strict=True)
+    errors = [_error(found, each, mean, request.density) for found, each in pairs_of]
     best = int(np.argmin(errors))
     chosen = np.repeat(choices[best].modes, repeats[best], axis=0)
     return LatticeQuantizer(kernel, box, choices[best].periods, chosen, np.ones(pairs, dtype=np.int64))
@@ -94,8 +97,7 @@ def allotted(coefficients: Floats, pairs: int, mean: float) -> Integers:
     return np.bincount(which[order], minlength=len(coefficients))
 
 
-def _error(found: Modes, repeats: Integers, mean: float) -> float:
-    sent = repeats > 0
-    squares = np.square(found.coefficients[sent])
-    missed = max(found.squares - 2 * float(squares.sum()), 0.0)
-    return 4 * mean * float((squares / repeats[sent]).sum()) + missed + found.wrapped**2
+def _error(found: Modes, repeats: Integers, mean: float, density: float) -> float:
+    sizes, repeats = np.abs(found.coefficients[repeats > 0]), repeats[repeats > 0]
+    missed = found.missed(sizes.sum(), np.square(sizes).sum(), density)
+    return 4 * mean * float((np.square(sizes) / repeats).sum()) + float(missed)

@@ -31,11 +31,12 @@ sqrt(4 b^2 + 16 R^4 S (S + (E/n)^2) / I) for I draws of a b-approximate (Q, R, S
 | inner-product, clip c | (d, c / sqrt(d), d), 1 | 4 c^2 V / (d n^2) | (c^2 - 1) / (d n) | (erfc(c / sqrt(2)) P)^2 |
 | inner-product-signs, I | (1, sqrt(d), 1), I | 4 d V / (I n^2) | (d - 1) / (I n) | (P + P^2) / I |
 | landmarks, r features of mean square G | (r, c / sqrt(r), r), 1 | 4 c^2 G V / (r n^2) | G (c^2 - 1) / (r n) | bias^2 |
-| lattice, pairs of coefficients c_j | (2 m, max sqrt(2 c_j), 2 m), 1 | 16 V S / n^2 | 2 S / n | bias^2 |
+| lattice, pairs of coefficients c_j | (2 m, max sqrt(2 c_j), 2 m), 1 | 16 V S / n^2 | 2 S / n | bias^2 + (q^2 P)^2 |
 | hashing, m rows of W | (W, 1, 1), m | V W / ((W - 1) m n^2) | 0 | H / m |
 
-S is the sum of the c_j^2. Queries of the inner product and records are taken as long as the radius. H, the variance of
-one row of hash counters, is P^2 / 4 + (P - 5 P^2 / 4) / (W - 1) typically (`sfumato.central.race`).
+S is the sum of the c_j^2, q what is lost of them (`quantizers.lattice`). Queries of the inner product and records are
+taken as long as the radius. H, the variance of one row of hash counters, is P^2 / 4 + (P - 5 P^2 / 4) / (W - 1)
+typically (`sfumato.central.race`).
 """
 
 from __future__ import annotations
@@ -211,7 +212,8 @@ def _error_of_series(quantizer: LatticeQuantizer, facts: _Facts) -> Accuracy:
     size, squares, bias = quantizer.size, quantizer.weight_squares, quantizer.typical_bias
     radius, largest = math.sqrt(quantizer.largest_weight), quantizer.largest_bias
     bound = published_error(radius=radius, sparsity=size, draws=1, rmse=facts.rmse, n=facts.n, bias=largest)
-    return Accuracy(4 * squares * facts.noise, squares / (2 * facts.n), bias**2, bound)
+    missed = bias**2 + (quantizer.lost**2 * facts.density) ** 2
+    return Accuracy(4 * squares * facts.noise, squares / (2 * facts.n), missed, bound)
 
 
 def _error_of_hashes(quantizer: HashingQuantizer, facts: _Facts) -> Accuracy:

@@ -143,6 +143,7 @@ COLLECTIONS: dict[str, dict[str, Any]] = {
     "inner-product": {"kernel": "inner-product"},
     "inner-product-signs": {"kernel": "inner-product", "instances": 6},
     "fourier": {"kernel": "gaussian", "bandwidth": 1.0, "bounds": (-8, 8), "instances": 4},
+    "lattice": {"kernel": "gaussian", "bandwidth": 1.0, "bounds": (-8, 8), "instances": 6},
     "hashing": {"kernel": "laplacian", "bandwidth": 1.0, "bounds": (-8, 8), "instances": 32},
     "landmarks": {"kernel": "gaussian", "bandwidth": 1.0, "bounds": (-8, 8), "landmarks": LANDMARKS},
 }
