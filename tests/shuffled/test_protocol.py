@@ -104,7 +104,7 @@ class TestDocument:
             (lambda d: d["mechanism"]["key"].update(id="00"), "mechanism.key.id must be 16"),
             (lambda d: d["mechanism"]["key"].update(public="zz"), "mechanism.key.public must be 64"),
             (lambda d: d["mechanism"].update(extra=1), "mechanism has a field 'extra'"),
-            (lambda d: d["mechanism"].update(instances=18), "18 instances were expected"),
+            (lambda d: d["mechanism"].update(instances=18), "describes 16 integers"),
             (lambda d: d["mechanism"].update(instances="16"), "mechanism.instances must be a whole number"),
             (lambda d: d["mechanism"].update(groups=[]), "mechanism.groups must be a list of 1"),
             (lambda d: d["mechanism"]["groups"].append(d["mechanism"]["groups"][0]), "distinct labels"),

@@ -30,10 +30,15 @@ def sphere(count: int, dimension: int, seed: int = 0) -> Points:
     return np.asarray(X / np.linalg.norm(X, axis=1, keepdims=True))
 
 
+def evenly(count: int, seed: int) -> Points:
+    return np.random.default_rng(seed).uniform(-4, 4, size=(count, 2))
+
+
 # kernel, quantizer, instances, points, queries
 CASES: dict[str, tuple[Kernel, str, int, Points, Points]] = {
     "fourier": (Gaussian(0.7), "fourier", 128, points(600, 4), points(30, 4, 1)),
-    "lattice": (Gaussian(2.0), "lattice", 64, points(600, 2).clip(-4, 4), points(30, 2, 1).clip(-4, 4)),
+    # Evenly spread: rounding has less error near the middle of the box, and the prediction is for all of it.
+    "lattice": (Gaussian(2.0), "lattice", 64, evenly(600, seed=0), evenly(30, seed=1)),
     "inner-product": (InnerProduct(), "inner-product", 32, sphere(600, 32), sphere(30, 32, 1)),
     "signs": (InnerProduct(), "inner-product-signs", 96, sphere(600, 32), sphere(30, 32, 1)),
     "landmarks": (Gaussian(2.0), "landmarks", 17, points(600, 4), points(30, 4, 1)),
