@@ -25,7 +25,7 @@ from sfumato.kernels import Gaussian, InnerProduct, Overlap
 from sfumato.kernels.distance import Distance
 from sfumato.methods.registry import DISTANCES, METHODS
 from sfumato.privacy.bits import SecureBits
-from sfumato.published.histogram import HistogramQuantizer
+from sfumato.public.ranges import LARGEST_LENGTH
 from sfumato.published.huang_roth import ConvexHypothesis
 from sfumato.published.polynomials import BernsteinQuantizer, TrigonometricQuantizer
 from sfumato.published.queries import KernelQueries, WhitenedQueries
@@ -226,7 +226,7 @@ def boxes() -> Iterator[tuple[str, str]]:
 
 def _makers(box: Box) -> dict[str, Callable[[], Quantizer]]:
     kernel, l1 = Gaussian(0.5), Distance("l1")
-    listed = np.array([[box.lower[0]], [box.upper[0]]])
+    listed = np.clip([[box.lower[0]], [box.upper[0]]], -LARGEST_LENGTH, LARGEST_LENGTH)
     small = Ball(box, 0.5, 1000)
     return {
         "interval-tree": lambda: IntervalTree(l1, box, (1, 1, 1, 1)),
@@ -237,7 +237,6 @@ def _makers(box: Box) -> dict[str, Callable[[], Quantizer]]:
         "inner-product": lambda: InnerProductQuantizer(small, None),
         "inner-product clipped": lambda: InnerProductQuantizer(small, 2.5),
         "inner-product-signs": lambda: InnerProductSigns(Ball(box, InnerProduct(1e-100).radius, 100), 3, seed=1),
-        "histogram": lambda: HistogramQuantizer(kernel, box, 0.5),
         "bernstein": lambda: BernsteinQuantizer(kernel, box, 2, 1000, 0.02),
         "even-trig": lambda: TrigonometricQuantizer(kernel, box, 3, 1000, 0.02),
         "grid-records": lambda: GridRecords(kernel, box, (3,), 10),

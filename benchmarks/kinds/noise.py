@@ -40,7 +40,7 @@ def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
     )
     nanoseconds = {name: 1e9 * seconds[name] / count for name, count in counts.items()}
     yield Measurement(
-        label=law.name,
+        label=law.to_document()["law"],
         values={
             "scale": unit["scale"],
             "samples": counts["ours"],

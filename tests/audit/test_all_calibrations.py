@@ -16,7 +16,7 @@ from sfumato.shuffled.secure_aggregation import NOISES
 load_library()
 
 # Attacks on parts whose calibrations are checked in every mechanism that has them; labels are listed in full.
-PARTS = {"count", "users", "projection", "labels"}
+PARTS = {"count", "users", "projection", "labels", "classifier-linear"}
 # How much of the claim is given away; what is not named comes within 2 % of it.
 CLOSE = {
     ("rr-published", "1 instance"): 0.005,

@@ -19,6 +19,7 @@ CLOSE: dict[str, dict[str, float]] = {
     "hrw": {"delta, replace": 0.68},  # similarities are positive: two records are never opposite
     "landmarks": {"pure, replace": 0.7, "delta, replace": 0.68},  # likewise, and both kinds of noise cover the ball
     "even-trig": {"pure, replace": 0.7},
+    "cells": {"delta, replace": 0.74},  # two records of different cells are at right angles, not opposite
     "pmw": {  # rho-zCDP is dearer than what it is turned into
         **{f"delta, add-remove{more}": 0.84 for more in ("", ", weights", ", users", ", users, weights")},
         "delta, replace": 0.83,

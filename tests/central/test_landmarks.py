@@ -184,8 +184,10 @@ class TestErrors:
         assert fourier.release_.findings() == {}
         grid = PrivateKDE(Gaussian(1.0), epsilon=1, method="grid", bounds=(-3, 3), n_hint=N).fit(POINTS[:, :2])
         assert grid.release_.findings() == {}
+        assert (grid.release_.bias_bound(QUERIES[:, :2]) > 0).all()
+        hermite = PrivateKDE(Gaussian(1.0), epsilon=1, method="lsq-fgt", bounds=(-3, 3), n_hint=N).fit(POINTS[:, :2])
         with pytest.raises(InputError, match="no limit"):
-            grid.release_.bias_bound(QUERIES[:, :2])
+            hermite.release_.bias_bound(QUERIES[:, :2])
 
 
 class TestChoice:

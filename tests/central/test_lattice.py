@@ -147,3 +147,9 @@ def test_users_and_weights_take_part() -> None:
     for release in (limited.release_, weighted.release_):
         answer, error = release.query(QUERIES, return_std=True)
         assert (np.abs(answer - TRUTH) < 6 * error).all()
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("1/10000", 1e-6), ("15", 1e-12), ("40", 1e-6)])
+def test_auto_never_takes_what_cannot_be_built(epsilon: str, delta: float) -> None:
+    asked = request(n=10**7, epsilon=Fraction(epsilon), delta=delta, options={})
+    assert METHODS.build("auto", asked).guarantee.epsilon == Fraction(epsilon)

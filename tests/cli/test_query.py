@@ -96,7 +96,7 @@ def test_columns_of_other_names_are_taken_in_order_and_said(run: Run, released: 
     [
         ([], None, "nothing to ask"),
         (["--at", "1,2", "-"], "lon,lat\n1,2\n", "not from both"),
-        (["--at", "1,2,3"], None, "has 3 numbers"),
+        (["--at", "1,2,3"], None, "has 3 values"),
         (["--at", "1,north"], None, "--at must be numbers"),
         (["--at", "1,nan"], None, "query number 1 is not made of finite numbers"),
         (["-"], "lon,lat\n1,2\n1,\n", "query number 2 is not made of finite numbers"),

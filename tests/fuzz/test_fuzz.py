@@ -101,7 +101,7 @@ PLANTED: dict[str, tuple[Callable[[bytes], object], str]] = {
     "a hang": (lambda content: [None for _ in iter(int, 1)], "OverTime"),
     "a hang in compiled code": (compiled_loop, "OverTime"),
     "memory": (lambda content: np.ones(1 << 29), "MemoryError"),
-    "memory bit by bit": (lambda content: [bytearray(1 << 23) for _ in range(500)], "MemoryError"),
+    "memory bit by bit": (lambda content: [bytearray(1 << 26) for _ in range(60)], "MemoryError"),
     "NaN": (lambda content: check_numbers("answer", [math.nan]), "UnsoundError"),
     "infinity": (lambda content: check_numbers("answer", [math.inf]), "UnsoundError"),
     "endless recursion": (lambda content: recursion(content), "RecursionError"),
@@ -183,7 +183,11 @@ def without_columns(part: Any) -> Any:
     return {name: without_columns(one) for name, one in emptied.items()}
 
 
-@pytest.mark.parametrize("path", sorted(CORPUS.glob("golden/*/*.sfm")), ids=lambda path: path.stem)
+# A table of categories has no numbers to begin with.
+WITH_NUMBERS = [path for path in sorted(CORPUS.glob("golden/*/*.sfm")) if not path.stem.startswith("cells_table")]
+
+
+@pytest.mark.parametrize("path", WITH_NUMBERS, ids=lambda path: path.stem)
 def test_nothing_is_read_without_columns(path: Path, tmp_path: Path) -> None:
     header, arrays = decode(path)
     (tmp_path / "a.sfm").write_bytes(encode(without_columns(header), arrays))

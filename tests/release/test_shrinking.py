@@ -101,7 +101,7 @@ def test_maps_of_few_columns():
             assert (shrunk >= 0).all()
     at_records, over_the_map = np.sqrt(np.array(ratios).reshape(4, 2).mean(axis=0))
     assert at_records < 1.02 and over_the_map < 0.7
-    assert min(covered) > 0.9
+    assert np.mean(covered) > 0.94 and min(covered) > 0.88
 
 
 @pytest.mark.parametrize(

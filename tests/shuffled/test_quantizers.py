@@ -173,7 +173,7 @@ class TestRotatedLandmarks:
         again = sfumato.load(tmp_path / "release.sfm")
         answers = [each.query(points(5, 4), return_std=True) for each in (release, again)]
         assert np.array_equal(answers[0], answers[1])
-        assert accuracy(again.quantizer, 1.0, 50).rmse > 0
+        assert accuracy(again.reader, 1.0, 50).rmse > 0
 
     @pytest.mark.parametrize("clip", [0.0, math.inf, -1.0])
     def test_clip(self, pair: tuple[Any, RotatedLandmarks], clip: float) -> None:

@@ -57,9 +57,12 @@ class Curator:
             raise InputError("a paid count reads the data twice, and this source can be read once; pass n_hint instead")
         box = mechanism.encoder.box if mechanism is not None and request.outside == "drop" else None
         if self.account is not None:
-            loss = None if mechanism is None else mechanism.cost(count_is_bought=False)[1]
-            delta = request.delta if mechanism is None else mechanism.guarantee.delta
-            self.account.check(request.epsilon, delta, neighbours=request.neighbours, unit=request.unit, loss=loss)
+            # Another n may choose a method that spends the delta which this one leaves: the whole must fit.
+            settled = mechanism is not None and mechanism.guarantee.delta == request.delta
+            loss = mechanism.cost(count_is_bought=False)[1] if mechanism is not None and settled else None
+            self.account.check(
+                request.epsilon, request.delta, neighbours=request.neighbours, unit=request.unit, loss=loss
+            )
         kept = self.engine.count(self.source, box)
         if self.account is not None:
             self.account.charge("count", law.epsilon, neighbours=request.neighbours, unit=request.unit)

@@ -321,7 +321,8 @@ class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
 
         ``read="shrunk"`` has less squared error where noise is large, and a bias: see `Release.query`.
         """
-        answers, errors = self.release_.query(self._queries(Y), return_std=True, read=read)
+        points = self._queries(Y)
+        answers, errors = self.release_.query(points, return_std=True, read=read)
         return (answers, errors) if return_std else answers
 
     def density(self, Y: ArrayLike, read: str = "plain") -> Floats:

@@ -28,7 +28,7 @@ from sfumato.methods.limits import INTEGER_BYTES, header_size
 from sfumato.methods.mechanism import Mechanism
 from sfumato.methods.method import Method, Prediction
 from sfumato.methods.request import Request
-from sfumato.privacy.gaussian import LARGEST_EPSILON, gaussian_multiplier, gaussian_noise, largest_length
+from sfumato.privacy.gaussian import LARGEST_EPSILON, calibrate, gaussian_multiplier, gaussian_noise, largest_length
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.lattice import RADIUS, LatticeQuantizer
@@ -85,7 +85,23 @@ def refuse(request: Request) -> str | None:
         return f"it is for up to {MOST_COLUMNS} columns"
     if max(_extents(request)) > MOST_MODE:
         return f"the bounds span more than {MOST_MODE} bandwidths: pass tighter bounds or larger bandwidths"
-    return None if _most_pairs(request) else "the budgets leave no room for a single feature"
+    if not _most_pairs(request):
+        return "the budgets leave no room for a single feature"
+    try:
+        _scale(request)
+    except InputError as reason:
+        return str(reason)
+    return None
+
+
+def _scale(request: Request) -> int:
+    """Return the scale of the amplitudes; refuse a budget for which integer noise cannot be calibrated or sampled."""
+    epsilon, reach = _epsilon(request), request.factor * RADIUS
+    scale = min(LARGEST_SCALE, int(largest_length(reach, epsilon, request.delta)))
+    if scale < SMALLEST_SCALE:
+        raise InputError("so little budget does not fit 64-bit noise; pass a larger epsilon or delta")
+    calibrate(reach * scale, 2 * MOST_PAIRS + 1, epsilon, request.delta)
+    return scale
 
 
 def _own_count(request: Request) -> bool:
@@ -169,9 +185,7 @@ def predict(request: Request, density: float) -> Prediction:
 def build(request: Request) -> Mechanism:
     """Choose the modes and calibrate the noise."""
     design, epsilon = _design(request), _epsilon(request)
-    scale = min(LARGEST_SCALE, int(largest_length(request.factor * RADIUS, epsilon, request.delta)))
-    if scale < SMALLEST_SCALE:
-        raise InputError("so little budget does not fit 64-bit noise; pass a larger epsilon or delta")
+    scale = _scale(request)
     found, pairs = design.found, design.pairs
     weights = 2 * np.abs(found.coefficients[:pairs])
     unit = scale / math.sqrt(weights.sum() + design.count_part)

@@ -195,6 +195,7 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
 
         Examples
         --------
+        >>> from sfumato import PrivateKDE
         >>> points = np.random.default_rng(0).normal(size=(1000, 1))
         >>> north, south = (
         ...     PrivateKDE(bandwidth=1.0, epsilon=1, bounds=(-9, 9), n_hint=1000).fit(points + shift).release_

@@ -6,6 +6,7 @@ all of it fits, sums run, the charge is made, and only then is noise drawn.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -78,7 +79,9 @@ def _request(settings: Settings, source: Source, n: int | None, share: Fraction)
     request = model.request(source.dimension, column_names=source.column_names)
     if share == 1:
         return request
-    return replace(request, epsilon=request.epsilon * share, delta=request.delta * float(share))
+    # Rounded down, so that shares of one delta never add up to more.
+    delta = math.nextafter(request.delta * float(share), 0.0)
+    return replace(request, epsilon=request.epsilon * share, delta=delta)
 
 
 def _about_labels(mechanism: Mechanism, settings: Settings) -> Mechanism:
@@ -207,10 +210,11 @@ def linear_training(settings: Settings, source: Source, classes: int) -> linear.
     box = None if settings["bounds"] is None else Box.from_bounds(settings["bounds"], source.dimension)
     middle = np.zeros(source.dimension) if isinstance(center, str) else center
     radius = kernel.radius if isinstance(center, str) else centring.around(kernel, center).radius
-    return linear.Training(plan, Features.within(box, middle, radius), _linear_promise(plan, settings))
+    features = Features.within(box, middle, radius)
+    return linear.Training(plan, features, _linear_promise(plan, features, settings))
 
 
-def _linear_promise(plan: linear.Plan, settings: Settings) -> Guarantee:
+def _linear_promise(plan: linear.Plan, features: Features, settings: Settings) -> Guarantee:
     promise = Guarantee(
         trust="central",
         neighbours="add-remove",
@@ -219,7 +223,8 @@ def _linear_promise(plan: linear.Plan, settings: Settings) -> Guarantee:
         delta=plan.delta,
         private=settings["random_state"] is None,
     )
-    said: tuple[str, ...] = ("records farther from the centre than the radius are brought to that distance",)
+    farther = "records farther from the centre than the radius are brought to that distance"
+    said: tuple[str, ...] = (features.box.condition(), farther)
     if plan.center_share:
         said = (*said, centring.BOUGHT)
     return replace(promise, conditions=(*said, *label_conditions(promise, settings["classes"])))

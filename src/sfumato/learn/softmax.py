@@ -192,7 +192,7 @@ class Gradient:
         """Integers of each kept row, one by one; `accumulate` adds them up without making them."""
         points, residuals = self._parts(rows)
         outer = points[:, :, None] * residuals[:, None, :]
-        return np.asarray(outer.reshape(len(points), -1).astype(np.int64))
+        return np.asarray(outer.reshape(len(points), self.size).astype(np.int64))
 
     def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
         """Add the gradients of coded rows; 2^13 rows of products below 2^25 stay far below 2^53."""

@@ -109,7 +109,7 @@ def load_progress(seen: SeenReports, fingerprint: str) -> Progress:
 
 def _progress(seen: SeenReports, path: Path, content: bytes, fingerprint: str) -> Progress:
     try:
-        state = parse(content, f"{str(path)!r} is damaged, restore the folder from a copy: it")
+        state = _parsed(content)
         checksum = state.pop("sha256")
         if state["format"] != FORMAT or checksum != _checksum(state):
             raise ValueError("not as it was written")
@@ -133,6 +133,13 @@ def _progress(seen: SeenReports, path: Path, content: bytes, fingerprint: str) -
             f"{str(path)!r} is damaged: which reports were counted is lost with it. Nothing was changed: restore the "
             "folder from a copy, or collect the files of reports again in a new folder"
         ) from None
+
+
+def _parsed(content: bytes) -> Any:
+    try:
+        return parse(content)
+    except InputError as problem:
+        raise ValueError("not JSON") from problem
 
 
 def _places(documents: list[dict[str, Any]]) -> dict[str, Place]:

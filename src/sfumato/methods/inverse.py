@@ -79,7 +79,7 @@ def n_for(error: float, *, epsilon: Any, **facts: Any) -> int:
     Examples
     --------
     >>> n_for(0.005, epsilon=0.1, dimension=10, bandwidth=1.0)
-    88383
+    88388
     """
     _check(error)
 

@@ -163,7 +163,9 @@ class Ratio(Field[Fraction]):
         if isinstance(value, str) and _RATIO.fullmatch(value) and not value.endswith("/0"):
             ratio = Fraction(value)
         if ratio is None or self.write(ratio) != value or (self.positive and not ratio):
-            raise refuse(path, f"{'a positive' if self.positive else 'a'} fraction's text such as '1/3'", value)
+            raise refuse(
+                path, f"{'a positive' if self.positive else 'a'} fraction's text in lowest terms, such as '1/3'", value
+            )
         if self.largest_term is not None and max(ratio.numerator, ratio.denominator) > self.largest_term:
             raise refuse(path, f"a fraction with terms up to {self.largest_term}", value)
         return ratio

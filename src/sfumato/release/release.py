@@ -118,9 +118,10 @@ class Release:
         BIASED, with less squared error on average over queries like the records, and a bar that holds the bias
         (`release.shrinking`).
         """
-        answers, errors = self._answers(Y, mean=True)
+        answers, errors, bias = self._answers(Y, mean=True)
         if self._shrinks(read):
             answers, errors = shrink(self.spread, answers, errors)
+            errors = np.maximum(errors, bias)  # what the method misses, the release's own values miss too
         return (answers, errors) if return_std else answers
 
     def _shrinks(self, read: str) -> bool:
@@ -144,7 +145,7 @@ class Release:
 
         It does not depend on the published count. Parameters and results are those of `query`.
         """
-        answers, errors = self._answers(Y, mean=False)
+        answers, errors, _ = self._answers(Y, mean=False)
         return (answers, errors) if return_std else answers
 
     def _mean(self, answer: Answer, largest: Floats | float) -> tuple[Floats, Floats]:
@@ -174,9 +175,9 @@ class Release:
         box = self.reader.box
         return self.kernel.farthest(points, np.array(box.lower), np.array(box.upper))
 
-    def _answers(self, Y: ArrayLike, mean: bool) -> tuple[Floats, Floats]:
+    def _answers(self, Y: ArrayLike, mean: bool) -> tuple[Floats, Floats, Floats]:
         points, finish = self._points(Y), self._mean if mean else self._sum
-        answers, errors = np.empty(len(points)), np.empty(len(points))
+        answers, errors, bias = np.empty((3, len(points)))
         block = max(1, QUERY_BLOCK_TERMS // max(self.reader.terms, 1024))
         sums = self.values.astype(np.float64)
 
@@ -184,6 +185,7 @@ class Release:
             part = slice(start, start + block)
             result = self.reader.read(points[part], sums, self.known)
             answers[part], errors[part] = finish(result, self._largest(points[part]))
+            bias[part] = result.bias
 
         starts = range(0, len(points), block)
         if len(starts) <= 1:
@@ -191,7 +193,7 @@ class Release:
                 answer(start)
         else:
             spread(starts, answer, lambda _: None)
-        return answers, errors
+        return answers, errors, bias
 
     def bias_bound(self, Y: ArrayLike) -> Floats:
         """Upper limit of the answers' approximation bias, for methods that can state one for any records.

@@ -112,7 +112,10 @@ class SecureAggregation:
             self.kernel, dimension, int(seed_text(seed), 16), delta=self.delta, bounds=bounds, landmarks=landmarks
         )
         self.noise = noise
-        self.quantizer = _quantizer(named(quantizer, request).name, request, instances, noise)
+        name = named(quantizer, request).name
+        if (quantizer, name) == ("auto", "lattice"):
+            name = "fourier"  # whose integers shares are made of
+        self.quantizer = _quantizer(name, request, instances, noise)
         self._points = BitFeatures(self.quantizer).points
         bound = self.quantizer.bound
         l2, l1 = math.nextafter(2 * math.sqrt(bound.l2_squared), math.inf), 2 * bound.l1
