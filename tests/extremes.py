@@ -22,7 +22,7 @@ from sfumato.distances.hat import HatQuantizer
 from sfumato.distances.moments import MomentQuantizer
 from sfumato.errors import InputError
 from sfumato.kernels import Gaussian, InnerProduct, Overlap
-from sfumato.kernels.distance import Distance
+from sfumato.kernels.unscaled import Distance
 from sfumato.methods.registry import DISTANCES, METHODS
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.ranges import LARGEST_LENGTH

@@ -81,7 +81,7 @@ def test_the_folder_is_ours_alone_and_the_users_functions_keep_theirs() -> None:
     folder = compiled.cache_folder()
     from sfumato.privacy import bits
 
-    place = bits.next_below._cache.cache_path
+    place = bits.next_below.dispatcher()._cache.cache_path
     assert folder is None or place.startswith(folder)
     assert before == numba.config.CACHE_DIR
 

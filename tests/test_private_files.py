@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato import Ledger, RaceSketch
+from sfumato import Ledger, Part, PrivateKDE, RaceSketch
 from sfumato.kernels import L2LSH
 from sfumato.local import Protocol
 from sfumato.shuffled import AnalyzerKey, Shuffler
@@ -52,6 +52,11 @@ def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 def wider(path: Path) -> list[Path]:
     found = [path, *path.rglob("*")] if path.is_dir() else [path] if path.exists() else []
     return [each for each in found if stat.S_IMODE(each.stat().st_mode) & 0o077]
+
+
+def part(folder: Path) -> None:
+    model = PrivateKDE(bandwidth=1.0, epsilon=1, n_hint=10, feature_seed=1)
+    Part.of(model, np.zeros((5, 2))).save(folder / "site.part")
 
 
 def sketch(folder: Path) -> None:
@@ -101,7 +106,7 @@ def messages(folder: Path) -> None:
     write_all(small_protocol(), str(folder.parent / "points.npy"), None, None, folder / "sent")
 
 
-WRITERS: tuple[Write, ...] = (sketch, ledger, collector, account, key, shuffler, batch, messages)
+WRITERS: tuple[Write, ...] = (part, sketch, ledger, collector, account, key, shuffler, batch, messages)
 
 
 @pytest.mark.parametrize("write", WRITERS, ids=lambda write: write.__name__)

@@ -30,7 +30,7 @@ from benchmarks.methods import Facts
 from sfumato import PrivateKDE
 from sfumato.kernels import Kernel, get_kernel, kernel_from_document
 from sfumato.methods.request import TYPICAL_DENSITY, Request
-from sfumato.privacy.rational import exact_epsilon
+from sfumato.privacy.guarantee import exact_epsilon
 
 COLUMNS = {
     "epsilon": "epsilon",

@@ -2,7 +2,8 @@
 
 Settings: `data` (names of `LOADERS`), `epsilons` (text), `delta`, `seeds`, `methods`: tables with `label` and either
 `rule` (of `DensityClassifier`), with `pure = true` for delta 0 and options, or `published = true` (squared distances as
-published, the best of `projections` and `clips`), or `descent = true` (the best of `steps`, `rates` and `clips`).
+published, the best of `projections` and `clips`), or `descent = true` (the best of `steps`, `rates` and `clips`), or
+`diffprivlib` ("logistic-regression" or "naive-bayes", pure; skipped where that library is not installed).
 
 The best of a grid is that with the highest mean accuracy on the test points, as the publication chose it; the search is
 not paid for. Times are CPU seconds, one thread, of training and of answering all test points, at the chosen parameters.
@@ -23,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.datasets import labelled_agnews, labelled_cifar
 from benchmarks.descent import Descent, train
-from benchmarks.kinds import Measurement, Settings, Unit
+from benchmarks.kinds import Measurement, Settings, Skipped, Unit
 from sfumato import PrivateDistance
 from sfumato.learn import DensityClassifier
 
@@ -103,6 +104,8 @@ def _candidates(table: Mapping[str, Any]) -> list[tuple[str, Fit]]:
     if table.get("published"):
         pairs = itertools.product(table["projections"], table["clips"])
         return [(f"{k} projections, clip {c:g}", partial(_published, projections=k, clip=c)) for k, c in pairs]
+    if table.get("diffprivlib"):
+        return [("", partial(_diffprivlib, model=table["diffprivlib"]))]
     return [("", partial(_density, rule=table["rule"]))]
 
 
@@ -131,6 +134,23 @@ def _density(task: Task, seed: int, rule: str) -> Answers:
 def _descent(task: Task, seed: int, settings: Descent) -> Answers:
     weights = train(task.points, task.labels, task.classes, settings, float(task.epsilon), task.delta, seed)
     return lambda tests: np.asarray((tests @ weights).argmax(axis=1))
+
+
+def _diffprivlib(task: Task, seed: int, model: str) -> Answers:
+    """Train a classifier of that library with all of epsilon, told that points have length 1; labels are public."""
+    try:
+        from diffprivlib.models import GaussianNB, LogisticRegression
+    except ImportError as error:  # also where it is installed beside a scikit-learn that it does not know
+        raise Skipped(f"diffprivlib cannot be imported ({error})") from None
+    epsilon = float(task.epsilon)
+    made = (
+        LogisticRegression(epsilon=epsilon, data_norm=1.0, random_state=seed)
+        if model == "logistic-regression"
+        else GaussianNB(epsilon=epsilon, bounds=(-1.0, 1.0), random_state=seed)
+    )
+    # Float32 rows of length 1 may be longer by a rounding, which that library would clip with a warning.
+    made.fit(task.points.astype(np.float64), task.labels)
+    return lambda tests: np.asarray(made.predict(tests.astype(np.float64)))
 
 
 def _published(task: Task, seed: int, projections: int, clip: float) -> Answers:

@@ -4,8 +4,9 @@ Settings: `kernel`, `neighbours`, `count_share`, `epsilons` (text), `seeds` (how
 many), `data`: tables with `set`, `bandwidth`, `rows` and `landmarks_from`: "same" for other points of the same set,
 "uniform" for points spread evenly over the set's bounds, or the name of another set.
 
-Landmarks, queries and points are disjoint. A bar is the reported standard error times 1.96, which 95 % of the errors
-of unbiased normal answers would not exceed. Run s uses s as feature seed and as noise seed.
+Landmarks are without their check, which `landmarks_shift` is about. Landmarks, queries and points are disjoint. A bar
+is the reported standard error times 1.96, which 95 % of the errors of unbiased normal answers would not exceed. Run s
+uses s as feature seed and as noise seed.
 """
 
 from __future__ import annotations
@@ -66,6 +67,8 @@ class Experiment:
     def model(self, method: str, seed: int, options: Mapping[str, Any]) -> PrivateKDE:
         """Return the estimator of one run."""
         share = {"count_share": Fraction(self.settings["count_share"])}
+        if method == "landmarks":
+            options = {"check_share": 0, **options}
         return PrivateKDE(
             kernel=self.kernel,
             epsilon=self.epsilon,

@@ -3,7 +3,7 @@
 Settings: `kernel`, `epsilons` (texts), `seeds` (how many), `queries`, `held_out`, `data` (a table with `set`, `rows`
 and `bandwidth`, or several that differ in `n` or `d`, each with its own `radius`), `radius` and `eta` of the metric
 guarantees, and `mechanisms` (tables with `name`, `label` and maybe `options`, `metric`, `radius` and `seeds` of their
-own; the first is the one that the others are compared with).
+own; the first is the one that the others are compared with, and `beside` names an earlier label of the same promise).
 
 Run s takes s as public seed and as the seed of the coins, for people who hold the points; all mechanisms see the same
 points and queries. The error is the mean over seeds and queries of the squared error against the exact density, its
@@ -40,6 +40,7 @@ COLUMNS = {
     "bar_ratio": "error bar / measured",
     "over_constant": "MSE / constant's",
     "over_default": "MSE / first row's",
+    "over_beside": "MSE / mldp-kde's, same radius",
     "collect_seconds": "simulated collection, CPU s",
     "query_seconds": "queries, CPU s",
 }
@@ -68,10 +69,14 @@ def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
     queries = split.held_out[: settings["queries"]]
     truth = kernel.exact_density(split.points, queries)
     constant, first = float(np.var(truth)), None
+    measured: dict[str, float] = {}
     for mechanism in settings["mechanisms"]:
         values = _errors(settings, unit["epsilon"], mechanism, split, kernel, queries, truth)
         first = values["mse"] if first is None else first
         values |= {"over_constant": values["mse"] / constant, "over_default": values["mse"] / first}
+        measured[mechanism["label"]] = values["mse"]
+        if "beside" in mechanism:
+            values["over_beside"] = values["mse"] / measured[mechanism["beside"]]
         seeds = _seeds(settings, mechanism)
         yield _row(seeds, mechanism["label"], {"epsilon": unit["epsilon"], **values}, split, len(queries))
     last = {"epsilon": unit["epsilon"], "promise": "nobody is asked", "mse": constant, "over_constant": 1.0}

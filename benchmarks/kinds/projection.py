@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from benchmarks.kinds import Measurement, Settings, Unit
 from sfumato import PrivateKDE, plan
+from sfumato.compiled import one_blas_thread
 from sfumato.kernels import Gaussian
-from sfumato.kernels.exact import one_blas_thread
 from sfumato.quantizers import ProjectedPoints
 
 COLUMNS = {

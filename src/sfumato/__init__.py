@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import (
     BudgetError,
+    EngineError,
     InputError,
     LedgerError,
     NotPrivateWarning,
     ReleaseFileError,
     SfumatoError,
     StorageError,
+    TooFewError,
 )
 from sfumato.version import __version__
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from sfumato import audit, bandwidth, fast, kernels, learn, local, maps, shuffled
     from sfumato.central.kde import PrivateKDE
     from sfumato.central.merging import merge_releases
+    from sfumato.central.parts import Part, merge_parts
     from sfumato.central.sketch import RaceSketch
     from sfumato.distances.estimator import PrivateDistance
     from sfumato.methods import Plan, epsilon_for, n_for, plan
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "Guarantee": "sfumato.privacy.guarantee",
     "Ledger": "sfumato.privacy.ledger",
+    "Part": "sfumato.central.parts",
     "Plan": "sfumato.methods",
     "PrivateDistance": "sfumato.distances.estimator",
     "PrivateKDE": "sfumato.central.kde",
@@ -39,6 +43,7 @@ _NAMES = {
     "Release": "sfumato.release",
     "epsilon_for": "sfumato.methods",
     "load": "sfumato.release",
+    "merge_parts": "sfumato.central.parts",
     "merge_releases": "sfumato.central.merging",
     "n_for": "sfumato.methods",
     "plan": "sfumato.methods",
@@ -57,11 +62,13 @@ _MODULES = {
 
 __all__ = [
     "BudgetError",
+    "EngineError",
     "Guarantee",
     "InputError",
     "Ledger",
     "LedgerError",
     "NotPrivateWarning",
+    "Part",
     "Plan",
     "PrivateDistance",
     "PrivateKDE",
@@ -70,6 +77,7 @@ __all__ = [
     "ReleaseFileError",
     "SfumatoError",
     "StorageError",
+    "TooFewError",
     "__version__",
     "audit",
     "bandwidth",
@@ -81,6 +89,7 @@ __all__ = [
     "load",
     "local",
     "maps",
+    "merge_parts",
     "merge_releases",
     "n_for",
     "plan",

@@ -6,6 +6,10 @@ is. `njit` is Numba's with one difference: ``cache=True`` is a wish. The folder 
 it, else ``sfumato/compiled`` in the user's cache folder (``XDG_CACHE_HOME``, by default ``~/.cache``), else one in
 ``TMPDIR`` or ``/tmp`` that carries the user's id. Ours belong to the user and have mode 0700, or they are not used.
 A disk that fills up costs the cache and not the run.
+
+Numba itself takes a third of a second to load, so it is loaded when the first of these functions is called.
+
+Beside them, for whoever runs threads of their own, the way to keep those of BLAS to one.
 """
 
 from __future__ import annotations
@@ -15,17 +19,38 @@ import stat
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, update_wrapper
 from pathlib import Path
 from typing import Any
 
-import numba
-from numba.core.caching import NullCache
+from threadpoolctl import ThreadpoolController
 
 from sfumato.storage import private_folder, user_folder
 
-_decorating = threading.Lock()
+_decorating, _single = threading.Lock(), threading.Lock()
+_limits: list[Any] = []  # one for each caller that wants BLAS on one thread; all are the first one's
+
+
+class Compiled:
+    """A function that Numba is given at its first call, or at that of another compiled function that calls it."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        update_wrapper(self, function)
+        self.py_func, self._options = function, options
+        self._dispatcher: Any = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the compiled function."""
+        return (self._dispatcher or self.dispatcher())(*arguments)
+
+    def dispatcher(self) -> Any:
+        """Return Numba's own object for the function."""
+        with _decorating:
+            if self._dispatcher is None:
+                self._dispatcher = _numba_function(self.py_func, **self._options)
+            return self._dispatcher
 
 
 def _njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -39,20 +64,31 @@ def _njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     >>> double(21)
     42
     """
-    wanted = options.pop("cache", False)
+    return lambda function: Compiled(function, options)
 
-    def decorate(function: Callable[..., Any]) -> Any:
-        made = numba.njit(**options)(function)
-        folder = cache_folder() if wanted else None
-        if folder is not None:
-            with _numba_caches_in(folder), suppress(RuntimeError):  # a function without a file, or a folder that went
-                made.enable_caching()
-            if not str(made._cache.cache_path).startswith(folder):
-                made._cache = NullCache()  # Numba found another place
-            _forgive_full_disks(made._cache)
-        return made
 
-    return decorate
+def _numba_function(function: Callable[..., Any], cache: bool = False, **options: Any) -> Any:
+    numba = _numba()
+    made = numba.njit(**options)(function)
+    folder = cache_folder() if cache else None
+    if folder is not None:
+        with _numba_caches_in(folder), suppress(RuntimeError):  # a function without a file, or a folder that went
+            made.enable_caching()
+        if not str(made._cache.cache_path).startswith(folder):
+            made._cache = numba.core.caching.NullCache()  # Numba found another place
+        _forgive_full_disks(made._cache)
+    return made
+
+
+@cache
+def _numba() -> Any:
+    """Load Numba, and tell it that a function of ours stands for what it made of it."""
+    import numba
+    import numba.core.caching
+    from numba.extending import typeof_impl
+
+    typeof_impl.register(Compiled)(lambda function, context: typeof_impl(function.dispatcher(), context))
+    return numba
 
 
 njit: Any = _njit  # untyped as Numba's own
@@ -99,13 +135,13 @@ def _writable(folder: str | Path) -> bool:
 @contextmanager
 def _numba_caches_in(folder: str) -> Iterator[None]:
     """Set Numba's folder while one of our functions chooses its place, and leave it as it was for everyone else's."""
-    with _decorating:
-        before = numba.config.CACHE_DIR
-        numba.config.CACHE_DIR = folder
-        try:
-            yield
-        finally:
-            numba.config.CACHE_DIR = before
+    config = _numba().config
+    before = config.CACHE_DIR
+    config.CACHE_DIR = folder
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = before
 
 
 def _forgive_full_disks(store: Any) -> None:
@@ -116,3 +152,32 @@ def _forgive_full_disks(store: Any) -> None:
             save(*arguments)
 
     store.save_overload = save_if_possible
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    """Find the loaded BLAS once: the search takes milliseconds."""
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS to one thread: who owns the threads calls it, and two layers of them cost twice the time.
+
+    The limit is the process's. Callers on several threads share it: the first sets it and the last takes it back.
+    """
+    with _single:
+        _limits.append(_limits[0] if _limits else _aside(lambda: _controller().limit(limits=1, user_api="blas")))
+    try:
+        yield
+    finally:
+        with _single:
+            limit = _limits.pop()
+            if not _limits:
+                _aside(limit.restore_original_limits)
+
+
+def _aside(task: Callable[[], Any]) -> Any:
+    """Run on a thread that ends: threadpoolctl lets only the thread that set a limit lift it, as long as it lives."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(task).result()

@@ -28,6 +28,12 @@ class BudgetError(SfumatoError):
         self.remaining = remaining
 
 
+class TooFewError(SfumatoError):
+    """A paid count is far below what was expected: the run stopped there, and only the count was charged."""
+
+    exit_code = 6
+
+
 class LedgerError(SfumatoError):
     """The ledger's file is damaged, of a newer version, or kept under another neighbouring relation."""
 
@@ -50,8 +56,18 @@ class StorageError(SfumatoError, OSError):
     exit_code = 5
 
 
+class EngineError(SfumatoError):
+    """Workers elsewhere failed, or none could be reached; nothing was spent for the sum that they were asked for."""
+
+    exit_code = 7
+
+
 class OddDataWarning(UserWarning):
     """Told to the curator alone: the data look wrong, which must not decide whether a release happens."""
+
+
+class UnpaidWarning(UserWarning):
+    """Something is computed from points that may be private, and no guarantee covers it."""
 
 
 class WaitWarning(UserWarning):

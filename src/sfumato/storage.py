@@ -22,6 +22,7 @@ import os
 import re
 import secrets
 import stat
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -300,7 +301,7 @@ class AtomicFile:
         else:
             self._link(self._temporary)
         self._temporary = None
-        _sync_folder(os.path.dirname(self._target))
+        sync_folder(os.path.dirname(self._target))
 
     def _link(self, temporary: str) -> None:
         """Take the target's name only if nobody took it meanwhile, which ``os.replace`` cannot promise."""
@@ -328,6 +329,49 @@ class AtomicFile:
             with suppress(OSError):
                 os.unlink(self._temporary)
             self._temporary = None
+
+
+def write_paid(path: str | Path, content: Bytes, overwrite: bool = False) -> Path:
+    """Write what was paid for so that it cannot be lost; returns the file that holds it.
+
+    Where another file has the name, the next free one is taken: ``patients-2.sfm`` beside ``patients.sfm``. Where the
+    disk refuses, it is kept in the first place that takes it, and the error says where.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [write_paid(f"{folder}/people.sfm", b"paid").name for _ in range(3)]
+    ['people.sfm', 'people-2.sfm', 'people-3.sfm']
+    """
+    target, number = Path(path), 1
+    while True:
+        try:
+            with AtomicFile(target, overwrite=overwrite) as file:
+                file.write(content)
+            return target
+        except StorageError as error:
+            raise StorageError(f"{error}{rescued(content, Path(path))}") from error
+        except InputError:
+            if overwrite or not target.is_file():
+                raise
+        number += 1
+        target = Path(path).with_stem(f"{Path(path).stem}-{number}")
+
+
+def rescued(content: Bytes, target: Path) -> str:
+    """Write what was paid for to the first place that takes it, and say where; nothing if there is none."""
+    for folder in dict.fromkeys((target.absolute().parent, Path.cwd(), Path(tempfile.gettempdir()))):
+        path = folder / f"{target.name}.rescued-{os.urandom(4).hex()}"
+        with suppress(OSError):
+            with open(path, "xb", opener=private_opener) as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            return f"; it had been paid for and was kept in {str(path)!r}: move it to where it belongs"
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+    return ""
 
 
 def _lock(descriptor: int) -> bool:
@@ -368,7 +412,7 @@ def _write_all(descriptor: int, view: memoryview) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def _sync_folder(folder: str) -> None:
+def sync_folder(folder: str | Path) -> None:
     """Make the new name itself durable; some file systems cannot, and say so with EINVAL."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -9,7 +9,7 @@ from sfumato.audit.cases.twins_calibrations import SLIPS, CalibrationTwin, slips
 from sfumato.audit.cases.variants import SUBJECTS
 from sfumato.methods import projecting
 from sfumato.methods.registry import METHODS
-from sfumato.methods.request import GENERAL_OPTIONS, LIMIT, Request
+from sfumato.methods.request import GENERAL_OPTIONS, LIMIT, PROJECTION_OPTIONS, Request
 from tests.audit.calibration_checks import check_calibrations, check_complete, check_options, check_twins
 
 load_library()
@@ -44,7 +44,7 @@ def test_every_variant_that_is_offered_has_a_case(method: str) -> None:
 
 def test_general_options_are_used() -> None:
     used = {name for method in METHODS for subject in SUBJECTS[method] for name in subject.options}
-    assert {*GENERAL_OPTIONS["central"], *projecting.OPTIONS} - {LIMIT} <= used
+    assert {*GENERAL_OPTIONS["central"], *PROJECTION_OPTIONS} - {LIMIT} <= used
 
 
 @pytest.mark.parametrize("method", METHODS)

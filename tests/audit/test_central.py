@@ -14,10 +14,19 @@ from typer.testing import CliRunner
 
 from sfumato.audit import ATTACKS, AuditCase, EpsilonClaim, attacks, audit, load_library
 from sfumato.audit import case as cases
-from sfumato.audit.attacks import CentralCase, Outputs, displacement, extremes, features, possible_sums, run
+from sfumato.audit.attacks import (
+    CentralCase,
+    Outputs,
+    at_small_scale,
+    displacement,
+    exact_case,
+    extremes,
+    features,
+    possible_sums,
+    run,
+)
 from sfumato.audit.cases import central as audits
 from sfumato.audit.cases.twins import LOW, TWINS, Twin, with_less_noise
-from sfumato.audit.exact import at_small_scale, exact_case
 from sfumato.central.curator import Curator
 from sfumato.cli import audit as command
 from sfumato.engines import Threads

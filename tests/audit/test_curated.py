@@ -2,6 +2,7 @@
 
 An estimator's fit is watched where the curator has the exact sums. The mechanism that arrives there must be the one
 whose calibration is checked, the sums those of its encoder, and what is published those sums under its law, bit by bit.
+Counts are drawn before all other noise, from the same stream: what is expected is drawn in that order too.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from sfumato.audit.cases.variants import SUBJECTS, Built
 from sfumato.central import curator
 from sfumato.central.kde import PrivateKDE
 from sfumato.distances import PrivateDistance
-from sfumato.kernels.distance import Distance
+from sfumato.kernels.unscaled import Distance
 from sfumato.learn import DensityClassifier, fitting
-from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.method import Mechanism
 from sfumato.methods.registry import DISTANCES, METHODS
 from sfumato.methods.request import COUNT_SHARE
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.ledger import Ledger
+from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.release import Count, Release
 
 load_library()
@@ -42,27 +44,33 @@ class Watched:
     sums: list[np.ndarray[Any, Any]] = field(default_factory=list)
     kept: list[int] = field(default_factory=list)
     seen: list[int] = field(default_factory=list)
+    bits: SecureBits = field(default_factory=lambda: SecureBits.seeded(SEED))
 
 
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
-    """Watch the curator, and let it draw its noise from known bits."""
-    found, publish = Watched(), curator.publish
+    """Watch the curator, and let it draw its counts and then its noise from one stream of known bits."""
+    found, publish, noisy_count = Watched(), curator.publish, curator.noisy_count
+
+    def count_known(kept: int, law: DiscreteLaplace, bits: SecureBits) -> Count:
+        return noisy_count(kept, law, found.bits)
 
     def watch(mechanism: Mechanism, sums: Any, kept: int, seen: int, bits: SecureBits, count: Any = None) -> Release:
         found.mechanisms.append(mechanism)
         found.sums.append(sums.copy())
         found.kept.append(kept)
         found.seen.append(seen)
-        return publish(mechanism, sums, kept, seen, SecureBits.seeded(SEED), count)
+        return publish(mechanism, sums, kept, seen, found.bits, count)
 
-    monkeypatch.setattr(curator, "publish", watch)
-    monkeypatch.setattr(fitting, "publish", watch)
+    for module in (curator, fitting):
+        monkeypatch.setattr(module, "publish", watch)
+        monkeypatch.setattr(module, "noisy_count", count_known)
     return found
 
 
-def fitted(built: Built, row: np.ndarray[Any, Any]) -> Release:
-    """Release one record through the estimator that a caller would use."""
+def fitted(built: Built, row: np.ndarray[Any, Any], watched: Watched) -> Release:
+    """Release one record through the estimator that a caller would use, with the known bits from their start."""
+    watched.bits = SecureBits.seeded(SEED)
     request = built.request
     facts: dict[str, Any] = {
         "epsilon": request.epsilon,
@@ -85,17 +93,20 @@ def fitted(built: Built, row: np.ndarray[Any, Any]) -> Release:
     return model.fit(row, users=users, sample_weight=[1.0] if request.weighted else None).release_
 
 
-def expected(mechanism: Mechanism, sums: np.ndarray[Any, Any], kept: int, seen: int) -> tuple[Any, int | None]:
-    """Draw what the law says: first the count, then the noise, or what the algorithm makes of the sums."""
-    bits, law = SecureBits.seeded(SEED), mechanism.count_law
-    public = mechanism.guarantee.neighbours == "replace"
+def expected_count(mechanism: Mechanism, kept: int, seen: int, bits: SecureBits) -> Count:
+    """Draw the count by its law; nothing is drawn before it."""
+    law = mechanism.count_law
     if law is None:
-        count = Count(max(seen, 1) if public else 1, 0.0, public)
-    else:
-        count = Count(max(1, kept + int(law.sample(bits, 1)[0])), law.variance, False)
+        public = mechanism.guarantee.neighbours == "replace"
+        return Count(max(seen, 1) if public else 1, 0.0, public)
+    return Count(max(1, kept + int(law.sample(bits, 1)[0])), law.variance, False)
+
+
+def expected_values(mechanism: Mechanism, sums: np.ndarray[Any, Any], count: Count, bits: SecureBits) -> Any:
+    """Draw the noise that the law says, or what the algorithm makes of the sums, where the counts left the bits."""
     if mechanism.algorithm is not None:
-        return mechanism.algorithm(sums, count, bits), count.value
-    return sums + mechanism.noise.sample(bits, sums.size), None if mechanism.count_reader else count.value
+        return mechanism.algorithm(sums, count, bits)
+    return sums + mechanism.noise.sample(bits, sums.size)
 
 
 @pytest.mark.parametrize("method", [*METHODS, *DISTANCES])
@@ -104,7 +115,7 @@ def test_the_checked_mechanism_is_what_is_published(method: str, watched: Watche
         for built in subject.offered():
             quantizer = built.mechanism.encoder
             row = (np.array(quantizer.box.lower) + 0.3 * 2 * quantizer.box.half_widths)[None]
-            release = fitted(built, row)
+            release = fitted(built, row, watched)
             mechanism, sums = watched.mechanisms[-1], watched.sums[-1]
             promise = replace(mechanism.guarantee, private=True)
             assert (mechanism.noise, mechanism.count_law, promise) == (
@@ -116,9 +127,10 @@ def test_the_checked_mechanism_is_what_is_published(method: str, watched: Watche
             assert watched.kept[-1] == watched.seen[-1] == 1
             every = quantizer.encode(np.repeat(row, GROUPS, axis=0), SecureBits.seeded(0))
             assert (every == sums).all(axis=1).any()
-            values, count = expected(mechanism, sums, 1, 1)
-            np.testing.assert_array_equal(release.values, values)
-            assert count is None or release.count.value == count
+            bits = SecureBits.seeded(SEED)
+            count = expected_count(mechanism, 1, 1, bits)
+            np.testing.assert_array_equal(release.values, expected_values(mechanism, sums, count, bits))
+            assert mechanism.count_reader is not None or release.count == count
 
 
 @pytest.mark.parametrize("method", [*METHODS, *DISTANCES])
@@ -138,10 +150,19 @@ def test_attacks_see_the_sums_under_the_law(method: str) -> None:
 
 def test_a_curator_that_draws_less_noise_would_be_seen(watched: Watched) -> None:
     built = next(SUBJECTS["lsq-rff"][0].offered())
-    release = fitted(built, np.zeros((1, 1)))
-    law = built.mechanism.noise
+    release = fitted(built, np.zeros((1, 1)), watched)
+    bits, law = SecureBits.seeded(SEED), built.mechanism.noise
     weak = replace(watched.mechanisms[-1], noise=replace(law, rate=law.rate * 2))  # type: ignore[type-var, attr-defined]
-    assert (expected(weak, watched.sums[-1], 1, 1)[0] != release.values).any()
+    count = expected_count(weak, 1, 1, bits)
+    assert release.count == count
+    assert (expected_values(weak, watched.sums[-1], count, bits) != release.values).any()
+
+
+def test_a_curator_that_draws_the_count_last_would_be_seen(watched: Watched) -> None:
+    built = next(SUBJECTS["lsq-rff"][0].offered())
+    release = fitted(built, np.zeros((1, 1)), watched)
+    bits, mechanism = SecureBits.seeded(SEED), watched.mechanisms[-1]
+    assert (expected_values(mechanism, watched.sums[-1], release.count, bits) != release.values).any()
 
 
 @pytest.mark.parametrize("method", ["lsq-rff", "race", "pmw"])
@@ -168,7 +189,7 @@ def test_a_count_that_is_bought_first_is_the_count_that_is_checked(
     release = model.fit(np.zeros((500, 1))).release_
     law = watched.mechanisms[-1].count_law
     assert law is not None and law.epsilon == COUNT_SHARE
-    assert release.count.value == 500 + int(law.sample(SecureBits.seeded(1), 1)[0])
+    assert release.count.value == 500 + int(law.sample(SecureBits.seeded(SEED), 1)[0])
     assert release.count.variance == law.variance
     assert [charge.epsilon for charge in account.charges] == [law.epsilon, 1 - law.epsilon]
 
@@ -187,5 +208,8 @@ def test_every_class_is_published_by_the_checked_mechanism(rule: str, delta: flo
     encoded = mechanism.encoder.encode(np.repeat(row, GROUPS, axis=0), SecureBits.seeded(0))
     assert not watched.sums[0].any() and not watched.sums[2].any()
     assert (encoded == watched.sums[1]).all(axis=1).any()
-    for sums, kept, release in zip(watched.sums, watched.kept, model.releases_.values(), strict=True):
-        np.testing.assert_array_equal(release.values, expected(mechanism, sums, kept, kept)[0])
+    bits = SecureBits.seeded(SEED)
+    counts = [expected_count(mechanism, kept, kept, bits) for kept in watched.kept]
+    for sums, count, release in zip(watched.sums, counts, model.releases_.values(), strict=True):
+        np.testing.assert_array_equal(release.values, expected_values(mechanism, sums, count, bits))
+        assert mechanism.count_reader is not None or release.count == count

@@ -10,7 +10,7 @@ import pytest
 from sfumato.audit import ATTACKS, ExactCase, audit, load_library
 from sfumato.audit.cases.twins import TWINS, Twin
 from sfumato.audit.cases.variants import SUBJECTS
-from sfumato.kernels.distance import Distance
+from sfumato.kernels.unscaled import Distance
 from sfumato.methods.registry import DISTANCES
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sfumato.audit import ATTACKS, ExactCase, audit, load_library
-from sfumato.audit.cases.learn import CLASSIFIER, GAUSSIAN, PURE
-from sfumato.audit.cases.linear import LINEAR
+from sfumato.audit.cases.learn import CLASSIFIER, GAUSSIAN, LINEAR, PURE
 from sfumato.audit.cases.twins import TWINS, Twin
 from sfumato.privacy.bits import SecureBits
 

@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-from sfumato import BudgetError, InputError, Ledger, PrivateKDE
-from sfumato.privacy import noise
+from sfumato import BudgetError, InputError, Ledger, PrivateDistance, PrivateKDE, TooFewError
+from sfumato.central.curator import check_expected
+from sfumato.errors import OddDataWarning
+from sfumato.privacy import body, noise
+from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.ledger import Account
 
 POINTS = np.random.default_rng(0).normal(size=(300, 2))
 
 
 def _model(account: Account, **arguments: Any) -> PrivateKDE:
-    return PrivateKDE(**{"bandwidth": 1.0, "epsilon": "1/2", "n_hint": 300, "ledger": account, **arguments})
+    # Three deviations of the count's noise are 170: where 100 are expected, noise never stops a run.
+    return PrivateKDE(**{"bandwidth": 1.0, "epsilon": "1/2", "n_hint": 100, "ledger": account, **arguments})
 
 
 def _account() -> Account:
     return Ledger().account("people")
 
 
-def test_a_release_is_charged_once_for_all_of_epsilon() -> None:
+def test_a_release_is_charged_for_its_count_and_then_for_the_rest_of_epsilon() -> None:
     account = _account()
     _model(account).fit(POINTS)
-    assert [(charge.mechanism, charge.epsilon) for charge in account.charges] == [("fourier", Fraction(1, 2))]
+    charges = [(charge.mechanism, charge.epsilon) for charge in account.charges]
+    assert charges == [("count", Fraction(1, 40)), ("fourier", Fraction(19, 40))]
 
 
 def test_a_paid_count_is_charged_first_and_the_total_is_epsilon() -> None:
     account = _account()
-    model = _model(account, n_hint="paid").fit(POINTS)
+    model = _model(account, n_hint="paid").fit(np.repeat(POINTS, 10, axis=0))
     assert [charge.mechanism for charge in account.charges] == ["count", "fourier"]
     assert account.spent[0] == Fraction(1, 2) == model.release_.guarantee.epsilon
 
@@ -51,6 +57,19 @@ def test_the_charge_is_made_before_any_noise(monkeypatch: pytest.MonkeyPatch) ->
         raise KeyboardInterrupt
 
     monkeypatch.setattr(noise.DiscreteLaplace, "sample", sample)
+    with pytest.raises(KeyboardInterrupt):
+        _model(account).fit(POINTS)
+    assert seen == [Fraction(1, 40)]
+
+
+def test_all_is_charged_before_the_noise_of_the_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    account, seen = _account(), []
+
+    def sample(self: Any, bits: Any, count: int) -> Any:
+        seen.append(account.spent[0])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(body.DiscNoise, "sample", sample)
     with pytest.raises(KeyboardInterrupt):
         _model(account).fit(POINTS)
     assert seen == [Fraction(1, 2)]
@@ -114,8 +133,55 @@ def test_odd_rows_change_only_their_own_part() -> None:
         assert first.count == second.count
 
 
-def test_no_rows_at_all_still_release() -> None:
+def test_no_rows_at_all_release_where_none_could_be_expected() -> None:
     account = _account()
-    release = _model(account).fit(np.empty((0, 2))).release_
+    release = _model(account, n_hint=1).fit(np.empty((0, 2))).release_
     assert account.spent[0] == Fraction(1, 2)
     assert np.isfinite(release.query(np.zeros((1, 2)))).all()
+
+
+class TestTheCountStopsARun:
+    """A paid count far below n_hint ends the run; noise of 28 is 50 deviations away from half of n_hint here."""
+
+    SETTINGS: ClassVar[dict[str, Any]] = {"epsilon": 1, "n_hint": 3000}
+
+    @pytest.mark.parametrize("points", [np.full((3000, 2), np.nan), np.empty((0, 2)), POINTS])
+    def test_only_the_count_is_charged_and_nothing_is_released(self, points: Any) -> None:
+        account = _account()
+        model = _model(account, **self.SETTINGS)
+        with pytest.raises(TooFewError, match=r"Only the count was charged \(epsilon = 0.05\).*sfumato check"):
+            model.fit(points)
+        assert [(charge.mechanism, charge.epsilon) for charge in account.charges] == [("count", Fraction(1, 20))]
+        assert not hasattr(model, "release_")
+
+    def test_a_count_above_half_goes_on(self) -> None:
+        _model(_account(), **self.SETTINGS).fit(np.repeat(POINTS, 7, axis=0))
+
+    def test_noise_alone_seldom_stops_a_run(self) -> None:
+        # 100 records and noise of deviation 283: three deviations are no count at all.
+        for _ in range(5):
+            _model(_account(), epsilon="1/10", n_hint=100).fit(POINTS[:100])
+
+    @pytest.mark.parametrize(("noisy", "stops"), [(1, True), (84, True), (86, False), (3000, False)])
+    def test_a_count_that_was_bought_to_plan_with_is_three_deviations_from_nothing(
+        self, noisy: int, stops: bool
+    ) -> None:
+        with pytest.raises(TooFewError, match="noise alone") if stops else nullcontext():
+            check_expected(noisy, (85 / 3) ** 2, None, Fraction(1, 20), SecureBits())
+
+    def test_what_reads_its_count_off_the_sums_cannot_stop(self) -> None:
+        account = _account()
+        settings = {**self.SETTINGS, "method": "lattice", "bounds": (-5, 5), "delta": 1e-6}
+        _model(account, **settings).fit(POINTS)
+        assert [(charge.mechanism, charge.epsilon) for charge in account.charges] == [("lattice", Fraction(1))]
+
+    def test_seeded_noise_is_warned_and_goes_on(self) -> None:
+        with pytest.warns(OddDataWarning, match="would stop here"):
+            PrivateKDE(bandwidth=1.0, epsilon=1, n_hint=3000, random_state=1).fit(POINTS)
+
+    def test_distances_stop_too_where_their_count_is_bought(self) -> None:
+        account = _account()
+        settings: dict[str, Any] = {"epsilon": 1, "bounds": (-5, 5), "n_hint": 3000, "ledger": account}
+        with pytest.raises(TooFewError):
+            PrivateDistance("l1", options={"count_share": "1/20"}, **settings).fit(POINTS)
+        assert account.spent[0] == Fraction(1, 20)

@@ -21,10 +21,9 @@ from sfumato.central.curator import Curator
 from sfumato.engines import Threads
 from sfumato.errors import InputError
 from sfumato.kernels import Cauchy, Gaussian, Laplacian, StableExponential
-from sfumato.methods.limits import Limits
-from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.method import Mechanism
 from sfumato.methods.registry import METHODS
-from sfumato.methods.request import Request
+from sfumato.methods.request import Limits, Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers import GridQuantizer
 from sfumato.quantizers.splines import POSITIONS, spline_values

@@ -16,9 +16,8 @@ from sfumato.audit import audit
 from sfumato.audit.cases.features import inner_product_cases, signs_cases
 from sfumato.central import inner_product
 from sfumato.kernels import Gaussian, InnerProduct
-from sfumato.methods.limits import Limits
 from sfumato.methods.registry import METHODS
-from sfumato.methods.request import Request
+from sfumato.methods.request import Limits, Request
 from sfumato.privacy.ball import BallNoise
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.gaussian import gaussian_multiplier

@@ -22,7 +22,7 @@ SEEDED: dict[str, Any] = {"bandwidth": 0.7, "epsilon": 1, "n_hint": 600, "random
 
 
 @parametrize_with_checks(
-    [PrivateKDE(bandwidth=1.0, epsilon=1.0, n_hint=100)],
+    [PrivateKDE(bandwidth=1.0, epsilon=1.0, n_hint=10)],
     expected_failed_checks=lambda estimator: {
         "check_estimators_empty_data_messages": "a release must not depend, unpaid, on whether there are any rows",
         "check_dtype_object": "an array of objects has no numeric type; converting it would let one row stop a release",
@@ -73,7 +73,7 @@ def test_bad_parameters_are_named_and_cost_nothing(arguments: dict[str, Any], me
         (POINTS[:, 0], "2-d|reshape"),
         (np.array([["a", "b"]]), "numeric|numbers"),
         ("nowhere.csv", "nowhere.csv"),
-        (pd.DataFrame({"x": [1.0], "name": ["Ada"]}), "name"),
+        (pd.DataFrame({"x": [1.0], "name": pd.array(["Ada"], dtype="string")}), "name"),
     ],
     ids=["1-d", "text", "missing", "text column"],
 )

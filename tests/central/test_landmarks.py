@@ -21,9 +21,8 @@ from sfumato.central import landmarks
 from sfumato.cli import app
 from sfumato.kernels import Gaussian, InnerProduct, Kernel, ShiftInvariant
 from sfumato.methods import plan
-from sfumato.methods.limits import Limits
 from sfumato.methods.registry import METHODS
-from sfumato.methods.request import Request
+from sfumato.methods.request import Limits, Request
 from sfumato.privacy.ball import BallNoise
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.gaussian import gaussian_multiplier
@@ -44,6 +43,7 @@ KERNEL = Gaussian(3.0)
 PUBLIC, POINTS, QUERIES = people(300, 1), people(N, 2), people(200, 3)
 EXACT = KERNEL.exact_density(POINTS, QUERIES)
 SAMPLE = PublicSample.of(PUBLIC, DIMENSION)
+ALONE = {"check_share": 0}  # without the check, as for kernels that have no Fourier features
 
 
 def request(**arguments: Any) -> Request:
@@ -67,7 +67,7 @@ class TestNoise:
     @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
     @pytest.mark.parametrize("rank", [2, 16])
     def test_ball_noise_has_the_stated_rate(self, neighbours: str, rank: int) -> None:
-        mechanism = METHODS.build("landmarks", request(neighbours=neighbours, options={"n_features": rank}))
+        mechanism = METHODS.build("landmarks", request(neighbours=neighbours, options={"n_features": rank, **ALONE}))
         budget = Fraction(19, 20) if neighbours == "add-remove" else Fraction(1, 2)
         assert mechanism.noise == BallNoise(rank + 1, budget / landmarks.SCALE)
         assert mechanism.encoder.size == rank + 1
@@ -77,7 +77,7 @@ class TestNoise:
     def test_laplace_noise_has_the_stated_rate(self, neighbours: str, rank: int) -> None:
         little = Fraction(1, 10**6)  # for which ball noise would be too wide
         mechanism = METHODS.build(
-            "landmarks", request(epsilon=little, neighbours=neighbours, options={"n_features": rank})
+            "landmarks", request(epsilon=little, neighbours=neighbours, options={"n_features": rank, **ALONE})
         )
         budget = little * (Fraction(19, 20) if neighbours == "add-remove" else Fraction(1, 2))
         length = math.isqrt(rank * landmarks.SCALE**2) if rank >= 4 else landmarks.SCALE * 3 // 2
@@ -86,7 +86,7 @@ class TestNoise:
 
     @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
     def test_gaussian_noise_is_calibrated_to_the_ball(self, neighbours: str) -> None:
-        mechanism = METHODS.build("landmarks", request(neighbours=neighbours, delta=1e-6))
+        mechanism = METHODS.build("landmarks", request(neighbours=neighbours, delta=1e-6, options=ALONE))
         factor, epsilon = (1, 0.95) if neighbours == "add-remove" else (2, 1.0)
         assert isinstance(mechanism.encoder, LandmarkQuantizer)
         ratio = mechanism.noise.sigma / (factor * mechanism.encoder.scale)
@@ -95,7 +95,7 @@ class TestNoise:
         assert float(mechanism.feature_loss.mu_squared) == pytest.approx(ratio**-2, rel=1e-6)
 
     def test_little_budget_takes_coarser_integers_and_then_none(self) -> None:
-        small = METHODS.build("landmarks", request(epsilon=Fraction(1, 1000), delta=1e-6))
+        small = METHODS.build("landmarks", request(epsilon=Fraction(1, 1000), delta=1e-6, options=ALONE))
         assert 16 <= small.encoder.bound.largest < landmarks.SCALE
         with pytest.raises(InputError, match="64-bit noise"):
             METHODS.build("landmarks", request(epsilon=Fraction(1, 10**7), delta=1e-100))
@@ -103,7 +103,7 @@ class TestNoise:
     @pytest.mark.parametrize("delta", [0.0, 1e-6])
     def test_error_is_noise_and_bias(self, delta: float) -> None:
         """500 noisy releases of the same sums: mean and variance within 5 standard errors of the formula."""
-        mechanism = METHODS.build("landmarks", request(delta=delta, epsilon=Fraction(1, 2)))
+        mechanism = METHODS.build("landmarks", request(delta=delta, epsilon=Fraction(1, 2), options=ALONE))
         quantizer = mechanism.encoder
         sums = np.zeros(quantizer.size, dtype=np.int64)
         quantizer.accumulate(POINTS, sums)
@@ -129,7 +129,7 @@ class TestErrors:
         """Runs have fixed seeds; a wrong term in the prediction moves the ratio by 1.4 or more."""
         errors, bars = [], []
         for seed in range(6):
-            made = model(epsilon=epsilon, delta=delta, random_state=seed).fit(POINTS)
+            made = model(epsilon=epsilon, delta=delta, random_state=seed, options=ALONE).fit(POINTS)
             answers, bar = made.query(QUERIES, return_std=True)
             errors.append(answers - EXACT)
             bars.append(bar)
@@ -145,7 +145,7 @@ class TestErrors:
 
     @pytest.mark.parametrize("public", [people(300, 5, shift=2.0), np.random.default_rng(6).uniform(-9, 9, (300, 20))])
     def test_landmarks_unlike_the_records_are_reported(self, public: np.ndarray) -> None:
-        made = model(public).fit(POINTS)
+        made = model(public, options=ALONE).fit(POINTS)
         answers, bars = made.query(QUERIES, return_std=True)
         errors = np.abs(answers - EXACT)
         assert errors.mean() > 0.5 * EXACT.mean()  # they fail, and
@@ -157,18 +157,17 @@ class TestErrors:
         kind = POINTS[np.square(POINTS - CENTRES[3]).sum(axis=1) < 10]
         places = people(2000, 8)
         places = places[np.square(places - CENTRES[3]).sum(axis=1) < 10]
-        made = model(n_hint=len(kind)).fit(kind)
+        made = model(n_hint=len(kind), options=ALONE).fit(kind)
         answers, bars = made.query(places, return_std=True)
         errors = np.abs(answers - KERNEL.exact_density(kind, places))
         assert (errors < 2.576 * bars).mean() > 0.98
-        assert (
-            bars.mean() > 2 * model(n_hint=len(kind)).fit(POINTS[: len(kind)]).query(places, return_std=True)[1].mean()
-        )
+        like = model(n_hint=len(kind), options=ALONE).fit(POINTS[: len(kind)])
+        assert bars.mean() > 2 * like.query(places, return_std=True)[1].mean()
 
     def test_the_residual_of_the_records_is_shown(self) -> None:
         """Within five deviations of noise; records outside the landmarks' reach have a residual of 1."""
         for records, residual in ((POINTS, None), (POINTS + 100, 1.0)):
-            release = model().fit(records).release_
+            release = model(options=ALONE).fit(records).release_
             quantizer, found = release.reader, release.findings()
             assert isinstance(quantizer, LandmarkQuantizer)
             exact = 1 - np.square(quantizer.features(records)[1]).sum(axis=1).mean()
@@ -210,9 +209,9 @@ class TestChoice:
 
     def test_landmarks_that_could_not_show_resemblance_are_not_chosen(self) -> None:
         sparse = PublicSample.of(np.random.default_rng(6).uniform(-9, 9, (300, DIMENSION)), DIMENSION)
-        assert METHODS["landmarks"].predict(request(landmarks=sparse), 0.02).rmse > 0.9
+        assert METHODS["landmarks"].predict(request(landmarks=sparse, options=ALONE), 0.02).rmse > 0.9
         assert METHODS.choose(request(landmarks=sparse)) == "fourier"
-        noisy = METHODS["landmarks"].predict(request(epsilon=Fraction(1, 200)), 0.02)
+        noisy = METHODS["landmarks"].predict(request(epsilon=Fraction(1, 200), options=ALONE), 0.02)
         assert noisy.rmse > 0.5  # the noise would hide whether the records resemble the landmarks
 
     @pytest.mark.parametrize(
@@ -223,8 +222,10 @@ class TestChoice:
             ({"options": {"n_features": 301}}, "these landmarks span"),
             ({"options": {"n_features": 0}}, "positive whole number"),
             ({"options": {"rank": 3}}, "unknown option 'rank'"),
-            ({"limits": Limits(file_size=5000)}, "pass fewer landmarks"),
-            ({"limits": Limits(work_per_query=100)}, "pass fewer landmarks"),
+            ({"limits": Limits(file_size=5000)}, "no room for the check"),
+            ({"limits": Limits(file_size=20_000)}, "pass fewer landmarks"),
+            ({"limits": Limits(work_per_query=100), "options": ALONE}, "pass fewer landmarks"),
+            ({"options": {"check_share": 1}}, "check_share must be 0"),
         ],
     )
     def test_refusals_name_the_problem(self, arguments: dict[str, Any], message: str) -> None:
@@ -314,7 +315,15 @@ def test_the_command_line_takes_a_public_file(tmp_path: Path) -> None:
 
 
 # How much of the claim the audits' bounds must show.
-CLOSE = {"one more": 0.75, "second": 0.7, "opposites": 0.3, "gaussian": 0.65}
+CLOSE = {
+    "one more": 0.75,
+    "second": 0.7,
+    "opposites": 0.3,
+    "gaussian": 0.65,
+    "checked": 0.5,
+    "checked, replaced": 0.2,
+    "checked, gaussian": 0.6,
+}
 
 
 @pytest.mark.parametrize("name", CLOSE)

@@ -14,9 +14,8 @@ from sfumato import PrivateKDE
 from sfumato.central import lattice
 from sfumato.errors import InputError
 from sfumato.kernels import Exponential, Gaussian, Kernel, Laplacian
-from sfumato.methods.limits import Limits
 from sfumato.methods.registry import METHODS
-from sfumato.methods.request import Request
+from sfumato.methods.request import Limits, Request
 
 RNG = np.random.default_rng(5)
 POINTS = np.concatenate([RNG.normal(2, 0.6, size=(10_000, 2)), RNG.normal(4, 0.7, size=(10_000, 2))]).clip(0, 6)

@@ -14,9 +14,8 @@ from sfumato import Ledger, PrivateKDE, load
 from sfumato.central import race
 from sfumato.errors import InputError
 from sfumato.kernels import L2LSH, Angular, Gaussian, Jaccard, Kernel, Laplacian
-from sfumato.methods.limits import Limits
 from sfumato.methods.registry import METHODS
-from sfumato.methods.request import Request
+from sfumato.methods.request import Limits, Request
 from sfumato.privacy.gaussian import gaussian_multiplier
 from sfumato.published import as_published
 from sfumato.quantizers import HashingQuantizer
@@ -175,10 +174,12 @@ class TestBudget:
         assert loss.delta_at(epsilon) > 0.98e-6
 
     def test_all_of_epsilon_is_charged_once(self) -> None:
+        """In one charge where the count is read off the sums; else the count is charged apart, before the rest."""
         account = Ledger().account("people")
         for own in (True, False):
             _model(1, options={"rows": 20, "own_count": own}, ledger=account).fit(POINTS)
-        assert [(charge.mechanism, charge.epsilon) for charge in account.charges] == [("race", 1), ("race", 1)]
+        apart = [("count", Fraction(1, 20)), ("race", Fraction(19, 20))]
+        assert [(charge.mechanism, charge.epsilon) for charge in account.charges] == [("race", 1), *apart]
 
     def test_a_count_bought_first_is_part_of_epsilon(self) -> None:
         account = Ledger().account("people")

@@ -44,9 +44,9 @@ def test_text_says_for_whom_and_lists_warnings(run: Run, messy: Path) -> None:
     result = run("check", messy, "--columns", "lon,lat", "--bounds", "lon=0,6", "--bounds", "lat=0,6")
     assert "For the curator's eyes only" in plain(result.stderr)
     text = plain(result.stdout)
-    assert "3 of 7 (42.86%) rows hold a value that is not a finite number" in text
+    assert "3 of 7 (42.86%) rows hold a value that is not a finite number or a known category" in text
     assert "1 of the first 7 rows repeat another row" in text
-    assert "column lat: 1 values lie below 0 and 0 above 6; the bounds look too tight" in text
+    assert "column lat: 1 values lie below 0 and 0 above 6 (14.3% of the rows); the bounds look too tight" in text
 
 
 @pytest.mark.parametrize(
@@ -103,3 +103,13 @@ def test_a_column_of_text_is_told(run: Run, messy: Path) -> None:
     assert "column name has no finite number" in plain(result.stdout)
     assert "warning: " in plain(result.stderr) and "column 'name' holds no numbers" in plain(result.stderr)
     assert "--columns" in plain(result.stderr) and "OddDataWarning" not in result.stderr
+
+
+def test_labels_are_compared_with_classes(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "news.csv").write_text("a,topic\n" + "1,World\n2,Sports\n" * 5)
+    arguments = ("check", tmp_path / "news.csv", "--columns", "a", "--label-column", "topic", "--classes")
+    text = plain(run(*arguments, "world,sports").stdout)
+    assert "10 of 10 (100.00%) rows have a label that is no class" in text
+    assert "there are labels 'Sports', 'World'" in text
+    assert json.loads(run(*arguments, "World,Sports", "--json").stdout)["labels"] == {"Sports": 5, "World": 5}
+    assert run("check", tmp_path / "news.csv", "--classes", "a").exit_code == 2

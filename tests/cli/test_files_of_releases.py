@@ -132,3 +132,18 @@ def test_a_seeded_release_is_called_not_private(run: Run, files: dict[str, Path]
     result = run(command, path, *(["--at", "0,0"] if command == "query" else []))
     assert result.exit_code == 0
     assert "NOT PRIVATE" in result.stderr
+
+
+CLASSIFIERS = sorted((Path(__file__).parents[1] / "corpus/golden/classifier").glob("*.sfm"))
+
+
+@pytest.mark.parametrize("path", CLASSIFIERS, ids=lambda path: path.stem)
+def test_classifiers_are_inspected_and_verified(run: Run, path: Path, tmp_path: Path) -> None:
+    assert "classes" in plain(run("inspect", path).stdout)
+    document = json.loads(run("inspect", path, "--json").stdout)
+    assert document["classes"] and document["guarantee"]["epsilon"]
+    assert json.loads(run("verify", path, "--json").stdout)["intact"] is True
+    header, arrays = decode(path)
+    header["classifier"]["rule"] = "no rule"
+    (tmp_path / "odd.sfm").write_bytes(encode(header, arrays))
+    assert run("verify", tmp_path / "odd.sfm").exit_code == 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,8 @@ class TestClassify:
         assert (model.predict(POINTS) == LABELS).mean() > 0.9
         assert str(model.guarantee_) in plain(result.stdout)
         spent = json.loads(run("ledger", "show", folder / f"points.{kind}", "--json").stdout)
-        assert [charge["mechanism"] for charge in spent["charges"]] == ["classifier/inner-product"]
+        charged = [(charge["mechanism"], Fraction(charge["epsilon"])) for charge in spent["charges"]]
+        assert charged == [("classifier/count", Fraction(1, 10)), ("classifier/inner-product", Fraction(19, 10))]
 
     def test_every_option_reaches_the_classifier(self, run: Run, folder: Path, tmp_path: Path) -> None:
         seeds = ("--feature-seed", 4, "--seed-noise-not-private", 3)

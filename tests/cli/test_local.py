@@ -45,6 +45,7 @@ def test_reports_are_collected(run: Run, protocol: Path, files: dict[str, Path],
     document = json.loads(run("local", "collect", protocol, binary, *arguments).stdout)
     assert (document["accepted"], document["rejected"]) == (500, {})
     assert 0 < document["malicious_shift"] < 1
+    assert "pass --hex" in plain(run("local", "collect", protocol, text, "-o", tmp_path / "no.sfm").stderr)
     more = json.loads(run("local", "collect", protocol, text, "--hex", *arguments, "--force").stdout)
     assert (more["accepted"], more["rejected"]) == (501, {"duplicate": 1, "length": 1})
     assert sfumato.load(out).count.value == 501

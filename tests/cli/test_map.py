@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import sfumato
-from sfumato.maps import people
+from sfumato.maps import evaluate, people, sharp_people
 
 from .conftest import QUICK, Run, plain
 
@@ -60,7 +60,8 @@ def test_the_cells_are_the_releases_answers(run: Run, released: Path, tmp_path: 
     assert [float(row["value"]) for row in rows] == pytest.approx(answers, abs=1e-12)
     assert document["private"] is True
     assert document["bytes"] == path.stat().st_size
-    noisy = [float(row["value"]) < 2 * float(row["std"]) for row in rows]
+    cutoff = evaluate(sfumato.load(released), extent=(-3, 3), size=12).cutoff
+    noisy = [float(row["value"]) < cutoff * float(row["std"]) for row in rows]
     assert document["noise_share"] == pytest.approx(np.mean(noisy))
 
 
@@ -226,3 +227,133 @@ def test_a_bandwidth_in_metres(run: Run, files: dict[str, Path], tmp_path: Path)
         *common, "-o", tmp_path / "no.sfm", "--columns", "lat,lon", "--bandwidth-metres", "5", "--latitude", "5"
     )
     assert "longitude comes first" in plain(swapped.stderr)
+
+
+@pytest.fixture
+def gridded(run: Run, files: dict[str, Path], tmp_path: Path) -> Path:
+    """A release by the grid, which counts sharply."""
+    path = tmp_path / "grid.sfm"
+    arguments = ("--bandwidth", "1", "--epsilon", "5", "--bounds", "-4,4", "--n-hint", "500", "--no-ledger", "--quiet")
+    assert run("release", files["csv"], "-o", path, *arguments).exit_code == 0
+    return path
+
+
+def square(low: float, high: float, **properties: object) -> dict[str, object]:
+    ring = [[low, low], [high, low], [high, high], [low, high], [low, low]]
+    geometry = {"type": "Polygon", "coordinates": [ring]}
+    return {"type": "Feature", "properties": properties, "geometry": geometry}
+
+
+def test_sharp_counts_stand_beside_smoothed_ones(
+    run: Run, gridded: Path, released: Path, files: dict[str, Path]
+) -> None:
+    """The interval of the smoothed count alone was taken for one of the people who are there."""
+    points = np.load(files["npy"])
+    truth = int(((points >= -1) & (points <= 0.5)).all(axis=1).sum())
+    document = json.loads(run("people", gridded, "--region", "-1,0.5;-1,0.5", "--json").stdout)
+    sharp = sharp_people(sfumato.load(gridded), [(-1, 0.5), (-1, 0.5)])
+    assert document["sharp"]["value"] == pytest.approx(sharp.value)
+    # The bracket holds the count for certain; noise of 6 standard errors moves its ends in one run of 1e6.
+    assert sharp.low - 6 * sharp.low_std <= truth <= sharp.high + 6 * sharp.high_std
+    text = run("people", gridded, "--region", "-1,0.5;-1,0.5").stdout
+    assert "sharp" in text and "smoothed" in text
+    refused = run("people", released, "--region", "-1,1;-1,1")
+    assert "sums that belong to places" in " ".join(plain(refused.stdout).split())
+    assert json.loads(run("people", released, "--region", "-1,1;-1,1", "--json").stdout)["sharp"] is None
+
+
+def test_a_table_of_many_regions(run: Run, gridded: Path, tmp_path: Path) -> None:
+    regions = tmp_path / "regions.geojson"
+    features = [square(-2, 0, name="south-west", colour="red"), square(0, 2)]
+    regions.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    table, drawn = tmp_path / "table.csv", tmp_path / "table.geojson"
+    result = run("people", gridded, "--region", regions, "-o", table)
+    assert result.exit_code == 0, result.output
+    assert "2 regions" in result.stdout
+    rows = list(csv.DictReader(table.open()))
+    assert [row["region"] for row in rows] == ["south-west", "2"]
+    sharp = sharp_people(sfumato.load(gridded), [(-2, 0), (-2, 0)])
+    assert float(rows[0]["sharp_lower"]) == pytest.approx(sharp.lower, rel=1e-3, abs=0.5)
+    assert run("people", gridded, "--region", regions, "-o", drawn, "--as", "shares").exit_code == 0
+    document = json.loads(drawn.read_text())
+    first = document["features"][0]
+    assert first["geometry"] == features[0]["geometry"]
+    assert first["properties"]["colour"] == "red"
+    assert 0 < first["properties"]["smoothed"] < 1
+    assert "epsilon = 5" in document["guarantee"][0] and document["quantity"] == "shares"
+    assert "GeoJSON" in plain(run("people", gridded, "--region", "0,1;0,1", "-o", tmp_path / "a.csv").stderr)
+
+
+def test_differences_say_whether_they_are_of_shares_or_counts(
+    run: Run, gridded: Path, files: dict[str, Path], tmp_path: Path
+) -> None:
+    """Twice the people, with the same shares everywhere: more of them by one measure, no change by the other."""
+    double = tmp_path / "double.npy"
+    np.save(double, np.tile(np.load(files["npy"]), (2, 1)))
+    more = tmp_path / "more.sfm"
+    arguments = ("--bandwidth", "1", "--epsilon", "5", "--bounds", "-4,4", "--n-hint", "1000", "--no-ledger", "--quiet")
+    assert run("release", double, "-o", more, *arguments).exit_code == 0
+    region = ("--region", "-2,2;-2,2")
+    found = {
+        what: json.loads(run("people", more, "--minus", gridded, *region, "--as", what, "--json").stdout)
+        for what in ("counts", "shares")
+    }
+    assert found["counts"]["quantity"] == "difference of counts" and found["counts"]["people"]["lower"] > 100
+    assert abs(found["shares"]["people"]["value"]) < 0.1
+    for what, words in (("counts", "difference of counts"), ("shares", "difference of shares")):
+        page = tmp_path / f"{what}.html"
+        result = run("map", more, "--minus", gridded, "-o", page, *HERE, "--as", what)
+        assert result.exit_code == 0, result.output
+        assert f"of {what}" in result.stdout
+        assert words in page.read_text()
+
+
+def test_one_pair_is_the_extent_of_all_columns(run: Run, released: Path, tmp_path: Path) -> None:
+    path = tmp_path / "cells.csv"
+    result = run("map", released, "-o", path, "--extent", "-3,3", "--size", "4")
+    assert result.exit_code == 0, result.output
+    assert len(list(csv.DictReader(path.open()))) == 16
+
+
+def test_a_comparison_reports_the_noise_of_the_private_map(
+    run: Run, released: Path, files: dict[str, Path], target: Path
+) -> None:
+    """It reported that of the exact density, which has none."""
+    alone = json.loads(run("map", released, "-o", target, *HERE, "--json").stdout)["noise_share"]
+    compared = run("map", released, "-o", target, *HERE, "--compare", files["csv"], "--force", "--json")
+    assert json.loads(compared.stdout)["noise_share"] == alone > 0
+
+
+def test_a_category_stands_at_one_of_its_values(run: Run, tmp_path: Path) -> None:
+    rows = ["x,town"] + [f"{index % 7 / 7},{'north' if index % 3 else 'south'}" for index in range(600)]
+    (tmp_path / "towns.csv").write_text("\n".join(rows))
+    made = (
+        sfumato.PrivateKDE(bandwidth=0.3, epsilon=5, n_hint=600, bounds=(0, 1), categories={"town": ["north", "south"]})
+        .fit(tmp_path / "towns.csv")
+        .release_
+    )
+    made.save(tmp_path / "towns.sfm")
+    heights = {}
+    for town in ("north", "south"):
+        path = tmp_path / f"{town}.csv"
+        result = run("map", tmp_path / "towns.sfm", "-o", path, "--columns", "x", "--at", f"town={town}", "--size", "5")
+        assert result.exit_code == 0, result.output
+        heights[town] = sum(float(row["value"]) for row in csv.DictReader(path.open()))
+    assert heights["north"] > 1.3 * heights["south"] > 0
+    wrong = run("map", tmp_path / "towns.sfm", "-o", tmp_path / "a.csv", "--columns", "x", "--at", "town=west")
+    assert "north, south" in plain(wrong.stderr)
+    drawn = run("map", tmp_path / "towns.sfm", "-o", tmp_path / "a.csv", "--columns", "x,town")
+    assert "is a category" in plain(drawn.stderr)
+
+
+def test_lines_are_drawn_over_maps_and_nothing_else_of_their_file(run: Run, released: Path, tmp_path: Path) -> None:
+    coast = tmp_path / "coast.geojson"
+    line = {"type": "LineString", "coordinates": [[-2, -2], [0, 1], [2, 2]]}
+    coast.write_text(json.dumps({"type": "Feature", "properties": {"secret": "</script>"}, "geometry": line}))
+    for kind in ("html", "png", "svg"):
+        path = tmp_path / f"map.{kind}"
+        result = run("map", released, "-o", path, *HERE, "--overlay", coast, "--log")
+        assert result.exit_code == 0, result.output
+        assert b"secret" not in path.read_bytes()
+    refused = run("map", released, "-o", tmp_path / "a.csv", *HERE, "--overlay", coast)
+    assert refused.exit_code == 2 and "--overlay" in plain(refused.stderr)

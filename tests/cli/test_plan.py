@@ -7,7 +7,9 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+import typer
 
+from sfumato.cli import app
 from sfumato.methods import epsilon_for, n_for, plan
 
 from .conftest import Run, plain
@@ -17,14 +19,40 @@ ASKED = (*FACTS, "--epsilon", "1/2", "--n-hint", "100000")
 
 
 def test_the_table_shows_every_method_the_constant_and_the_reasons(run: Run) -> None:
-    result = run("plan", *ASKED)
+    result = run("plan", *ASKED, "--reasons")
     assert result.exit_code == 0, result.output
     text = plain(result.stdout)
     made = plan(n_hint=100_000, dimension=10, bandwidth=1.0, epsilon="1/2")
     for row in (*(row for row in made.rows if row.applies), made.constant):
         assert f"{row.method} {row.error:.3g}" in text
     assert "fourier-gaussian does not apply: it needs delta > 0" in text
-    assert "P = 0.02 (typical" in text
+    assert text.startswith("chosen: fourier")
+    assert "0.02 (typical" in text
+
+
+def test_every_flag_of_release_is_one_of_plan() -> None:
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    names = {kind: {name for each in commands[kind].params for name in each.opts} for kind in ("release", "plan")}
+    assert names["release"] - names["plan"] == {"data"}
+
+
+def test_what_newcomers_typed(run: Run) -> None:
+    digits = ("--dimension", "784", "--epsilon", "1", "--n-hint", "60000", "--bounds", "0,1")
+    for length, verdict in (("4.85", "marginal"), ("1", "noise"), (".2", "noise")):
+        result = run("plan", *digits, "--bandwidth", length)
+        assert result.exit_code == 0, result.output
+        assert f"verdict: {verdict}" in result.stdout
+        assert max(map(len, result.stdout.splitlines())) <= 80
+    named = ("--bounds", "lon=4.7,5.1", "--bounds", "lat=52.2,52.5", "--epsilon", "1", "--n-hint", "100000")
+    result = run("plan", *named, "--bandwidth-metres", "500", "--latitude", "52.3", "-o", "x.sfm", "--no-ledger")
+    assert result.stdout.startswith("chosen: grid")
+
+
+def test_a_public_sample_tells_p(run: Run, files: dict[str, Path]) -> None:
+    facts = ("--dimension", "2", "--bandwidth", "1", "--epsilon", "1", "--n-hint", "500", "--json")
+    document = json.loads(run("plan", *facts, "--public", files["npy"]).stdout)
+    low, high = document["density_range"]
+    assert low == high == document["density"] != 0.02
 
 
 def test_json_is_the_plan(run: Run) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -207,7 +208,7 @@ def test_an_overdraft_is_refused_with_both_amounts(run: Run, files: dict[str, Pa
         ("old.sfm", 2, "or --force to replace it"),
         ("folder", 2, "is a folder"),
         ("nowhere/out.sfm", 5, "the folder does not exist"),
-        ("/dev/full", 5, "the disk is full"),
+        ("/dev/full", 2, "keeps nothing"),
     ],
 )
 def test_an_output_that_cannot_be_written_is_found_before_the_charge(
@@ -230,3 +231,20 @@ def test_a_damaged_ledger_refuses(run: Run, files: dict[str, Path], tmp_path: Pa
     assert result.stderr.startswith("error: ")
     assert not (tmp_path / "out.sfm").exists()
     assert ledger_path.read_text() == "not a ledger\n"
+
+
+@pytest.mark.parametrize("place", ["-", "/dev/null", "pipe"])
+def test_what_keeps_nothing_is_refused_before_the_charge(
+    run: Run, files: dict[str, Path], ledger_path: Path, tmp_path: Path, place: str
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    result = run("release", files["csv"], *NEEDED, "--force", "-o", tmp_path / place if place == "pipe" else place)
+    assert result.exit_code == 2 and "pass the path of a file" in plain(result.stderr)
+    assert not ledger_path.exists()
+
+
+def test_delta_that_is_left_is_said(run: Run, files: dict[str, Path], tmp_path: Path) -> None:
+    arguments = ("release", files["csv"], *NEEDED, "--method", "fourier", "--delta", "1e-6")
+    assert "delta = 1e-06" in plain(run(*arguments, "-o", tmp_path / "a.sfm").stdout)
+    document = json.loads(run(*arguments, "-o", tmp_path / "b.sfm", "--json").stdout)
+    assert document["unspent_delta"] == 1e-6 and document["guarantee"]["delta"] == 0

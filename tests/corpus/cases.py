@@ -88,6 +88,7 @@ def _classifier(dimension: int = 3, **facts: Any) -> Making:
 
 
 FEW = {"n_features": 6}
+ALONE = {"check_share": 0}  # landmarks as 0.1.0 made them
 USERS: dict[str, Any] = {
     "unit": "user",
     "options": {**FEW, "max_records_per_user": 2},
@@ -121,9 +122,13 @@ CENTRAL: dict[str, Making] = {
     "grid hashed": _density("grid", options={**COARSE, "buckets": 8}),
     "grid dropping": _density("grid", bounds=(0, 0.5), options={**COARSE, "degree": 0, "outside": "drop"}),
     "exponential-sums": _density("exponential-sums", Rational(0.5), options={"n_features": 12, "tolerance": 0.1}),
-    "landmarks": _density("landmarks", landmarks=FAR_APART, bounds=(0, 33)),
-    "landmarks delta": _density("landmarks", landmarks=FAR_APART, bounds=(0, 33), delta=DELTA),
-    "landmarks near": _density("landmarks", landmarks=points(2, 8) / 2, options=FEW),
+    "landmarks": _density("landmarks", landmarks=FAR_APART, bounds=(0, 33), options=ALONE),
+    "landmarks delta": _density("landmarks", landmarks=FAR_APART, bounds=(0, 33), delta=DELTA, options=ALONE),
+    "landmarks near": _density("landmarks", landmarks=points(2, 8) / 2, options={**FEW, **ALONE}),
+    "landmarks checked": _density("landmarks", landmarks=FAR_APART, bounds=(0, 33)),
+    "landmarks checked delta": _density(
+        "landmarks", landmarks=FAR_APART, bounds=(0, 33), delta=DELTA, options={"check_features": 30}
+    ),
     "inner-product": _density("inner-product", InnerProduct(2.0), dimension=3, bounds=None),
     "inner-product delta": _density("inner-product", InnerProduct(2.0), dimension=3, bounds=None, delta=DELTA),
     "cells": _density("cells", dimension=3, categories=KINDS, options={"n_features": 6, "per_group": 3}),
@@ -187,6 +192,8 @@ LOCAL: dict[str, Callable[[], LocalProtocol]] = {
     "phases": _local("phases", Gaussian(0.5), options=SMALL_POOL),
     "phases cauchy": _local("phases", Cauchy(0.5), options=SMALL_POOL),
     "metric-phases": _local("metric-phases", Gaussian(0.5), radius=0.25, options=SMALL_POOL),
+    "metric-rows": _local("metric-rows", L2LSH(0.5), radius=0.05, options={**SMALL_POOL, "buckets": 4}),
+    "metric-rows l1": _local("metric-rows", L1LSH(0.5), radius=0.05, options={**SMALL_POOL, "buckets": 4}),
     "vector": _local("vector", InnerProduct(2.0), options={"randomiser": "codebook"}),
     "vector coordinate": _local("vector", InnerProduct(2.0), options={"randomiser": "coordinate"}),
     "mldp-kde": _local("mldp-kde", L2LSH(0.5), **SMALL_SKETCH),

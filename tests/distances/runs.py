@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.kernels import Distance
-from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.method import Mechanism
 from sfumato.methods.registry import DISTANCES
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits

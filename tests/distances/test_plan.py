@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sfumato.distances import plan
-from sfumato.distances.theory import earlier_error, lower_bound, published_error
+from sfumato.distances.outlook import earlier_error, lower_bound, published_error
 from sfumato.errors import InputError
 from tests.distances.runs import request
 
@@ -30,7 +30,8 @@ def test_the_plan_for_one_column() -> None:
         "(1 + 0.1, 3.16)",
         "Theorem 2.2",
         "Theorems C.1 and C.2",
-        "hat-gaussian does not apply",
+        "chosen: hat",
+        "does not apply: hat-gaussian",
     ):
         assert words in text
     document = json.loads(json.dumps(made.to_document()))

@@ -11,11 +11,11 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from sfumato import InputError, Ledger, PrivateDistance, PrivateKDE, RaceSketch, bandwidth
+from sfumato.compiled import one_blas_thread
 from sfumato.engines import Engine, Progress, Threads, engine_of
 from sfumato.engines.base import Summand
 from sfumato.engines.threads import spread
 from sfumato.kernels import L2LSH, Gaussian
-from sfumato.kernels.exact import one_blas_thread
 from sfumato.learn import AnomalyScore, DensityClassifier
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers import FourierQuantizer
@@ -134,7 +134,7 @@ def test_users_and_weights_reach_the_engine_as_records_that_count() -> None:
 
 def test_an_engine_is_named_or_passed() -> None:
     assert engine_of("threads", 2) == Threads(2)
-    with pytest.raises(InputError, match="'threads' or an Engine"):
+    with pytest.raises(InputError, match="'threads', 'processes', 'spark' or an Engine"):
         PrivateKDE(bandwidth=1.0, epsilon=1, n_hint=10, engine="abacus").fit(POINTS)
     with pytest.raises(InputError, match="where the engine is made"):
         engine_of(Parts(), 2)

@@ -1,6 +1,6 @@
 """`python -m tests.fuzz`: fuzz all formats, or run one case again.
 
-python -m tests.fuzz --cases 1000000 --jobs 2
+python -m tests.fuzz --cases 1000000 --jobs 2 --notes fuzz.jsonl
 python -m tests.fuzz --format releases --case 4711 --only 0,2
 python -m tests.fuzz --format ledgers --file odd.jsonl
 """
@@ -31,6 +31,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=2.0, help="of processor time that a case may take")
     parser.add_argument("--megabytes", type=int, default=600, help="of memory that a case may take")
+    parser.add_argument("--notes", type=Path, help="note here what was run; a run that was stopped goes on from it")
     parser.add_argument("--case", type=int, help="run this case of one format here, with its traceback")
     parser.add_argument("--only", help="of that case, these steps")
     parser.add_argument("--keep", type=Path, help="write that case's content to this file")
@@ -72,9 +73,8 @@ def _many(asked: argparse.Namespace) -> int:
 
     began = time.monotonic()
     formats = [FORMATS[name] for name in asked.format or FORMATS]
-    figures = fuzz(
-        formats, shared(formats, asked.cases), asked.seed, asked.jobs, Limits(asked.seconds, asked.megabytes)
-    )
+    limits = Limits(asked.seconds, asked.megabytes)
+    figures = fuzz(formats, shared(formats, asked.cases), asked.seed, asked.jobs, limits, asked.notes)
     print(table(figures))
     for line in report(figures):
         print(line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from sfumato import Ledger, PrivateKDE, RaceSketch, Release, SfumatoError, load
@@ -50,17 +51,23 @@ def promise(document: Mapping[str, Any]) -> Any:
     return exact(device_for(document).guarantee().to_document())
 
 
-@contextmanager
-def fingerprints() -> Iterator[list[str]]:
-    """Note the fingerprints that maps compute while a file is read: a forger states the right ones."""
-    seen: list[str] = []
-    found = [
+@cache
+def _with_fingerprints() -> list[tuple[Any, Any]]:
+    """Every map that has a fingerprint, with the method that computes it."""
+    return [
         (kind, kind.__dict__["fingerprint"])
         for name, module in list(sys.modules.items())
         if name.startswith("sfumato.quantizers")
         for kind in vars(module).values()
         if isinstance(kind, type) and callable(kind.__dict__.get("fingerprint"))
     ]
+
+
+@contextmanager
+def fingerprints() -> Iterator[list[str]]:
+    """Note the fingerprints that maps compute while a file is read: a forger states the right ones."""
+    seen: list[str] = []
+    found = _with_fingerprints()
 
     def noting(original: Any) -> Any:
         def fingerprint(self: Any) -> str:

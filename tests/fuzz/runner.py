@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import selectors
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tests.fuzz.case import Case, Format
@@ -55,10 +58,14 @@ class Figures:
             failure.count += 1
             if len(failure.cases) < SAMPLES:
                 failure.cases.append(number)
-        part, total = child.summary, self.summary
-        if part is None:  # it died, and took its figures along
-            total.cases += child.begun
-            return
+        if child.summary is None:  # it died, and took its figures along
+            self.summary.cases += child.begun
+        else:
+            self.add_summary(child.summary)
+
+    def add_summary(self, part: Summary) -> None:
+        """Add what the cases of a process took."""
+        total = self.summary
         total.cases += part.cases
         total.seconds += part.seconds
         total.megabytes = max(total.megabytes, part.megabytes)
@@ -74,8 +81,47 @@ def shared(formats: Sequence[Format[Any]], cases: int) -> dict[str, int]:
     return {form.name: max(1, round(cases * form.share / total)) for form in formats}
 
 
+class Notes:
+    """What was run, a line for every process in a file, so that a run that is stopped loses nothing.
+
+    A run that goes on takes from it what left no failure; what did is run again, because it may be mended now.
+
+    Parameters
+    ----------
+    path : Path or None
+        The file, which need not exist; without one nothing is noted.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.done: list[dict[str, Any]] = []
+        for line in path.read_text().splitlines() if path is not None and path.exists() else []:
+            with suppress(ValueError):  # the line that was being written when the run was stopped
+                self.done.append(json.loads(line))
+        self.done = [note for note in self.done if not note["findings"]]
+
+    def add(self, child: Child) -> None:
+        """Note what a process did."""
+        if self.path is None:
+            return
+        ran = [case.number for case in child.cases[: child.begun]]
+        summary = None if child.summary is None else asdict(child.summary)
+        note = {"format": child.form.name, "seed": child.cases[0].seed, "first": ran[0], "end": ran[-1] + 1}
+        with self.path.open("a") as file:
+            file.write("\n" + json.dumps({**note, "summary": summary, "findings": child.findings}))
+
+    def of(self, name: str, seed: int) -> list[dict[str, Any]]:
+        """Return what is known of a format."""
+        return [note for note in self.done if note["format"] == name and note["seed"] == seed]
+
+
 def fuzz(
-    formats: Sequence[Format[Any]], counts: Mapping[str, int], seed: int, jobs: int = 1, limits: Limits = USUAL
+    formats: Sequence[Format[Any]],
+    counts: Mapping[str, int],
+    seed: int,
+    jobs: int = 1,
+    limits: Limits = USUAL,
+    notes: Path | None = None,
 ) -> dict[str, Figures]:
     """Run the first cases of each format.
 
@@ -91,12 +137,23 @@ def fuzz(
         Processes at once.
     limits : Limits
         What a case may take.
+    notes : Path, optional
+        Where to note what was run, and go on from.
     """
     figures = {form.name: Figures() for form in formats}
+    kept = Notes(notes)
+    ran: dict[str, set[int]] = {}
     for form in formats:
+        known = kept.of(form.name, seed)
+        ran[form.name] = {number for note in known for number in range(note["first"], note["end"])}
+        for note in known:
+            figures[form.name].add_summary(Summary(**note["summary"]))
+    batches = deque(_batches(formats, counts, seed, ran))
+    for form in {id(form): form for form, _ in batches}.values():
         form.warm()
-    for child in _children(deque(_batches(formats, counts, seed)), jobs, limits):
+    for child in _children(batches, jobs, limits):
         figures[child.form.name].add(child)
+        kept.add(child)
     for form in formats:
         for failure in figures[form.name].failures.values():
             failure.alone = _alone(form, failure, seed, limits)
@@ -104,14 +161,14 @@ def fuzz(
 
 
 def _batches(
-    formats: Sequence[Format[Any]], counts: Mapping[str, int], seed: int
+    formats: Sequence[Format[Any]], counts: Mapping[str, int], seed: int, ran: Mapping[str, set[int]]
 ) -> Iterator[tuple[Format[Any], list[Case]]]:
     """Give a batch of each format in turn, so that a run that is stopped has seen all of them."""
     for start in range(0, max(counts.values()), BATCH):
         for form in formats:
             numbers = range(start, min(start + BATCH, counts[form.name]))
-            if numbers:
-                yield form, [Case(form.name, seed, number) for number in numbers]
+            if left := [number for number in numbers if number not in ran[form.name]]:
+                yield form, [Case(form.name, seed, number) for number in left]
 
 
 def _children(waiting: deque[tuple[Format[Any], list[Case]]], jobs: int, limits: Limits) -> Iterator[Child]:

@@ -165,6 +165,18 @@ def test_time_that_is_not_needed_alone_is_no_defect() -> None:
     assert failure.alone is None and not is_defect(failure)
 
 
+def test_a_run_goes_on_from_its_notes(tmp_path: Path) -> None:
+    notes = tmp_path / "notes.jsonl"
+    whole = fuzz([Planted(lambda content: None)], {"planted": 30}, 2, notes=notes)["planted"]
+    notes.write_text(notes.read_text() + '\n{"format": "planted", "se')  # a line that was being written
+    again = fuzz([Planted(lambda content: {}["a"])], {"planted": 30}, 2, notes=notes)["planted"]
+    assert again.summary == whole.summary and not again.failures  # nothing was run twice
+    more = fuzz([Planted(lambda content: {}["a"])], {"planted": 90}, 2, notes=notes)["planted"]
+    assert more.failures and more.summary.cases == 90
+    mended = fuzz([Planted(lambda content: None)], {"planted": 90}, 2, notes=notes)["planted"]
+    assert not mended.failures and mended.summary.cases == 90  # what failed was run again
+
+
 def test_a_case_is_the_same_in_every_run() -> None:
     for name in ("releases", "local-protocols", "ledgers", "csv", "npy"):
         cases = [Case(name, 3, number) for number in range(20)]
@@ -200,4 +212,11 @@ def test_a_gain_that_leaves_no_numbers_is_refused(gain: str) -> None:
     header, arrays = decode(CORPUS / "golden/local/vector.seeded.sfm")
     header["quantizer"]["protocol"]["mechanism"]["gain"] = {"decimal": gain}
     with pytest.raises(SfumatoError, match="gain"):
+        from_content(header, arrays)
+
+
+def test_a_release_is_of_the_kernel_of_its_protocol() -> None:
+    header, arrays = decode(CORPUS / "golden/local/vector.seeded.sfm")
+    header["kernel"]["radius"] = 3.0
+    with pytest.raises(SfumatoError, match="kernel is not that of its protocol"):
         from_content(header, arrays)

@@ -10,8 +10,7 @@ import pytest
 from sfumato.errors import InputError
 from sfumato.kernels import Gaussian, ShiftInvariant, kernel_from_document
 from sfumato.kernels import shift_invariant as module
-from sfumato.public.portable import FloatArray
-from sfumato.public.streams import PublicStream
+from sfumato.public.portable import FloatArray, PublicStream
 
 RNG = np.random.default_rng(9)
 

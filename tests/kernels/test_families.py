@@ -17,7 +17,7 @@ from scipy import integrate
 
 from sfumato.errors import InputError
 from sfumato.kernels import Cauchy, Gaussian, Laplacian, ShiftInvariantKernel, StableExponential, kernel_from_document
-from sfumato.public.streams import PublicStream
+from sfumato.public.portable import PublicStream
 
 RNG = np.random.default_rng(3)
 SIX_SIGMA = 6.0

@@ -25,7 +25,7 @@ from sfumato.kernels import (
     get_kernel,
     kernel_from_document,
 )
-from sfumato.public.streams import PublicStream
+from sfumato.public.portable import PublicStream
 
 RANDOM = np.random.default_rng(5)
 X, Y = RANDOM.normal(size=(7, 3)), RANDOM.normal(size=(5, 3))

@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 from sfumato.errors import InputError
 from sfumato.kernels import Exponential, Gaussian, Laplacian, Rational, get_kernel, kernel_from_document
 from sfumato.kernels.rational import aliasing, exponential_sum, gammas
-from sfumato.public.streams import PublicStream
+from sfumato.public.portable import PublicStream
 
 DISTANCES = {
     "l2": lambda U, V: cdist(U, V),

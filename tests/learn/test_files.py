@@ -79,12 +79,12 @@ def test_classes_keep_their_type(labels: list[Any], tmp_path: Path) -> None:
     assert DensityClassifier.load(tmp_path / "texts.sfm").predict(TESTS).dtype == model.predict(TESTS).dtype
 
 
-def test_files_exist_once_unless_overwritten(tmp_path: Path) -> None:
+def test_a_name_that_is_taken_is_kept_and_the_next_one_used(tmp_path: Path) -> None:
     model = DensityClassifier(**SEEDED).fit(POINTS, LABELS)
     model.save(tmp_path / "texts.sfm")
-    with pytest.raises(InputError, match="exists already"):
-        model.save(tmp_path / "texts.sfm")
-    model.save(tmp_path / "texts.sfm", overwrite=True)
+    with pytest.warns(UserWarning, match="exists already"):
+        assert model.save(tmp_path / "texts.sfm") == tmp_path / "texts-2.sfm"
+    assert model.save(tmp_path / "texts.sfm", overwrite=True) == tmp_path / "texts.sfm"
 
 
 def test_releases_and_classifiers_are_told_apart(content: bytes, tmp_path: Path) -> None:

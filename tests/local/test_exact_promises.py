@@ -22,6 +22,8 @@ MECHANISMS: list[tuple[str, Kernel, dict[str, Any]]] = [
     ("rows", L2LSH(0.5), {}),
     ("phases", Gaussian(0.5), {}),
     ("metric-phases", Gaussian(0.5), {}),
+    ("metric-rows", L2LSH(0.5), {}),
+    ("metric-rows", L1LSH(0.5), {}),
     ("vector", InnerProduct(), {}),
     ("vector", Gaussian(0.5), LANDMARKS),
     ("mldp-kde", L2LSH(0.5), {"rows": 40}),
@@ -107,7 +109,11 @@ def test_a_true_condition_beside_a_false_one_is_refused() -> None:
 
 def test_radii_are_stated_in_all_their_digits() -> None:
     radius = 0.1234567890123
-    for name, kernel in (("gi", Gaussian(0.5)), ("metric-phases", Gaussian(0.5)), ("mldp-kde", L2LSH(0.5))):
+    metric: tuple[tuple[str, Kernel], ...] = (
+        *(("gi", Gaussian(0.5)), ("metric-phases", Gaussian(0.5))),
+        *(("mldp-kde", L2LSH(0.5)), ("metric-rows", L2LSH(0.5))),
+    )
+    for name, kernel in metric:
         promise = made(name, kernel, radius=radius)["guarantee"]
         assert repr(radius) in promise["within"]
         assert any(repr(radius) in condition for condition in promise["conditions"])

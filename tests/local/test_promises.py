@@ -34,6 +34,7 @@ METRIC = [
     ("fkm-ll", Angular()),
     ("gi", Gaussian(0.5)),
     ("metric-phases", Gaussian(0.5)),
+    ("metric-rows", L2LSH(0.5)),
 ]
 
 
@@ -80,6 +81,7 @@ def test_designs_pass_their_own_check(kernel: Kernel) -> None:
 def test_default_bounds_take_small_radii() -> None:
     assert Client(made("mldp-kde", L2LSH(1.0), bounds=None, radius=0.01)).report([0.5, 0.25])
     assert Client(made("metric-phases", Gaussian(1.0), bounds=None, radius=0.01)).report([0.5, 0.25])
+    assert Client(made("metric-rows", L2LSH(1.0), bounds=None, radius=0.01)).report([0.5, 0.25])
 
 
 def lie_about_the_bandwidth() -> dict[str, Any]:
@@ -131,7 +133,7 @@ def test_absurd_radii_are_refused(name: str, kernel: Kernel, radius: float) -> N
         device_for(changed(made(name, kernel), "mechanism", radius=radius))
 
 
-@pytest.mark.parametrize(("name", "kernel"), [("mldp-kde", L2LSH(0.5)), ("metric-phases", Gaussian(0.5))])
+@pytest.mark.parametrize(("name", "kernel"), [("mldp-kde", L2LSH(0.5)), *METRIC[-2:]])
 @pytest.mark.parametrize("radius", [1e-11, 1e-7])
 def test_bounds_that_are_called_a_default_take_no_smaller_radius(name: str, kernel: Kernel, radius: float) -> None:
     document = changed(made(name, kernel), "domain", declared=False)

@@ -91,8 +91,12 @@ class Page:
 
     def open(self, path: Path) -> None:
         """Load a file from disk."""
+        self.visit(path.resolve().as_uri())
+
+    def visit(self, address: str) -> None:
+        """Load a page from anywhere."""
         self._seen.discard("Page.loadEventFired")
-        self.call("Page.navigate", url=path.resolve().as_uri())
+        self.call("Page.navigate", url=address)
         while "Page.loadEventFired" not in self._seen:
             self._next()
         self.settle()

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from sfumato import InputError, PrivateKDE, Release
 from sfumato.maps import compare, evaluate
 from sfumato.maps.interval import deviations
+from sfumato.release.release import Count
 
-from .conftest import BOUNDS, make_points, release_of
+from .conftest import BOUNDS, make_points, noisy_copies, release_of
 
 
 def test_every_cell_is_the_answer_at_its_centre(release: Release) -> None:
@@ -116,9 +118,9 @@ def test_intervals_are_around_the_values(release: Release) -> None:
     assert np.allclose((upper + lower) / 2, field.values)
 
 
-def test_noise_is_below_two_errors_and_negative_densities_are_noise(noisy: Release) -> None:
+def test_noise_is_below_the_cutoff_and_negative_densities_are_noise(noisy: Release) -> None:
     field = evaluate(noisy, size=8)
-    made = replace(field, values=np.array([[3.0, 1.0], [-1.0, -3.0]]), errors=np.ones((2, 2)))
+    made = replace(field, values=np.array([[3.0, 1.0], [-1.0, -3.0]]), errors=np.ones((2, 2)), cutoff=2.0)
     assert made.below_noise.tolist() == [[False, True], [True, True]]
     assert replace(made, signed=True).below_noise.tolist() == [[False, True], [True, False]]
 
@@ -161,3 +163,28 @@ def test_comparisons_that_make_no_sense_are_refused(release: Release, noisy: Rel
         compare(field, release, np.full((3, 2), np.nan))
     with pytest.raises(InputError, match="kernel"):
         compare(field, replace(release, kernel=None), points)
+
+
+def test_empty_maps_show_no_islands() -> None:
+    """Of maps of nobody at most one in twenty may show anything; two standard errors showed islands in every one."""
+    # Means need a count; that of a release of nobody would make every error bar infinite.
+    made = replace(release_of(np.empty((0, 2)), n_hint=4000, epsilon=1), count=Count(4000, 36.0, public=False))
+    sizes = [evaluate(copy, size=64) for copy in noisy_copies(made, np.empty((0, 2)), 60)]
+    islands = sum(not field.below_noise.all() for field in sizes)
+    assert islands <= binom.isf(1e-6, 60, 0.05)
+    assert sum(bool((field.values >= 2 * field.errors).any()) for field in sizes) > 50
+
+
+def test_differences_of_counts_are_sums(release: Release, noisy: Release) -> None:
+    field = evaluate(release, minus=noisy, quantity="counts", size=6)
+    expected = release.total(field.queries) - noisy.total(field.queries)
+    assert np.allclose(field.values.ravel(), expected)
+    with pytest.raises(InputError, match="quantity"):
+        evaluate(release, quantity="people", size=4)
+
+
+def test_records_per_area_add_up_to_everybody(release: Release) -> None:
+    field = evaluate(release, extent=[(-6, 6), (-5, 25)], size=120)
+    area = np.prod([(axis.upper - axis.lower) / axis.cells for axis in field.axes])
+    assert field.per_area is not None
+    assert field.values.sum() * field.per_area * area == pytest.approx(release.count.value, rel=0.02)

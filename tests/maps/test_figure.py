@@ -108,7 +108,7 @@ def test_a_difference_is_drawn_about_zero_with_both_guarantees(release: Release,
     field = evaluate(release, minus=noisy, size=16)
     figure = draw_figure(field)
     text = words(figure)
-    assert "difference of mean kernel values" in text
+    assert "difference of shares (mean kernel values)" in text
     assert str(release.guarantee) in text
     assert str(noisy.guarantee) in text
     low, high = figure.axes[0].images[0].get_clim()

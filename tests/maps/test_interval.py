@@ -68,6 +68,6 @@ def test_a_difference_has_a_band_and_a_map_has_none(curve: Release, release: Rel
 
 def test_more_sure_is_wider(curve: Release) -> None:
     field = evaluate(curve, size=16)
-    wide = band.simultaneous_band((curve,), field.queries, field.errors, level=0.99)
+    wide = band.simultaneous_band((curve,), field.queries, [field.values], field.errors, level=0.99)
     assert field.band is not None
     assert wide.multiplier > field.band.multiplier

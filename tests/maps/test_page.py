@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -321,3 +322,61 @@ def test_a_map_in_degrees_keeps_its_proportions(tab: Page, show: Any, points: np
     _, _, width, height = show(page([evaluate(degrees, size=16)], geographic=True))
     # 0.08 degrees of longitude by 0.04 of latitude: 5.46 km by 4.45 km; margins of the plot are 90 by 70 pixels.
     assert (height - 70) / (width - 90) == pytest.approx(4.45 / 5.46, rel=0.01)
+
+
+PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+
+
+@needs_chromium
+def test_a_tap_reads_and_the_page_can_be_scrolled_over_the_map(tab: Page, show: Any, release: Release) -> None:
+    tab.call("Emulation.setDeviceMetricsOverride", **PHONE)
+    tab.call("Emulation.setTouchEmulationEnabled", enabled=True)
+    try:
+        left, top, width, height = show(page([evaluate(release, size=32)]))
+        assert tab.run("document.documentElement.scrollWidth") <= 390
+        assert tab.run("getComputedStyle(document.getElementById('map')).touchAction") == "pan-y"
+        finger = {"x": left + 0.5 * width, "y": top + 0.5 * height}
+        tab.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[finger])
+        tab.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+        tab.settle()
+        shown = reading(tab)
+        assert "records per unit of area" in shown["records"]
+        tab.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[finger])
+        for step in range(1, 11):
+            moved = {**finger, "y": finger["y"] - 20 * step}
+            tab.call("Input.dispatchTouchEvent", type="touchMove", touchPoints=[moved])
+            tab.settle()
+        tab.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+        tab.settle()
+        assert tab.run("window.scrollY") > 50
+        assert zoom(tab) == 1
+    finally:
+        tab.call("Emulation.clearDeviceMetricsOverride")
+        tab.call("Emulation.setTouchEmulationEnabled", enabled=False)
+
+
+@needs_chromium
+def test_records_logarithmic_colours_and_lines(tab: Page, show: Any, release: Release) -> None:
+    field = evaluate(release, size=32)
+    line = np.array([[-4.0, 0.0], [4.0, 20.0]])
+    left, top, width, height = show(page([field], overlay=[line]))
+    tab.mouse("mouseMoved", left + 0.3 * width, top + 0.65 * height)
+    shown = reading(tab)
+    cell = cell_at(field, place_of(shown["place"]))
+    assert field.per_area is not None
+    records = number(shown["records"].split(" ±")[0].replace(",", ""))
+    assert records == pytest.approx(field.values[cell] * field.per_area, rel=0.06)
+    assert tab.run("document.getElementById('quantity').textContent") == "records per unit of area"
+    tab.mouse("mouseMoved", left + width / 2, top - 30)
+    pictures = [drawn(tab)]
+    for switch in ("lines", "logarithmic"):
+        tab.run(f"document.getElementById('{switch}').click()")
+        tab.settle()
+        pictures.append(drawn(tab))
+    assert all(np.abs(a - b).max() > 0.1 for a, b in pairwise(pictures))
+    assert tab.run("document.getElementById('ends').textContent").startswith("≤")
+
+
+def test_the_guarantee_stands_once(release: Release, noisy: Release) -> None:
+    twice = evaluate(release, minus=replace(release, values=release.values.copy()), size=4)
+    assert page([twice]).decode().count(str(release.guarantee)) == 1

@@ -134,6 +134,7 @@ def test_one_column_is_counted_as_well(curve: Release, points: np.ndarray) -> No
         ({"type": "Polygon"}, "lacks its parts"),
         ({"type": "Polygon", "coordinates": [[[0, 0], [1, 1]]]}, "three or more corners"),
         ({"type": "Polygon", "coordinates": [[[0, 0], [1, 1], [0, "a"]]]}, "finite numbers"),
+        ({"type": "Polygon", "coordinates": [[[0, 0], [1, 1], [0, 10**400]]]}, "finite numbers"),
         ({"type": "FeatureCollection", "features": []}, "no polygon"),
         ([(0, 1e6), (0, 1e6)], "so many bandwidths"),
     ],

@@ -12,7 +12,7 @@ from scipy.stats import kstest
 from sfumato import InputError, PrivateKDE, Release
 from sfumato.kernels import Gaussian
 from sfumato.maps import evaluate, sample
-from sfumato.maps.sampling import nearest_density
+from sfumato.maps.sampling import nearest_density, quality
 
 from .conftest import BANDWIDTH, BOUNDS, release_of
 
@@ -86,7 +86,6 @@ def test_the_nearest_density_is_the_projection_on_the_simplex(values: list[float
 @pytest.mark.parametrize(
     ("columns", "arguments", "message"),
     [
-        (4, {}, "at most 3 columns"),
         (2, {"count": 0}, "positive whole number"),
         (2, {"extent": (0, 1e5)}, "too many"),
         (2, {"extent": [(0, 1)] * 3}, "drawn columns"),
@@ -104,3 +103,31 @@ def test_nothing_but_noise_and_no_kernel_are_refused(release: Release) -> None:
         nearest_density(np.array([-1.0, 0.5]))
     with pytest.raises(InputError, match="kernel"):
         sample(replace(release, kernel=None), 5)
+
+
+def test_releases_and_estimators_draw_themselves(release: Release, points: np.ndarray) -> None:
+    assert np.array_equal(release.sample(5, random_state=1), sample(release, 5, random_state=1))
+    model = PrivateKDE(bandwidth=0.6, epsilon=5, n_hint=4000, bounds=(-4, 20)).fit(points)
+    assert np.array_equal(model.sample(5, random_state=2), model.release_.sample(5, random_state=2))
+
+
+def test_points_of_many_columns_follow_the_release(many: Release) -> None:
+    drawn = many.sample(1500, random_state=3)
+    assert drawn.shape == (1500, 5)
+    # Two groups of the same size at 0 and 3 in every column, spread by 1 and by the kernel.
+    middle = drawn.mean(axis=1)
+    assert np.allclose(drawn.mean(axis=0), 1.5, atol=0.5)
+    assert 0.25 < (middle > 1.5).mean() < 0.75
+    found = quality(many, drawn)
+    assert found.shown > 0.95
+    assert found.misfit < 0.6
+    uniform = np.random.default_rng(0).uniform(-5, 8, size=(1500, 5))
+    assert quality(many, uniform).shown < found.shown
+
+
+def test_where_nobody_is_found_public_points_are_asked_for() -> None:
+    far = release_of(np.full((2000, 6), 90.0), None, bandwidth=1.0, bounds=(-100, 100), method="fourier", epsilon=20)
+    with pytest.raises(InputError, match="start="):
+        far.sample(10, random_state=0)
+    near = np.random.default_rng(1).normal(90, 0.3, size=(200, 6))
+    assert np.allclose(far.sample(50, start=near, random_state=0).mean(axis=0), 90, atol=1)

@@ -18,7 +18,7 @@ from scipy import stats
 from sfumato.audit import log_weights
 from sfumato.audit.losses import norms, revealed
 from sfumato.errors import InputError
-from sfumato.privacy import ball, certified
+from sfumato.privacy import ball
 from sfumato.privacy.ball import STEPS, BallNoise, ball_fits
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.laws import law_from_document
@@ -180,32 +180,32 @@ def _nearest(law: BallNoise, proposal: list[int], u: int) -> int:
 class TestCertified:
     @pytest.mark.parametrize("precision", [64, 200, 1000])
     def test_pi_and_logarithms_between_their_bounds(self, precision: int) -> None:
-        low, high = certified.pi(precision)
-        fine = certified.pi(2 * precision + 100)
+        low, high = ball.pi(precision)
+        fine = ball.pi(2 * precision + 100)
         assert low < fine[0] < fine[1] < high
         assert high - low < Fraction(1, 2**precision)
         assert float(low) == math.pi
         value = Fraction(355, 113)
-        low, high = certified.log(value, precision)
-        fine = certified.log(value, 2 * precision + 100)
+        low, high = ball.log(value, precision)
+        fine = ball.log(value, 2 * precision + 100)
         assert low < fine[0] < fine[1] < high
         assert high - low < Fraction(8, 2**precision)
-        low, high = certified.exp((low, high), precision)
+        low, high = ball.exp((low, high), precision)
         assert low < value < high
 
     @pytest.mark.parametrize("sigma", [1, 2, 3, 10**6])
     def test_theta_is_the_sum_of_the_gaussian_weights(self, sigma: int) -> None:
-        low, high = certified.log_theta(sigma, 64)
+        low, high = ball.log_theta(sigma, 64)
         assert 0 <= low < high < low + Fraction(1, 2**60)
         assert high < Fraction(ball.LARGEST_LOG_THETA)
         if sigma > 3:
             return
-        around, weights = certified.pi(200), [Fraction(0), Fraction(0)]
+        around, weights = ball.pi(200), [Fraction(0), Fraction(0)]
         for z in range(-60, 61):
-            bounds = certified.exp((Fraction(-z * z, 2 * sigma**2),) * 2, 200)
+            bounds = ball.exp((Fraction(-z * z, 2 * sigma**2),) * 2, 200)
             weights = [weights[0] + bounds[0], weights[1] + bounds[1]]
         squares = [(weights[0] / sigma) ** 2 / (2 * around[1]), (weights[1] / sigma) ** 2 / (2 * around[0])]
-        logs = [certified.log(squares[0], 200)[0] / 2, certified.log(squares[1], 200)[1] / 2]
+        logs = [ball.log(squares[0], 200)[0] / 2, ball.log(squares[1], 200)[1] / 2]
         assert low < logs[1] + Fraction(1, 10**40) and logs[0] < high
 
 

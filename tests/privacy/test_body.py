@@ -13,7 +13,7 @@ from scipy import stats
 
 from sfumato.errors import InputError
 from sfumato.privacy import bits as bits_module
-from sfumato.privacy import coins
+from sfumato.privacy import body
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.body import CubeNoise, DiscNoise
 from sfumato.privacy.laws import law_from_document
@@ -240,7 +240,7 @@ class TestOctagon:
         words, tosses = SecureBits.seeded(f"octagon {radius}").words(400_000), 60_000
         heads = at = 0
         for _ in range(tosses):
-            fell, at = coins._octagon_coins(words, at, radius, 1)
+            fell, at = body._octagon_coins(words, at, radius, 1)
             heads += fell
         share = Fraction(100_000 * octagon_points(radius), 82_844 * (2 * radius + 1) ** 2)
         assert stats.binomtest(heads, tosses, float(share)).pvalue > FALSE_ALARM
@@ -248,7 +248,7 @@ class TestOctagon:
 
 @pytest.mark.parametrize("value", [0, 1, 2, 3, 4, 2**52 - 1, 2**58 - 1, 2**58, (2**29) ** 2 - 1, 2 * (2**29 - 1) ** 2])
 def test_roots_are_exact(value: int) -> None:
-    assert coins._root(value) == math.isqrt(value)
+    assert body._root(value) == math.isqrt(value)
 
 
 DRAWS: dict[str, Callable[[SecureBits, int], np.ndarray]] = {

@@ -25,9 +25,8 @@ from sklearn.base import BaseEstimator, clone
 from sfumato.errors import BudgetError, InputError, LedgerError
 from sfumato.privacy import journal
 from sfumato.privacy.accounting import compose
-from sfumato.privacy.events import Charge
 from sfumato.privacy.ledger import Account, Ledger, default_ledger_path
-from sfumato.privacy.loss import Loss
+from sfumato.privacy.loss import Charge, Loss
 
 DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "ledger.md"
 

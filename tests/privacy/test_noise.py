@@ -15,7 +15,7 @@ from scipy import stats
 
 from sfumato.errors import InputError
 from sfumato.privacy import bits as bits_module
-from sfumato.privacy import coins
+from sfumato.privacy import noise
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.laws import law_from_document
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace, geometric
@@ -241,7 +241,7 @@ def test_words_are_consumed_in_order() -> None:
     sample = law.sample(SecureBits.seeded("order"), 20_000)
     straight = np.empty(20_000, dtype=np.int64)
     words = SecureBits.seeded("order").words(800_000)
-    done, used = coins.fill_laplace(words, straight, 0, np.uint64(3), np.uint64(7))
+    done, used = noise.fill_laplace(words, straight, 0, np.uint64(3), np.uint64(7))
     assert done == 20_000 and used < words.size
     np.testing.assert_array_equal(sample, straight)
 
@@ -250,7 +250,7 @@ def test_dropping_the_words_of_unfinished_samples_would_be_caught() -> None:
     law, bits = DiscreteLaplace(Fraction(1, 10)), SecureBits.seeded("dropped")
     twin, done = np.empty(100_000, dtype=np.int64), 0
     while done < twin.size:
-        done, _ = coins.fill_laplace(bits.words(20), twin, done, np.uint64(1), np.uint64(10))
+        done, _ = noise.fill_laplace(bits.words(20), twin, done, np.uint64(1), np.uint64(10))
     assert p_value(law, twin) < FALSE_ALARM
 
 
@@ -265,7 +265,7 @@ def test_geometric_arithmetic_is_exact_modulo_2_to_the_64(
     accept = [denominator - 1] if remainder else []
     words = np.array([remainder, *accept, *([0, 1] * units), 1], dtype=np.uint64)
     out = np.empty(1, dtype=np.int64)
-    used = coins.fill_geometric(words, out, 0, np.uint64(numerator), np.uint64(denominator))
+    used = noise.fill_geometric(words, out, 0, np.uint64(numerator), np.uint64(denominator))
     assert used == (1, words.size)
     assert int(out[0]) % 2**64 == (remainder + denominator * units) // numerator % 2**64
 
@@ -274,7 +274,7 @@ def test_geometric_arithmetic_is_exact_modulo_2_to_the_64(
 def test_only_a_true_minus_zero_is_refused(units: int, finished: int) -> None:
     words = np.array([0, *([0, 1] * units), 1, 1], dtype=np.uint64)
     out = np.empty(1, dtype=np.int64)
-    assert coins.fill_laplace(words, out, 0, np.uint64(1), np.uint64(2**56)) == (finished, words.size)
+    assert noise.fill_laplace(words, out, 0, np.uint64(1), np.uint64(2**56)) == (finished, words.size)
 
 
 def test_kernels_hold_no_floating_point() -> None:
@@ -287,14 +287,14 @@ def test_kernels_hold_no_floating_point() -> None:
     assert uses_floats(lambda word: word / 2, number)
     assert not uses_floats(bits_module.next_below.py_func, words, 0, number)
     assert not uses_floats(bits_module._fill_below.py_func, words, out, 0, number)
-    assert not uses_floats(coins._inverse_coin.py_func, words, 0, number)
-    assert not uses_floats(coins._fraction_coin.py_func, words, 0, number, number)
-    assert not uses_floats(coins.next_geometric.py_func, words, 0, number, number)
-    assert not uses_floats(coins._signed.py_func, words, 0, number, False)
-    assert not uses_floats(coins._gaussian_accepts.py_func, words, 0, number, number)
-    assert not uses_floats(coins.fill_geometric.py_func, words, out, 0, number, number)
-    assert not uses_floats(coins.fill_laplace.py_func, words, out, 0, number, number)
-    assert not uses_floats(coins.fill_gaussian.py_func, words, out, 0, number)
+    assert not uses_floats(noise._inverse_coin.py_func, words, 0, number)
+    assert not uses_floats(noise._fraction_coin.py_func, words, 0, number, number)
+    assert not uses_floats(noise.next_geometric.py_func, words, 0, number, number)
+    assert not uses_floats(noise._signed.py_func, words, 0, number, False)
+    assert not uses_floats(noise._gaussian_accepts.py_func, words, 0, number, number)
+    assert not uses_floats(noise.fill_geometric.py_func, words, out, 0, number, number)
+    assert not uses_floats(noise.fill_laplace.py_func, words, out, 0, number, number)
+    assert not uses_floats(noise.fill_gaussian.py_func, words, out, 0, number)
 
 
 @pytest.mark.parametrize("law", SMALL + LARGE, ids=repr)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.errors import InputError
-from sfumato.privacy.rational import exact_epsilon, exact_positive
+from sfumato.privacy.guarantee import exact_epsilon, exact_positive
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ import pytest
 from scipy import stats
 
 from sfumato.errors import InputError
-from sfumato.public.portable import FloatArray
-from sfumato.public.streams import BLOCK, PublicStream
+from sfumato.public.portable import BLOCK, FloatArray, PublicStream
 
 FALSE_ALARM = 1e-6
 SIX_SIGMA = 6.0

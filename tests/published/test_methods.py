@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import sfumato
-from sfumato import InputError, Ledger, PrivateKDE
+from sfumato import InputError, Ledger, PrivateKDE, TooFewError
 from sfumato.kernels import Gaussian, Laplacian
 from sfumato.methods import plan
-from sfumato.methods.limits import Limits
 from sfumato.methods.registry import METHODS
+from sfumato.methods.request import COUNT_SHARE, Limits
 from sfumato.published import lsq_fgt
 from tests.published.requests import (
     ALL,
@@ -82,8 +82,19 @@ def test_a_paid_count_and_the_ledger(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_no_rows_at_all_still_release(name: str) -> None:
-    release = _model(name).fit(np.empty((0, 2))).release_
+    release = _model(name, n_hint=1).fit(np.empty((0, 2))).release_  # no count is far below one
     assert np.isfinite(release.query(QUERIES)).all()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_rows_where_many_are_expected_cost_the_count_alone(name: str) -> None:
+    """The count's noise has scale 20, and reaches half of n_hint once in e^50 runs."""
+    account = Ledger().account("people")
+    model = _model(name, ledger=account)
+    with pytest.raises(TooFewError, match="stopped after the count"):
+        model.fit(np.empty((0, 2)))
+    assert [(charge.mechanism, charge.epsilon) for charge in account.charges] == [("count", COUNT_SHARE)]
+    assert not hasattr(model, "release_")
 
 
 @pytest.mark.parametrize("name", LISTS)

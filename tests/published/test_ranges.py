@@ -11,7 +11,7 @@ import pytest
 
 from sfumato.errors import InputError
 from sfumato.kernels import Gaussian
-from sfumato.kernels.distance import Distance
+from sfumato.kernels.unscaled import Distance
 from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits

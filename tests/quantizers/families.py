@@ -12,6 +12,8 @@ from sfumato.kernels import (
     L1LSH,
     Angular,
     Cauchy,
+    Circle,
+    Curved,
     Exponential,
     Gaussian,
     InnerProduct,
@@ -21,6 +23,7 @@ from sfumato.kernels import (
     Overlap,
     Product,
     Rational,
+    Sphere,
 )
 from sfumato.kernels.rational import exponential_sum
 from sfumato.published.hermite import HermiteQuantizer
@@ -30,6 +33,7 @@ from sfumato.published.synthetic import GridRecords
 from sfumato.quantizers import (
     Box,
     Cells,
+    CheckedLandmarks,
     ExponentialSums,
     FourierQuantizer,
     GridQuantizer,
@@ -42,6 +46,7 @@ from sfumato.quantizers import (
     ShardedFourier,
 )
 from sfumato.quantizers.clamping import Ball
+from sfumato.quantizers.curving import CurvedPoints
 from sfumato.quantizers.exponential_sums import draw_terms
 from sfumato.quantizers.lattice import LatticeQuantizer
 from sfumato.quantizers.nystrom import estimates
@@ -128,6 +133,13 @@ def _projected(kind: str) -> Quantizer:
     return ProjectedPoints(projection, inner, kernel)
 
 
+def _curved() -> Quantizer:
+    """A circle and a sphere among five columns."""
+    kernel = Curved(Gaussian([2.0, 1.0, 1.0, 3.0, 3.0, 3.0, 2.0]), {1: Circle(7.0), (2, 4): Sphere(5.0)})
+    inner = FourierQuantizer.draw(kernel.images, 7, 37, seed=1, bounds=(-5, 5))
+    return CurvedPoints(kernel, inner, Box((-5.0, 0.0, -90.0, -5.0, -180.0), (5.0, 7.0, 90.0, 5.0, 180.0)))
+
+
 def _cells(inner: Quantizer) -> Quantizer:
     """Two of five columns are categories."""
     kinds = {1: Overlap(["a", "b", "c"], mismatch=0.3), 4: Overlap(["d"], unseen="other")}
@@ -167,6 +179,13 @@ def _landmarks(kernel: Kernel, rank: int) -> Quantizer:
     return LandmarkQuantizer.fit(fitted, estimates(fitted, [rank])[0], scale=2**15)
 
 
+def _checked() -> Quantizer:
+    kernel = Gaussian(2.0)
+    fitted = similarities(kernel, np.random.default_rng(3).normal(size=(40, 5)), (-4, 4))
+    own = LandmarkQuantizer.fit(fitted, estimates(fitted, [12])[0], scale=2**15)
+    return CheckedLandmarks(own, ShardedFourier(Phases.draw(kernel, 5, 40, 6, (-4, 4)), 4, 2**9))
+
+
 def _ball() -> Ball:
     return Ball.around(InnerProduct(2.0), 5, 2**15)
 
@@ -185,6 +204,7 @@ QUANTIZERS: dict[str, Callable[[], Quantizer]] = {
     "even-trig": _even_trig,
     "exponential-sums": _exponential_sums,
     "grid-records": _grid_records,
+    "curved": _curved,
     "projected-dense": partial(_projected, "dense"),
     "projected-fast": partial(_projected, "fast"),
     "cells-sharded": _cells_of_groups,
@@ -197,6 +217,7 @@ QUANTIZERS: dict[str, Callable[[], Quantizer]] = {
     "landmarks": partial(_landmarks, Gaussian(np.diag([2.0, 3.0, 1.5, 2.0, 4.0]) + 0.2), 12),
     "landmarks-portable": partial(_landmarks, Laplacian(4.0), 3),
     "landmarks-row-by-row": partial(_landmarks, Angular(), 8),
+    "checked-landmarks": _checked,
     "inner-product": lambda: InnerProductQuantizer(_ball(), clip=None),
     "inner-product-rotated": lambda: InnerProductQuantizer(_ball(), clip=1.5, seed=4),
     "inner-product-signs": lambda: InnerProductSigns(_ball(), draws=30, seed=4),

@@ -5,11 +5,11 @@ import pytest
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Cauchy, Gaussian, Kernel, Laplacian, ShiftInvariant, StableExponential
-from sfumato.public.streams import PublicStream
+from sfumato.public.portable import PublicStream
 from sfumato.quantizers import FourierQuantizer, Quantizer, ShardedFourier, quantizer_from_document
 from sfumato.quantizers.base import Known, LinearReader, TermReader
-from sfumato.quantizers.fourier import cosine_table, cosine_terms
-from sfumato.quantizers.phases import Phases
+from sfumato.quantizers.fourier import cosine_terms
+from sfumato.quantizers.phases import Phases, cosine_table
 from tests.quantizers.families import AssignedCoins
 
 KERNELS = [

@@ -13,7 +13,7 @@ from scipy import stats
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import L1LSH, L2LSH, Angular, Erfc, Exponential, Gaussian, Hat, Jaccard, Kernel, Laplacian
 from sfumato.kernels.base import register
-from sfumato.public.streams import PublicStream
+from sfumato.public.portable import PublicStream
 from sfumato.quantizers import HashingQuantizer, quantizer_from_document
 from sfumato.quantizers.box import Box, Lattice
 from sfumato.quantizers.hashes import (

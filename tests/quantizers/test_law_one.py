@@ -74,7 +74,11 @@ def test_float32_points_are_the_same_points(quantizer: Quantizer) -> None:
 def test_threads_and_batches_do_not_change_the_sum(quantizer: Quantizer, threads: int) -> None:
     rows = _points(4001)
     # Children of seeded coins follow the batches.
-    batch = 500 if quantizer.name in ("sharded-fourier", "exponential-sums", "cells") else 333 * threads
+    batch = (
+        500
+        if quantizer.name in ("sharded-fourier", "exponential-sums", "cells", "checked-landmarks")
+        else 333 * threads
+    )
     sums, kept, seen = Threads(threads, batch).sum(open_source(rows), quantizer, SecureBits.seeded(5))
     expected, _, _ = Threads(1, 500).sum(open_source(rows), quantizer, SecureBits.seeded(5))
     assert (kept, seen) == (4001, 4001)

@@ -13,7 +13,7 @@ import pytest
 import sfumato
 from sfumato import InputError, PrivateKDE, Release, ReleaseFileError
 from sfumato.kernels import ShiftInvariant
-from sfumato.public.streams import PublicStream
+from sfumato.public.portable import PublicStream
 from sfumato.release import format as container
 
 POINTS = np.random.default_rng(0).normal(size=(800, 3))

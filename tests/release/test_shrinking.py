@@ -182,7 +182,7 @@ def test_pictures_say_so_and_keep_the_hatching():
     made = release_of(points, 0.5, 0.05, bounds=(-8, 8))
     field = evaluate(made, size=32)
     assert field.shrunk is not None and (field.values == made.query(field.queries).reshape(32, 32)).all()
-    assert (field.below_noise == (field.values < 2 * field.errors)).all()
+    assert (field.below_noise == (field.values < field.cutoff * field.errors)).all()
     figure = draw_figure(field)
     assert "shrunk answers" in figure.get_supxlabel() and "shrunk" in figure.axes[1].get_ylabel()
     assert (figure.axes[0].images[0].get_array() == field.shrunk).all()

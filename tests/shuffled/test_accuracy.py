@@ -11,8 +11,7 @@ from scipy import stats
 
 from sfumato.privacy.bits import SecureBits
 from sfumato.shuffled.bitsum import BitSum, Counts, calibrate
-from sfumato.shuffled.bitsum.rr import RandomisedResponse
-from sfumato.shuffled.bitsum.sampled_rr import SampledResponse
+from sfumato.shuffled.bitsum.rr import RandomisedResponse, SampledResponse
 from sfumato.shuffled.bitsum.signed import Pure, ThreeNegativeBinomials
 from sfumato.shuffled.bitsum.unsigned import NegativeBinomialNoise, PoissonNoise
 

@@ -16,8 +16,7 @@ from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
 from sfumato.shuffled.bitsum import NAMES, Calibration, calibrate, calibration, central_gaussian_rmse
 from sfumato.shuffled.bitsum.curves import Accuracy
-from sfumato.shuffled.bitsum.rr import BLOCKS, RandomisedResponse, response_pair
-from sfumato.shuffled.bitsum.sampled_rr import SampledResponse
+from sfumato.shuffled.bitsum.rr import BLOCKS, RandomisedResponse, SampledResponse, response_pair
 from sfumato.shuffled.bitsum.search import Search
 
 N, DELTA = 10_000, 1e-5

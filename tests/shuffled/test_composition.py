@@ -15,8 +15,7 @@ from scipy import stats
 from sfumato.privacy.loss import gaussian_delta
 from sfumato.shuffled.bitsum import calibrate
 from sfumato.shuffled.bitsum.curves import LOSS_ERROR, Accuracy, Curve, Pair, composed_delta, curve_of
-from sfumato.shuffled.bitsum.rr import RandomisedResponse, response_pair
-from sfumato.shuffled.bitsum.sampled_rr import FOURIER_ERROR, _ones_given
+from sfumato.shuffled.bitsum.rr import FOURIER_ERROR, RandomisedResponse, _ones_given, response_pair
 from sfumato.shuffled.bitsum.signed import ThreeNegativeBinomials
 from sfumato.shuffled.bitsum.unsigned import PoissonNoise
 from tests.shuffled.second_opinion import bracket

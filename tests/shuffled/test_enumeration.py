@@ -16,10 +16,9 @@ from scipy.signal import fftconvolve
 from sfumato.errors import InputError
 from sfumato.shuffled.bitsum import calibrate
 from sfumato.shuffled.bitsum.bit_sum import BitSum, ComposableBitSum, rate_below
+from sfumato.shuffled.bitsum.calibration import _cheapest_flood, published_pure
 from sfumato.shuffled.bitsum.curves import Accuracy, composed_delta, curve_of
-from sfumato.shuffled.bitsum.published import _cheapest_flood, published_pure
-from sfumato.shuffled.bitsum.rr import RandomisedResponse, response_pair
-from sfumato.shuffled.bitsum.sampled_rr import SampledResponse
+from sfumato.shuffled.bitsum.rr import RandomisedResponse, SampledResponse, response_pair
 from sfumato.shuffled.bitsum.signed import ThreeNegativeBinomials
 from sfumato.shuffled.bitsum.unsigned import NegativeBinomialNoise, PoissonNoise
 from tests.shuffled.views import delta_of, largest_pure_loss, user_law, views, worst_delta

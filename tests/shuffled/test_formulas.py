@@ -11,7 +11,7 @@ import pytest
 from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
 from sfumato.shuffled.bitsum.bit_sum import CHANCE_DENOMINATOR, FLIP, Digits, chance_above, rate_below
-from sfumato.shuffled.bitsum.published import (
+from sfumato.shuffled.bitsum.calibration import (
     advanced_composition,
     published_pure,
     published_response,

@@ -16,8 +16,7 @@ from sfumato.methods.registry import SHUFFLED
 from sfumato.methods.request import Request
 from sfumato.quantizers import LatticeQuantizer
 from sfumato.shuffled import Protocol
-from sfumato.shuffled.methods import features_from, named, request_for
-from sfumato.shuffled.modes import allotted
+from sfumato.shuffled.methods import allotted, features_from, named, request_for
 from tests.shuffled.collections_for_tests import KEY
 
 RNG = np.random.default_rng(8)

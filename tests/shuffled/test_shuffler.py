@@ -254,7 +254,7 @@ class TestCrashes:
                 if when == "_mixed":
                     shuffler._mixed = die  # type: ignore[assignment]
                 elif when == "_scatter":
-                    Shuffler._scatter = die  # type: ignore[method-assign, assignment]
+                    shuffler._scatter = die  # type: ignore[assignment]
                 else:
                     Shuffler._write_state = die  # type: ignore[method-assign]
                 mixer.shuffle(batch)
@@ -275,7 +275,7 @@ class TestCrashes:
 
     def test_messages_lost_after_closing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         protocol = small_protocol(8, 4)
-        monkeypatch.setattr(Shuffler, "_scatter", lambda *_: 1 / 0)
+        monkeypatch.setattr(shuffler, "_scatter", lambda *_: 1 / 0)
         with Shuffler(tmp_path / "inbox", protocol) as mixer:
             mixer.receive(*submissions(protocol, 9))
             with pytest.raises(ZeroDivisionError):
@@ -394,7 +394,7 @@ class TestCrashes:
             mixer.receive(*sent[:8])
             patch.setattr(Shuffler, "_write_state", interrupted)
             if when == "closed":
-                patch.setattr(Shuffler, "_scatter", stop)
+                patch.setattr(shuffler, "_scatter", stop)
             with pytest.raises(KeyboardInterrupt):
                 run(mixer)
         written = batch.read_bytes() if batch.exists() else None
@@ -466,7 +466,7 @@ class TestCrashes:
         batch_of(protocol, submissions(protocol, 8), tmp_path / "other")
         with monkeypatch.context() as patch, Shuffler(tmp_path / "inbox", protocol) as mixer:
             mixer.receive(*submissions(protocol, 8))
-            patch.setattr(Shuffler, "_scatter", lambda *_: 1 / 0)
+            patch.setattr(shuffler, "_scatter", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 mixer.shuffle(tmp_path / "batch")
         with Shuffler(tmp_path / "inbox", protocol) as mixer:

@@ -20,8 +20,7 @@ from sfumato.kernels import L2LSH
 from sfumato.privacy.bits import SecureBits
 from sfumato.shuffled import Protocol, Shuffler, Submission
 from sfumato.shuffled.bitsum import BitSum
-from sfumato.shuffled.bitsum.rr import RandomisedResponse
-from sfumato.shuffled.bitsum.sampled_rr import SampledResponse
+from sfumato.shuffled.bitsum.rr import RandomisedResponse, SampledResponse
 from sfumato.shuffled.bitsum.signed import Pure, ThreeNegativeBinomials
 from sfumato.shuffled.bitsum.unsigned import NegativeBinomialNoise, PoissonNoise
 from sfumato.shuffled.groups import SHARE, fewest_messages, overflow

@@ -17,8 +17,7 @@ from scipy import stats
 from scipy.signal import fftconvolve
 
 from sfumato.shuffled.bitsum.bit_sum import BitSum
-from sfumato.shuffled.bitsum.rr import RandomisedResponse
-from sfumato.shuffled.bitsum.sampled_rr import SampledResponse
+from sfumato.shuffled.bitsum.rr import RandomisedResponse, SampledResponse
 from sfumato.shuffled.bitsum.signed import Pure, ThreeNegativeBinomials
 from sfumato.shuffled.bitsum.unsigned import NegativeBinomialNoise, PoissonNoise
 

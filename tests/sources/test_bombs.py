@@ -35,9 +35,10 @@ from sfumato.sources import open_source
 pages = int(Path("/proc/self/statm").read_text().split()[0])
 most = pages * resource.getpagesize() + int(sys.argv[1]) * 2**20
 resource.setrlimit(resource.RLIMIT_AS, (most, most))
-for path in sys.argv[2:]:
+for argument in sys.argv[2:]:
+    path, _, key = argument.partition("|")
     try:
-        print(sum(len(batch) for batch in open_source(path).batches()))
+        print(sum(len(batch) for batch in open_source(path, key=key or None).batches()))
     except InputError as error:
         print("refused:", str(error).replace("\\n", " "))
 """
@@ -53,6 +54,20 @@ def npz(path: Path, content: bytes) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a.npy", content)
     return path
+
+
+def claimed_column_order(path: Path) -> Path:
+    """Write an archive that claims to hold a gigabyte in column order."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.npy", npy_header((2**26, 2), fortran=True))
+        archive.filelist[0].file_size = 2**31
+    return path
+
+
+def zeros() -> pa.Table:
+    """Six columns that take 805 MB, of one piece of memory; of long lists, for pages have at most 20,000 rows."""
+    column = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(2**24)), 1024)
+    return pa.table([column] * 6, names=list("abcdef"))
 
 
 def wide_table() -> pa.Table:
@@ -93,7 +108,47 @@ def bombs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     found["schema"].write_bytes(b"\xff" * 4 + struct.pack("<I", 2**31 - 1) + bytes(100))
     found["list"] = folder / "list.parquet"
     pa.parquet.write_table(pa.table({"e": pa.array([], pa.list_(pa.float32(), MOST_COLUMNS + 1))}), found["list"])
+    found["column order that fits a disk"] = claimed_column_order(folder / "claimed.npz")
+    found["pages"] = folder / "pages.parquet"
+    one_page = {"use_dictionary": False, "data_page_size": 2**30, "row_group_size": 2**24}
+    pa.parquet.write_table(zeros(), found["pages"], compression="zstd", write_statistics=False, **one_page)
+    found["buffers"] = folder / "buffers.arrow"
+    with pa.ipc.new_file(
+        found["buffers"], zeros().schema, options=pa.ipc.IpcWriteOptions(compression="zstd")
+    ) as writer:
+        writer.write_table(zeros())
     return found
+
+
+@pytest.fixture(scope="module")
+def long_texts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, int]]:
+    """Small files in which a long text names the user of every row, with their numbers of rows."""
+    folder, rows = tmp_path_factory.mktemp("texts"), 8192
+    text = pa.array(["x" * 2**20])
+    named = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), text)
+    table = pa.table({"a": np.zeros(rows), "user": named})
+    pa.parquet.write_table(table, folder / "dictionary.parquet")
+    with pa.ipc.new_file(folder / "dictionary.arrow", table.schema) as writer:
+        writer.write_table(table)
+    part = pa.table({"a": np.zeros(64), "user": text.take(pa.array(np.zeros(64, np.int32)))})
+    growing = {"use_dictionary": False, "column_encoding": {"user": "DELTA_BYTE_ARRAY"}, "data_page_size": 2**26}
+    with pa.parquet.ParquetWriter(folder / "growing.parquet", part.schema, write_statistics=False, **growing) as writer:
+        for _ in range(16):
+            writer.write_batch(part.to_batches()[0])
+    return {
+        "dictionary": (folder / "dictionary.parquet", rows),
+        "dictionary of arrow": (folder / "dictionary.arrow", rows),
+        "growing": (folder / "growing.parquet", 1024),
+    }
+
+
+@pytest.mark.parametrize("kind", ["dictionary", "dictionary of arrow", "growing"])
+def test_long_texts_take_little_memory(long_texts: dict[str, tuple[Path, int]], kind: str) -> None:
+    path, rows = long_texts[kind]
+    assert path.stat().st_size < 4 * 2**20
+    command = [sys.executable, "-c", CHILD, str(MEGABYTES), f"{path}|user"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stdout.split()) == (0, [str(rows)]), ended.stderr[-2000:]
 
 
 def test_bombs_are_refused_in_little_memory(bombs: dict[str, Path]) -> None:
@@ -103,6 +158,9 @@ def test_bombs_are_refused_in_little_memory(bombs: dict[str, Path]) -> None:
     answers = dict(zip(bombs, ended.stdout.splitlines(), strict=True))
     assert {name for name, answer in answers.items() if not answer.startswith("refused:")} == set()
     assert all(Path(path).name in answers[name] for name, path in bombs.items())
+    # Told by what the file claims, and not because memory ran out.
+    assert all("bytes of memory at once" in answers[name] for name in ("pages", "buffers"))
+    assert all(bombs[name].stat().st_size < 2**19 for name in ("pages", "buffers"))
 
 
 def test_a_line_that_is_too_long_is_one_odd_row_and_moves_no_other(
@@ -162,3 +220,17 @@ def test_a_header_that_does_not_parse_is_refused(tmp_path: Path, text: str) -> N
     for path in (tmp_path / "odd.npy", npz(tmp_path / "odd.npz", content)):
         with pytest.raises(InputError):
             open_source(path)
+
+
+@pytest.mark.parametrize("seed", ["odd.arrow", "user.arrow", "user-listed.arrow", "user-packed.parquet", "odd.parquet"])
+def test_damaged_columns_are_refused_and_no_process_ends(seed: str, tmp_path: Path) -> None:
+    """Every byte in turn: lists shorter than they say, texts outside of their memory, names that are no text."""
+    from tests.fuzz.formats.tables import Columnar
+
+    content, path = dict(Columnar().seeds)[seed], tmp_path / seed
+    key = "user" if seed.startswith("user") else None
+    for place in range(len(content)):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :])
+        with contextlib.suppress(InputError):
+            for piece in open_source(path, key=key).pieces():
+                assert len(piece)

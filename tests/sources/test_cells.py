@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.sources.cells import number, numbers_of
-from sfumato.sources.delimited import LineParser
+from sfumato.sources.delimited import LineParser, TextFormat
 from tests.sources.odd_cells import CELLS, NUMBERS, ODD
 
 
@@ -56,6 +56,6 @@ def test_arrays_of_other_types_are_read_as_their_cells(kind: str) -> None:
 @settings(deadline=None)
 @given(text=st.text("+-.019eEinfaNTY \tx_", max_size=8))
 def test_text_is_read_as_in_a_file(text: str) -> None:
-    [[found, _]] = LineParser(",", 2, (0, 1)).parse(f"{text},7".encode())
+    [[found, _]] = LineParser(TextFormat(), 2, (0, 1)).parse(f"{text},7".encode())
     np.testing.assert_array_equal(number(text), found)
     np.testing.assert_array_equal(number(text.encode()), found)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sfumato.errors import InputError
 from sfumato.sources import delimited, open_source
-from sfumato.sources.delimited import LineParser
+from sfumato.sources.delimited import LineParser, TextFormat
 
 NAN = float("nan")
 
@@ -114,14 +114,14 @@ LINES = st.lists(st.lists(CELLS, min_size=1, max_size=4).map(b",".join).filter(b
 @settings(deadline=None)
 @given(lines=LINES, width=st.integers(1, 3))
 def test_each_line_alone_decides_its_row(lines: list[bytes], width: int) -> None:
-    parser = LineParser(",", width, tuple(reversed(range(width))))
+    parser = LineParser(TextFormat(), width, tuple(reversed(range(width))))
     alone = [parser.parse(line) for line in lines]
     assert all(row.shape == (1, width) for row in alone)
     np.testing.assert_array_equal(parser.parse(b"\n".join(lines)), np.concatenate([np.empty((0, width)), *alone]))
 
 
 def test_both_ways_read_the_same_numbers() -> None:
-    parser = LineParser(",", 1, (0,))
+    parser = LineParser(TextFormat(), 1, (0,))
     cells = ["".join(letters) for k in range(1, 5) for letters in itertools.product("+-.1e", repeat=k)]
     for cell in [
         *cells,

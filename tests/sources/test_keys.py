@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from sfumato.errors import InputError
 from sfumato.sources import Source, attach, delimited, open_source
-from sfumato.sources.delimited import LineParser
+from sfumato.sources.delimited import LineParser, TextFormat
 from sfumato.sources.keys import canonical, keys_of
 from tests.sources.writers import EVERY, NAMED, NAMES, ONE_PASS
 
@@ -298,7 +298,7 @@ LINES = st.lists(st.lists(CELLS, min_size=1, max_size=4).map(b",".join).filter(b
 @given(lines=LINES, key=st.integers(0, 2))
 def test_each_line_alone_decides_its_user_and_weight(lines: list[bytes], key: int) -> None:
     first, second = [position for position in range(3) if position != key]
-    parser = LineParser(",", 3, (first,), key=key, weight=second)
+    parser = LineParser(TextFormat(), 3, (first,), key=key, weight=second)
     alone = [parser.rows(line) for line in lines]
     together = parser.rows(b"\n".join(lines))
     assert [len(row) for row in alone] == [1] * len(lines)

@@ -28,6 +28,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,7 @@ from scipy.special import log_ndtr
 
 from sfumato.errors import InputError
 from sfumato.privacy.ball import BallNoise
-from sfumato.privacy.body import CubeNoise, DiscNoise, StackedCubes, StackedDiscs
+from sfumato.privacy.body import CubeNoise, DiscNoise, Stack, StackedCubes
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace, FlooredLaplace
 
@@ -134,7 +135,7 @@ def revealed(law: NoiseLaw, change: Changes) -> Revealed:
         return Revealed(pure=law.rate * sum(_length(block) for block in change.reshape(-1, law.size)))
     if isinstance(law, CubeNoise | DiscNoise):
         return Revealed(pure=law.rate * int(norms(law, change[None])[0]))
-    if isinstance(law, StackedCubes | StackedDiscs):
+    if isinstance(law, Stack):
         return sum((revealed(part, piece[0]) for part, piece in _stack(law, change[None])), Revealed())
     raise InputError(f"what {law!r} gives away is not known; add it to sfumato.audit.losses")
 
@@ -159,16 +160,15 @@ def norms(law: NoiseLaw, changes: Changes) -> Floats:
     if isinstance(law, DiscNoise):
         squares = np.square(changes.reshape(len(changes), -1, law.pairs, 2)).sum(axis=3).max(axis=2)
         return np.asarray(_root_above(squares).sum(axis=1), dtype=np.float64)
-    if isinstance(law, StackedCubes | StackedDiscs):
+    if isinstance(law, Stack):
         each = [float(part.rate) * norms(part, piece) for part, piece in _stack(law, changes)]
         return np.asarray(np.sum(each, axis=0))
     raise InputError(f"what {law!r} gives away is not known; add it to sfumato.audit.losses")
 
 
-def _stack(law: StackedCubes | StackedDiscs, changes: Changes) -> list[tuple[CubeNoise | DiscNoise, Changes]]:
+def _stack(law: Stack, changes: Changes) -> list[tuple[Any, Changes]]:
     """Every block's law with its part of the changes."""
-    sizes = law.sizes if isinstance(law, StackedDiscs) else [part.size for part in law.parts]
-    return list(zip(law.parts, np.split(changes, np.cumsum(sizes)[:-1], axis=1), strict=True))
+    return list(zip(law.parts, np.split(changes, np.cumsum(law.sizes)[:-1], axis=1), strict=True))
 
 
 def _length(block: Changes) -> Fraction:
@@ -333,7 +333,7 @@ def log_weights(law: NoiseLaw, noise: NDArray[np.number]) -> NDArray[np.float64]
         pieces = np.split(noise.reshape(*noise.shape[:-1], -1, law.block), ends, axis=-1)
         norms = [float(part.rate) * np.abs(piece).max(axis=-1) for part, piece in zip(law.parts, pieces, strict=True)]
         energy = np.sum(norms, axis=0).sum(axis=-1)
-    elif isinstance(law, StackedDiscs):
+    elif isinstance(law, Stack):
         pieces = np.split(noise, np.cumsum(law.sizes)[:-1], axis=-1)
         energy = -np.sum([log_weights(part, piece) for part, piece in zip(law.parts, pieces, strict=True)], axis=0)
     else:

@@ -9,6 +9,8 @@ offered, alone or together, and both ways know them:
   densities that they lead to are too small for private answers.
 - both: the rule's lengths, all multiplied by the factor that gives the target density.
 
+`search` compares candidates of one's own on the private points, under one guarantee.
+
 docs/bandwidth.md explains the choice.
 """
 
@@ -16,5 +18,6 @@ from __future__ import annotations
 
 from sfumato.bandwidth.private import PrivateBandwidth, private
 from sfumato.bandwidth.public import from_public
+from sfumato.bandwidth.search import BandwidthSearch, search
 
-__all__ = ["PrivateBandwidth", "from_public", "private"]
+__all__ = ["BandwidthSearch", "PrivateBandwidth", "from_public", "private", "search"]

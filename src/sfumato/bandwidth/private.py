@@ -6,7 +6,8 @@ shares e of the histograms compose to epsilon. The second histogram's units come
 Bandwidths are read off the noisy integers alone, which is post-processing. The charge is in the ledger before noise is
 drawn.
 
-The error of the bandwidth is predicted from public facts, and a purchase that noise would spoil is refused unpaid.
+What noise does to the bandwidth is predicted from public facts, and a purchase that it would spoil is refused unpaid.
+The error that is stated with a bandwidth holds sampling and rounding too (`reading_error`), and costs nothing more.
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ from typing import Any
 import numpy as np
 
 from sfumato.bandwidth.public import checked_choice
-from sfumato.bandwidth.statistics import ColumnSpreads, PairDistances, Statistic
+from sfumato.bandwidth.statistics import ColumnSpreads, PairDistances, Statistic, reading_error
+from sfumato.central.looking import check_readable, go_on
+from sfumato.central.survey import FIRST_ROWS, survey
 from sfumato.engines import Engine, engine_of
 from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits, noise_bits
-from sfumato.privacy.events import Charge
-from sfumato.privacy.guarantee import NEIGHBOURS, Guarantee, check_choice
+from sfumato.privacy.guarantee import LARGEST_EPSILON, NEIGHBOURS, Guarantee, check_choice, exact_epsilon
 from sfumato.privacy.ledger import Account
+from sfumato.privacy.loss import Charge
 from sfumato.privacy.noise import DiscreteLaplace
-from sfumato.privacy.rational import LARGEST_EPSILON, exact_epsilon
 from sfumato.public.ranges import MOST_RECORDS, check_budget, check_whole
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box
@@ -48,7 +50,8 @@ class PrivateBandwidth:
     guarantee : Guarantee
         What it promises to every record.
     predicted_error : float
-        Relative error that noise makes at three standard deviations, for about n_hint records of an ordinary shape.
+        Relative error at three standard deviations: noise, the sampling of records and pairs, and rounding, as the paid
+        integers tell it.
     charge : Charge or None
         The entry in the ledger, if there is one.
     """
@@ -82,6 +85,7 @@ def private(
     ledger: Account | None = None,
     random_state: int | None = None,
     engine: Engine | str | None = None,
+    look: bool = False,
 ) -> PrivateBandwidth:
     """Choose a bandwidth from the private points, for a share of their budget.
 
@@ -111,6 +115,8 @@ def private(
         Seeds the noise and marks the result NOT PRIVATE. For tests only.
     engine : Engine or str, optional
         Where the rows are counted; the threads of this machine by default.
+    look : bool
+        Look at the first rows before the charge, as in `PrivateKDE.fit`.
 
     Returns
     -------
@@ -138,18 +144,22 @@ def private(
         raise InputError("a private bandwidth protects records of equal weight: pass points without users or weights")
     box = Box.from_bounds(bounds, source.dimension, outside)
     purchase = Purchase(box, n, target, rule, kernel, total, neighbours)
-    error = purchase.checked_error()
+    purchase.checked_error()
     if purchase.parts == 2 and not source.repeatable:
         raise InputError("a rule with a target density reads the data twice, and this source can be read once")
     if ledger is not None:
         ledger.check(total, neighbours=neighbours)
-    bits, chosen, first = noise_bits(random_state), engine_of(engine), purchase.first
+    if look:
+        check_readable(source)
+        go_on(survey(source, box, rows=FIRST_ROWS))
+    bits, chosen, first = noise_bits(random_state), engine_of(engine, source=source), purchase.first
     counts = first.count(chosen, source, bits)
     charge = None if ledger is None else ledger.charge(MECHANISM, total, neighbours=neighbours)
-    lengths = purchase.noisy_reading(first, counts, bits)
+    lengths, error = purchase.noisy_reading(first, counts, bits)
     if purchase.parts == 2:
         second = purchase.pairs(lengths)
-        lengths = purchase.noisy_reading(second, second.count(chosen, source, bits), bits)
+        lengths, more = purchase.noisy_reading(second, second.count(chosen, source, bits), bits)
+        error = math.hypot(error, more)
     bandwidth = float(lengths[0]) if rule is None else tuple(lengths.tolist())
     return PrivateBandwidth(bandwidth, purchase.guarantee(bits.private), error, charge)
 
@@ -186,10 +196,11 @@ class Purchase:
         """Noise on each integer of a histogram."""
         return DiscreteLaplace(self.epsilon / (self.parts * statistic.l1 * (2 if self.neighbours == "replace" else 1)))
 
-    def noisy_reading(self, statistic: Statistic, counts: Integers, bits: SecureBits) -> Floats:
-        """Add the noise, and read the bandwidth off the sum."""
+    def noisy_reading(self, statistic: Statistic, counts: Integers, bits: SecureBits) -> tuple[Floats, float]:
+        """Add the noise, and read the bandwidth off the sum, with its error."""
         law = self.law(statistic)
-        return statistic.read(counts + law.sample(bits, counts.size), math.sqrt(law.variance))
+        noisy, noise = counts + law.sample(bits, counts.size), math.sqrt(law.variance)
+        return statistic.read(noisy, noise), reading_error(statistic, noisy, noise)
 
     def error(self) -> float:
         """Predict the relative error of the bandwidth at three deviations; it does not depend on the units."""

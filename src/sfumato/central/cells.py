@@ -28,10 +28,8 @@ from typing import Any
 from sfumato.central import fourier, fourier_gaussian, grid
 from sfumato.errors import InputError
 from sfumato.kernels import Product
-from sfumato.methods.limits import INTEGER_BYTES, Limits, header_size
-from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Method, Prediction
-from sfumato.methods.request import GENERAL_OPTIONS, SMALLEST_DENSITY, Request
+from sfumato.methods.method import Mechanism, Method, Prediction
+from sfumato.methods.request import GENERAL_OPTIONS, INTEGER_BYTES, SMALLEST_DENSITY, Limits, Request, header_size
 from sfumato.privacy.gaussian import gaussian_noise
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from sfumato.quantizers.base import Quantizer

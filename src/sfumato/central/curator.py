@@ -2,18 +2,41 @@
 
 Order matters. Nothing is charged for a run that fails or is interrupted while it sums. The charge is on disk before
 the first noise is drawn, so no release can exist that the ledger does not show. The count is bought first.
+
+A count that is bought apart is the test of a run: a file that was read with the wrong separator, labels that match no
+class or rows that are all dropped leave few records, and everything else would be paid for in vain. So the count is
+charged and drawn first, and the run stops there if it is far below what is expected.
+
+Stopping costs no more than the count. Proof. The noisy count is e_c-private, and e_c is charged before it is drawn.
+Whether the run goes on is a function of that count and of public numbers (n_hint, the law of the noise): it is
+post-processing. A run that stops publishes a function of the noisy count alone, which is e_c-private. One that goes on
+is the composition of the count with a mechanism that is (epsilon - e_c, delta)-private for every value of the count, so
+it is (epsilon, delta)-private, as it was when both were charged together. The ledger shows what was drawn in either
+case, and nothing else of the run (its file, its exit code) depends on the records.
+
+Two charges cost what one for all of it would, by every rule of accounting. Each carries the loss of its own part: the
+count's is pure e_c, the rest's is what `Mechanism.cost` says without the count. Losses add up part by part
+(`privacy.loss`), so that the two have the very sum that one charge had. A charge for the whole would have to be taken
+back when a run stops, and nothing is ever taken back from a ledger. A run that stops early is one that every rule
+allows.
+
+Mechanisms that read the count off their sums have no such test: when the count is known, all is paid for.
 """
 
 from __future__ import annotations
 
+import math
+import warnings
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from sfumato.engines import Engine, Progress, Threads
-from sfumato.errors import InputError
-from sfumato.methods.mechanism import Mechanism
+from sfumato.errors import InputError, OddDataWarning, TooFewError
+from sfumato.methods.method import Mechanism
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.guarantee import amount_text
 from sfumato.privacy.ledger import Account
 from sfumato.privacy.noise import DiscreteLaplace, wrapped
 from sfumato.quantizers.base import Integers
@@ -66,21 +89,65 @@ class Curator:
         kept = self.engine.count(self.source, box)
         if self.account is not None:
             self.account.charge("count", law.epsilon, neighbours=request.neighbours, unit=request.unit)
-        return _noisy_count(kept, law, self.bits)
+        count = noisy_count(kept, law, self.bits)
+        check_expected(count.value, count.variance, None, law.epsilon, self.bits)
+        return count
 
-    def run(self, mechanism: Mechanism, count: Count | None = None) -> Release:
-        """Sum under the mechanism and release; `count` is passed when it has been bought already."""
+    def run(self, mechanism: Mechanism, count: Count | None = None, expected: int | None = None) -> Release:
+        """Sum under the mechanism and release.
+
+        Parameters
+        ----------
+        mechanism : Mechanism
+            What is summed, and how it is published.
+        count : Count, optional
+            The count, where it has been bought already.
+        expected : int, optional
+            Public guess of the number of records: the run stops after the count if there are far fewer.
+        """
         mechanism.check_count(count is not None)
         guarantee, account = mechanism.guarantee, self.account
-        terms: dict[str, Any] = {}
+        terms: dict[str, Any] = {"neighbours": guarantee.neighbours, "unit": guarantee.unit}
         if account is not None:
             epsilon, loss = mechanism.cost(count_is_bought=count is not None)
-            terms = {"neighbours": guarantee.neighbours, "unit": guarantee.unit, "loss": loss}
-            account.check(epsilon, guarantee.delta, **terms)
+            account.check(epsilon, guarantee.delta, loss=loss, **terms)
         sums, kept, seen = self.engine.sum(self.source, mechanism.encoder, self.bits, self.progress)
+        law = mechanism.count_law
+        if count is None and law is not None:
+            if account is not None:
+                account.charge("count", law.epsilon, **terms)
+            count = noisy_count(kept, law, self.bits)
+            check_expected(count.value, count.variance, expected, law.epsilon, self.bits)
         if account is not None:
-            account.charge(mechanism.method, epsilon, guarantee.delta, **terms)
+            epsilon, loss = mechanism.cost(count_is_bought=law is not None)
+            account.charge(mechanism.method, epsilon, guarantee.delta, loss=loss, **terms)
         return publish(mechanism, sums, kept, seen, self.bits, count)
+
+
+def check_expected(noisy: float, variance: float, expected: int | None, epsilon: Fraction, bits: SecureBits) -> None:
+    """Stop a run whose paid count is far below what was expected: nothing more is charged.
+
+    Far below is less than half, by more than noise does to one count in a hundred: three standard deviations. Where
+    nothing was expected, because the count was bought to plan with, it is a count that is not three standard deviations
+    from 0, of which no mean can be read. Seeded noise spends nothing, so that such a run is warned and goes on.
+    """
+    spread = 3 * math.sqrt(variance)
+    least = spread if expected is None else min(expected / 2, expected - spread)
+    if noisy >= least:
+        return
+    wanted = "which noise alone could make" if expected is None else f"and n_hint is {expected}"
+    found = f"about {noisy:.0f} records were kept (+- {math.sqrt(variance):.0f}), {wanted}"
+    advice = (
+        "Rows are dropped for a wrong separator or decimal mark, missing values, labels that are no class, or values "
+        "outside='drop': 'sfumato check', or look=True, shows it to the curator"
+    )
+    if not bits.private:
+        warnings.warn(f"{found}: with noise that is not seeded the run would stop here. {advice}", OddDataWarning, 3)
+        return
+    raise TooFewError(
+        f"stopped after the count: {found}. Only the count was charged (epsilon = {amount_text(epsilon)}) and nothing "
+        f"was released. {advice}. If the count is right, pass n_hint= near it"
+    )
 
 
 def publish(
@@ -92,13 +159,14 @@ def publish(
         public = mechanism.guarantee.neighbours == "replace"
         count = Count(max(seen, 1) if public else 1, 0.0, public=public)
     elif count is None:
-        count = _noisy_count(kept, mechanism.count_law, bits)
+        count = noisy_count(kept, mechanism.count_law, bits)
     values = mechanism.publish(sums, count, bits)
     if mechanism.count_reader is not None:
         count = mechanism.count_reader(values)
     return mechanism.release(values, count)
 
 
-def _noisy_count(kept: int, law: DiscreteLaplace, bits: SecureBits) -> Count:
+def noisy_count(kept: int, law: DiscreteLaplace, bits: SecureBits) -> Count:
+    """Draw the noise of a count that has been charged."""
     noisy = wrapped(kept + int(law.sample(bits, 1)[0]))
     return Count(max(noisy, 1), law.variance, public=False)

@@ -30,19 +30,18 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from scipy.optimize import brentq
 
 from sfumato.central import fourier
 from sfumato.errors import InputError
 from sfumato.kernels import Rational
 from sfumato.kernels.rational import ExponentialSum, exponential_sum
-from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Method, Prediction
+from sfumato.methods.method import Mechanism, Method, Prediction
 from sfumato.methods.request import Request
 from sfumato.privacy.body import LARGEST_MEAN_RADIUS, DiscNoise, StackedDiscs
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.exponential_sums import ExponentialSums, draw_terms
-from sfumato.quantizers.sharded import ShardedFourier
+from sfumato.quantizers.fourier import ShardedFourier
+from sfumato.roots import brentq
 
 NAME = "exponential-sums"
 OPTIONS = ("n_features", "split", "tolerance")

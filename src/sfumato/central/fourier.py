@@ -2,7 +2,7 @@
 
 Source: the LSQ mechanism of Wagner et al. (2023) with three changes: pairs (cos, sin) instead of a random offset;
 noise shaped like the product of discs in which a record's pairs lie (`privacy.body`) instead of Laplace noise; and
-groups (`quantizers.sharded`), so that a record pays for m_g pairs and touches only those.
+groups (`quantizers.fourier`), so that a record pays for m_g pairs and touches only those.
 
 Guarantee. Given the records' coins, which are independent of each other and of the data, adding or removing a record
 changes the sums of one group by a vector v with every pair in the disc of radius s. Disc noise of rate e_f / s makes
@@ -22,12 +22,11 @@ from fractions import Fraction
 
 from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
-from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Method, Prediction
+from sfumato.methods.method import Mechanism, Method, Prediction
 from sfumato.methods.request import TYPICAL_DENSITY, Request
 from sfumato.privacy.body import LARGEST_MEAN_RADIUS, DiscNoise
+from sfumato.quantizers.fourier import ShardedFourier
 from sfumato.quantizers.phases import Phases
-from sfumato.quantizers.sharded import ShardedFourier
 
 NAME = "fourier"
 OPTIONS = ("n_features", "per_group")

@@ -5,7 +5,7 @@ Wagner et al. (2023)) as a function release, linear in the dimension.
 
 Guarantee. A record's m_g pairs have l2 norm at most D = sqrt(m_g) s (f times that between neighbours), and discrete
 Gaussian noise calibrated to f D is (e_f, delta)-DP (`privacy.gaussian`, with its proof). With G > 1 groups that holds
-given the records' secret coins (`quantizers.sharded`), which do not depend on the data: f records touch f groups at
+given the records' secret coins (`quantizers.fourier`), which do not depend on the data: f records touch f groups at
 most, and the norms of what they change add up to f D at most. Averaging over the coins keeps the bound, because the
 hockey-stick divergence is jointly convex; revealing them would not change it either, so the loss composes as a Gaussian
 one. The count at pure e_c composes to (epsilon, delta).
@@ -21,8 +21,7 @@ import math
 
 from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
-from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Method, Prediction
+from sfumato.methods.method import Mechanism, Method, Prediction
 from sfumato.methods.request import Request
 from sfumato.privacy.gaussian import gaussian_multiplier, gaussian_noise, largest_length
 from sfumato.quantizers import FourierQuantizer, ShardedFourier

@@ -31,10 +31,8 @@ import numpy as np
 
 from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
-from sfumato.methods.limits import INTEGER_BYTES, header_size
-from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Method, Prediction
-from sfumato.methods.request import Request
+from sfumato.methods.method import Mechanism, Method, Prediction
+from sfumato.methods.request import INTEGER_BYTES, Request, header_size
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.quantizers import Box, GridQuantizer
 from sfumato.quantizers.grid import MOST_BUCKETS, MOST_WIDE, NARROW, SPACINGS, unit_of

@@ -26,10 +26,8 @@ from typing import Any
 
 from sfumato.central.landmarks import noise_for, scale_of, spread
 from sfumato.kernels import InnerProduct
-from sfumato.methods.limits import INTEGER_BYTES, header_size
-from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Method, Prediction
-from sfumato.methods.request import Request
+from sfumato.methods.method import Mechanism, Method, Prediction
+from sfumato.methods.request import INTEGER_BYTES, Request, header_size
 from sfumato.privacy.gaussian import gaussian_multiplier
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.quantizers import InnerProductQuantizer, InnerProductSigns

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Protocol, Self
+from typing import Any, Literal, Protocol, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,21 +15,24 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sfumato.central.curator import Curator
+from sfumato.central.looking import check_readable, go_on
+from sfumato.central.payers import Payer, account_of
+from sfumato.central.survey import FIRST_ROWS, survey
+from sfumato.central.validating import warn_of_score, warn_of_validation
 from sfumato.engines import Engine, Progress, engine_of
 from sfumato.errors import InputError
-from sfumato.kernels import Kernel, Overlap, Product, get_kernel
-from sfumato.methods.mechanism import Mechanism
+from sfumato.kernels import Kernel, Overlap, Product
+from sfumato.methods.method import Mechanism
+from sfumato.methods.parameters import PAID, Parameters
 from sfumato.methods.registry import METHODS
-from sfumato.methods.request import COUNT_SHARE, Request
+from sfumato.methods.request import Request
 from sfumato.privacy.bits import noise_bits
-from sfumato.privacy.guarantee import NEIGHBOURS, checked_delta
-from sfumato.privacy.ledger import Account
-from sfumato.privacy.rational import exact_epsilon
+from sfumato.privacy.guarantee import Guarantee
 from sfumato.public.ranges import MOST_RECORDS
 from sfumato.quantizers.base import Floats
-from sfumato.quantizers.nystrom import PublicSample
+from sfumato.quantizers.box import Box
 from sfumato.release import Release
-from sfumato.sources import Source, attach, open_source
+from sfumato.sources import Columns, Source, arguments_named, attach, open_source
 
 
 class Columned(Protocol):
@@ -50,6 +52,7 @@ class ReleaseEstimator(BaseEstimator):  # type: ignore[misc]
 
     kernel: Any
     bandwidth: Any
+    columns: Columns | None
     method: str
     landmarks: Any
     epsilon: Any
@@ -59,10 +62,12 @@ class ReleaseEstimator(BaseEstimator):  # type: ignore[misc]
     n_hint: int | str | None
     unit: str
     options: Mapping[str, Any] | None
-    ledger: Account | None
+    ledger: Payer
     feature_seed: int | None
     random_state: int | None
     engine: Engine | str | None
+    release_: Release
+    guarantee_: Guarantee
 
     def _keep(self, arguments: Mapping[str, Any]) -> None:
         """Store the constructor's arguments as they are, under their own names, as scikit-learn asks."""
@@ -74,6 +79,12 @@ class ReleaseEstimator(BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = release.dimension
         if release.columns is not None:
             self.feature_names_in_ = np.array(release.columns, dtype=object)
+
+    def _released(self, release: Release) -> Self:
+        """Take in a release, which is all that a fitted estimator of one release knows."""
+        self.release_, self.guarantee_ = release, release.guarantee
+        self._columns(release)
+        return self
 
     def _queries(self, Y: ArrayLike) -> Floats:
         check_is_fitted(self)
@@ -91,11 +102,19 @@ class ReleaseEstimator(BaseEstimator):  # type: ignore[misc]
 class PrivateEstimator(ReleaseEstimator):
     """Base of estimators that release something about their data; subclasses set the parameters named here."""
 
-    release_: Release
+    def _parameters(self) -> Parameters:
+        """Return the parameters that decide the release."""
+        return Parameters.of(self.get_params(deep=False))
 
-    @abstractmethod
     def _request(self, source: Source) -> Request:
         """Check the parameters and gather the public facts of the release to be."""
+        return self._parameters().request(
+            source.dimension, source.weighted, source.column_names, source.categories, source.length_unit
+        )
+
+    def mechanism(self, source: Source) -> Mechanism:
+        """Build the mechanism that `fit` would run, or refuse; of the source only the columns are looked at."""
+        return self._mechanism(self._request(source))
 
     @abstractmethod
     def _mechanism(self, request: Request) -> Mechanism:
@@ -110,6 +129,7 @@ class PrivateEstimator(ReleaseEstimator):
         users: Any = None,
         progress: Progress | None = None,
         threads: int | None = None,
+        look: bool = False,
     ) -> Self:
         """Release X: an array, data frame, Arrow table, path, source, or iterator of batches.
 
@@ -130,88 +150,66 @@ class PrivateEstimator(ReleaseEstimator):
             Told about rows done. For the curator's eyes only.
         threads : int, optional
             Workers of the sum; all available cores by default.
+        look : bool
+            Look at the first rows before the charge, for the curator's eyes only, and ask whether to go on where
+            something is odd: see `sfumato.central.looking`.
+
+        Raises
+        ------
+        TooFewError
+            If the count, which is bought first, is far below `n_hint`; only the count is charged then.
         """
-        source = _opened(X, users, sample_weight, self._categories())
-        bits = noise_bits(self.random_state)
-        request, count = self._request(source), None
-        engine = engine_of(self.engine, threads)
+        warn_of_validation()
+        curator, source, request = self.prepared(
+            X, sample_weight=sample_weight, users=users, progress=progress, threads=threads
+        )
+        if look:
+            check_readable(source)
+            self._mechanism(request)  # what would be refused is refused first
+            go_on(survey(source, self._declared_box(source, request), request.kernel, FIRST_ROWS))
+        count = None
+        if self.n_hint == PAID:
+            count = curator.buy_count(request, self._mechanism(request))
+            request = replace(request, n=min(count.value, MOST_RECORDS))
+        release = curator.run(self._mechanism(request), count, request.n)
+        return self._released(replace(release, columns=source.column_names, sampled=source.weighted or source.keyed))
+
+    def _declared_box(self, source: Source, request: Request) -> Box | None:
+        """Bounds of the columns that are numbers, where the caller gave some."""
+        numbers = source.dimension - len(source.categories)
+        return None if request.bounds is None else Box.from_bounds(request.bounds, numbers, request.outside)
+
+    def prepared(
+        self,
+        X: Any,
+        *,
+        sample_weight: Any = None,
+        users: Any = None,
+        progress: Progress | None = None,
+        threads: int | None = None,
+    ) -> tuple[Curator, Source, Request]:
+        """Open the points and check all parameters: the curator of the records that count, the source, the request."""
+        source = _opened(X, self.columns, users, sample_weight, self._parameters().overlaps())
+        bits, request = noise_bits(self.random_state), self._request(source)
+        engine = engine_of(self.engine, threads, source)
         _check_users(source, request)
         counted = source
         if source.weighted or source.keyed:
             counted = engine.counted(source, request.records_per_user, bits)
-        curator = Curator(counted, self.ledger, bits, engine, progress)
-        if self.n_hint == "paid":
-            count = curator.buy_count(request, self._mechanism(request))
-            request = replace(request, n=min(count.value, MOST_RECORDS))
-        release = curator.run(self._mechanism(request), count)
-        self.release_ = replace(release, columns=source.column_names, sampled=source.weighted or source.keyed)
-        self._columns(self.release_)
-        return self
-
-    def _categories(self) -> dict[Any, Overlap]:
-        """Columns that are categories; most estimators know none."""
-        return {}
-
-    def _facts(self, dimension: int, weighted: bool) -> dict[str, Any]:
-        """Return the facts that every request holds, checked."""
-        if self.epsilon is None:
-            raise InputError(
-                "epsilon is missing: pass epsilon=, the privacy budget of this release (smaller is more private)"
-            )
-        if self.neighbours not in NEIGHBOURS:
-            raise InputError(f"neighbours must be 'add-remove' or 'replace', got {self.neighbours!r}")
-        # A count that is bought first has its share, even where a method could do without.
-        bought = {"count_share": COUNT_SHARE} if self.n_hint == "paid" else {}
-        return {
-            "dimension": dimension,
-            "epsilon": exact_epsilon(self.epsilon),
-            "delta": checked_delta(self.delta),
-            "neighbours": self.neighbours,
-            "n": self._public_n(),
-            "bounds": self.bounds,
-            "options": {**bought, **(self.options or {})},
-            "feature_seed": secrets.randbits(63) if self.feature_seed is None else int(self.feature_seed),
-            "private": self.random_state is None,
-            "unit": self.unit,
-            "weighted": weighted,
-        }
-
-    def _public_n(self) -> int:
-        hint = self.n_hint
-        if hint == "paid":
-            if self.neighbours == "replace":
-                raise InputError("n is public under neighbours='replace': pass n_hint as a number")
-            return MOST_RECORDS  # stands for n until the count is bought: sizes are at their largest
-        if hint is None:
-            raise InputError(
-                "n_hint is missing: pass n_hint=, a public guess of the number of records (a rough one will do), "
-                "or n_hint='paid' to buy a noisy count from the budget first"
-            )
-        if isinstance(hint, bool) or not isinstance(hint, (int, np.integer)) or not 1 <= hint <= MOST_RECORDS:
-            raise InputError(f"n_hint must be a whole number from 1 to {MOST_RECORDS}, or 'paid'; got {hint!r}")
-        return int(hint)
+        return Curator(counted, account_of(self.ledger, X), bits, engine, progress), source, request
 
 
-def _opened(X: Any, users: Any, weights: Any, categories: Mapping[Any, Overlap]) -> Source:
+def _opened(X: Any, chosen: Any, users: Any, weights: Any, categories: Mapping[Any, Overlap]) -> Source:
     """Open the points with their users and weights, each from a column of the data or from an array."""
     if isinstance(X, Source):
         if sorted(map(repr, X.categories.values())) != sorted(map(repr, categories.values())):
             raise InputError("the source was opened with other categories: pass the same to open_source")
         categories = {}
     columns = [name if isinstance(name, str) else None for name in (users, weights)]
-    source = open_source(X, key=columns[0], weight=columns[1], categories=categories)
+    with arguments_named(key="users", weight="sample_weight"):
+        source = open_source(X, chosen, key=columns[0], weight=columns[1], categories=categories)
     users, weights = (None if isinstance(values, str) else values for values in (users, weights))
     return source if users is None and weights is None else attach(source, users, weights)
-
-
-def _placed(categories: Mapping[Any, Overlap], dimension: int) -> dict[int, Overlap]:
-    """Give every category a position, the named ones the last that are free: nothing predicted depends on which."""
-    free = [place for place in range(dimension) if place not in categories]
-    named = [column for column in categories if not isinstance(column, int)]
-    if len(named) > len(free) or any(isinstance(column, int) and column >= dimension for column in categories):
-        raise InputError(f"categories name more columns than the {dimension} that there are")
-    places = dict(zip(named, free[len(free) - len(named) :], strict=True))
-    return {places.get(column, column): category for column, category in categories.items()}
 
 
 def _check_users(source: Source, request: Request) -> None:
@@ -241,7 +239,13 @@ class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
         0 for pure differential privacy.
     method : str, default="auto"
         The mechanism's name.
-    bounds : (lower, upper) or one pair per column, optional
+    bandwidth_metres : float, optional
+        Instead of `bandwidth`, for two columns of longitude and latitude in degrees: a length in metres.
+    latitude : float, optional
+        The public latitude at which metres become degrees; the middle of the bounds by default.
+    columns : list of str or int, optional
+        Columns of the data that make up a point, in this order, by name or position; all of them by default.
+    bounds : (lower, upper), one pair per column, or a mapping of columns to pairs, optional
         Public bounds of the points; never read off the data.
     landmarks : array, frame, table or path, optional
         Public points that resemble the records, for the method "landmarks"; they become part of the release.
@@ -249,6 +253,9 @@ class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
         Columns that are categories, by name or position, each with its public values (never read off the data): a list,
         or a `kernels.Overlap`, which also says how similar different values are and what happens to values that are not
         in the list. Bandwidth and bounds are then those of the other columns.
+    kinds : mapping, optional
+        Columns that close on themselves, by name or position: `kernels.Circle` for hours, weekdays and angles, and for
+        a pair (latitude, longitude) `kernels.Sphere`. Bounds of these columns do not count.
     neighbours : {"add-remove", "replace"}, default="add-remove"
         "add-remove" keeps n private; "replace" treats n as public.
     n_hint : int or "paid"
@@ -259,8 +266,9 @@ class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
         `fit` their names.
     options : mapping, optional
         What only one method knows, e.g. ``{"n_features": 500}``.
-    ledger : Account, optional
-        ``Ledger(path).account(name)``: spending is checked and recorded there. Cloning the estimator shares it.
+    ledger : Account or path, optional
+        ``Ledger(path).account(name)``: spending is checked and recorded there. Cloning the estimator shares it. Of a
+        path the account is that of the file that is fitted, as on the command line, and one for all data in memory.
     feature_seed : int, optional
         Public seed of the features; drawn at random by default.
     random_state : int, optional
@@ -272,6 +280,8 @@ class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
     ----------
     release_ : Release
         The public function.
+    guarantee_ : Guarantee
+        What is promised to every record, or user.
     n_features_in_ : int
         Columns seen in fit.
 
@@ -281,7 +291,7 @@ class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
     >>> points = np.random.default_rng(0).normal(size=(2000, 2))
     >>> model = PrivateKDE(bandwidth=1.0, epsilon=1.0, n_hint=2000).fit(points)
     >>> answers, errors = model.query(np.zeros((1, 2)), return_std=True)
-    >>> model.release_.guarantee.epsilon
+    >>> model.guarantee_.epsilon
     Fraction(1, 1)
     >>> rows = [["north", 0.5], ["south", 1.5]] * 1000
     >>> model = PrivateKDE(bandwidth=1.0, epsilon=1.0, n_hint=2000, categories={0: ["north", "south"]}).fit(rows)
@@ -294,17 +304,21 @@ class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
         kernel: str | Kernel = "gaussian",
         *,
         bandwidth: Any = None,
+        bandwidth_metres: float | None = None,
+        latitude: float | None = None,
+        columns: Columns | None = None,
         epsilon: Any = None,
         delta: float = 0.0,
         method: str = "auto",
         bounds: Any = None,
         landmarks: Any = None,
         categories: Mapping[Any, Any] | None = None,
+        kinds: Mapping[Any, Any] | None = None,
         neighbours: str = "add-remove",
         n_hint: int | str | None = None,
         unit: str = "record",
         options: Mapping[str, Any] | None = None,
-        ledger: Account | None = None,
+        ledger: Payer = None,
         feature_seed: int | None = None,
         random_state: int | None = None,
         engine: Engine | str | None = None,
@@ -316,7 +330,13 @@ class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
         # Rows with categories are mixed: the release reads them.
         return Y if isinstance(self.release_.kernel, Product) else super()._queries(Y)
 
-    def query(self, Y: ArrayLike, return_std: bool = False, read: str = "plain") -> Any:
+    @overload
+    def query(self, Y: ArrayLike, return_std: Literal[False] = False, read: str = "plain") -> Floats: ...
+    @overload
+    def query(self, Y: ArrayLike, return_std: Literal[True], read: str = "plain") -> tuple[Floats, Floats]: ...
+    @overload
+    def query(self, Y: ArrayLike, return_std: bool, read: str = "plain") -> Floats | tuple[Floats, Floats]: ...
+    def query(self, Y: ArrayLike, return_std: bool = False, read: str = "plain") -> Floats | tuple[Floats, Floats]:
         """Mean kernel value at each query, not clipped; `return_std=True` adds the standard errors.
 
         ``read="shrunk"`` has less squared error where noise is large, and a bias: see `Release.query`.
@@ -336,31 +356,14 @@ class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
         return self.release_.log_density(points, read)
 
     def score(self, X: ArrayLike, y: object = None) -> float:
-        """Total log density of X."""
+        """Total log density of X, which must be public: a score of private points is a leak that nothing pays for."""
+        warn_of_score()
         return float(self.score_samples(X).sum())
 
-    def _request(self, source: Source) -> Request:
-        return self.request(source.dimension, source.weighted, source.column_names, source.categories)
-
-    def _categories(self) -> dict[Any, Overlap]:
-        if isinstance(self.kernel, Product):
-            if self.categories is not None:
-                raise InputError("the kernel has its categories: pass categories= with a kernel of numbers")
-            return dict(zip(self.kernel.places, self.kernel.categories, strict=True))
-        return {column: Overlap.of(values) for column, values in (self.categories or {}).items()}
-
-    def _kernel(self, dimension: int, categories: Mapping[int, Overlap]) -> Kernel:
-        """Return the kernel of the numbers, or its product with the categories'."""
-        if isinstance(self.kernel, Product):
-            return self.kernel
-        if categories and len(categories) == dimension:
-            return Product(None, categories)
-        if isinstance(self.kernel, str) and self.bandwidth is None:
-            raise InputError(
-                "bandwidth is missing: pass bandwidth=, in the points' units, chosen without looking at the data"
-            )
-        kernel = get_kernel(self.kernel, self.bandwidth)
-        return Product(kernel, categories) if categories else kernel
+    def sample(self, n_samples: int = 1, random_state: int | None = None) -> Floats:
+        """Draw synthetic points from the release, as scikit-learn's KernelDensity does; see `Release.sample`."""
+        check_is_fitted(self)
+        return self.release_.sample(n_samples, random_state=random_state)
 
     def request(
         self,
@@ -368,20 +371,12 @@ class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
         weighted: bool = False,
         column_names: tuple[str, ...] | None = None,
         categories: Mapping[int, Overlap] | None = None,
+        length_unit: str | None = None,
     ) -> Request:
-        """Check the parameters and gather the public facts of the release to be.
-
-        `categories` are those of the columns by their positions; without them named ones stand in the last columns.
-        While the count is still to be bought, n stands at more rows than anyone has: sizes are at their largest.
-        """
-        facts = self._facts(dimension, weighted)
-        if categories is None:
-            categories = _placed(self._categories(), dimension)
-        kernel = self._kernel(dimension, categories)
-        landmarks = None if self.landmarks is None else PublicSample.of(self.landmarks, dimension, column_names)
-        return Request(kernel=kernel, landmarks=landmarks, **facts)
+        """Check the parameters and gather the public facts of the release to be; see `Parameters.request`."""
+        return self._parameters().request(dimension, weighted, column_names, categories, length_unit)
 
     def _mechanism(self, request: Request) -> Mechanism:
-        if self.n_hint == "paid" and {"alpha", "eta"} & set(request.options):
+        if self.n_hint == PAID and {"alpha", "eta"} & set(request.options):
             raise InputError("options alpha and eta need a public n: pass n_hint as a number, not 'paid'")
         return METHODS.build(self.method, request)

@@ -16,6 +16,11 @@ noise. Both G and b come from the public sample, so the prediction assumes that 
 itself shows whether they do. Where it could not show it, because the noise is too large or the public points hardly
 resemble each other, b is the whole residual, as in the release's error bars.
 
+The check. Half of the budget buys Fourier sums of the same records (`central.checking`, with its guarantee), which
+show what the landmarks miss, whatever the records are: noise is as above at the other half. Of a bias b a check of
+variance v leaves about b^2 w / (b^2 + w), w = 6.25 v (1 - G), and adds 0.003 v where there is nothing to correct.
+Kernels without Fourier features have no check, and the resemblance that the release shows decides their bars.
+
 The rank r is chosen from n, epsilon and the public sample: the one of a short list with the least noise plus bias as
 if the public sample completed nothing, so that a release says what its records say wherever the budget allows, instead
 of repeating the public sample.
@@ -24,31 +29,33 @@ of repeating the public sample.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from sfumato.central import checking
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel, ScaledKernel
-from sfumato.methods.limits import INTEGER_BYTES, header_size
-from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Method, Prediction
-from sfumato.methods.request import Request
+from sfumato.methods.method import Mechanism, Method, Prediction
+from sfumato.methods.request import INTEGER_BYTES, Request, header_size
 from sfumato.privacy.ball import LARGEST_MEAN_LENGTH, BallNoise, ball_fits
 from sfumato.privacy.gaussian import gaussian_multiplier, gaussian_noise, largest_length
+from sfumato.privacy.laws import StackedNoise
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace, rounded_down
-from sfumato.quantizers import Box, LandmarkQuantizer
+from sfumato.quantizers import Box, CheckedLandmarks, LandmarkQuantizer, Quantizer, checked
 from sfumato.quantizers.nystrom import Estimate, PublicSample, Spectrum, can_be_shown, estimates
 from sfumato.quantizers.similarities import Similarities, similarities
 
 NAME = "landmarks"
-OPTIONS = ("n_features",)
+OPTIONS = (checking.SIZE_OPTION, checking.OPTION, "n_features")
 RANKS = (4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512)
 SCALE, SMALLEST_SCALE, SMALLEST_BALL_SCALE = 2**18, 16, 2**12
 KERNELS = ("angular", "jaccard")
+FALSE_ALARMS = 3e-3  # of v: mean square of a correction where there is nothing to correct
+Noise = DiscreteLaplace | BallNoise | DiscreteGaussian
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,12 +113,12 @@ def _fit(request: Request) -> Fit:
 
 def _estimate(request: Request) -> Estimate:
     """Choose the rank; a function of public facts only."""
-    found = _fit(request)
+    found, check = _fit(request), checking.design(request)
     if "n_features" in request.options:
         choices: tuple[Estimate, ...] = (found.at(request.positive_option("n_features", 1)),)
     else:
         choices = found.ranks
-    fitting = [estimate for estimate in choices if _fits(request, estimate.rank)]
+    fitting = [estimate for estimate in choices if _fits(request, estimate.rank, check)]
     if not fitting:
         work, size = _work(request, choices[0].rank), _file_size(request, choices[0].rank)
         raise InputError(
@@ -131,6 +138,12 @@ def _bias(request: Request, found: Fit, estimate: Estimate) -> float:
     return estimate.bias if shown else estimate.residual
 
 
+def _corrected(bias: float, variance: float) -> float:
+    """Return the mean square that the check leaves of a bias: differences beyond some deviations are corrected."""
+    seen = checked.CLEAR**2 * variance
+    return bias**2 * seen / max(bias**2 + seen, 1e-300)
+
+
 def _landmarks(request: Request) -> int:
     assert request.landmarks is not None
     return len(request.landmarks.points)
@@ -145,16 +158,25 @@ def _file_size(request: Request, rank: int) -> int:
     return header_size(request.kernel, request.dimension) + INTEGER_BYTES * numbers
 
 
-def _fits(request: Request, rank: int) -> bool:
-    limits, work = request.limits, _work(request, rank)
-    return work <= min(limits.work_per_record, limits.work_per_query) and _file_size(request, rank) <= limits.file_size
+def _fits(request: Request, rank: int, check: checking.Check | None) -> bool:
+    limits, work, size = request.limits, _work(request, rank), _file_size(request, rank)
+    if check is None:
+        return work <= min(limits.work_per_record, limits.work_per_query) and size <= limits.file_size
+    return (
+        work + check.work_per_record <= limits.work_per_record
+        and work + check.work_per_query <= limits.work_per_query
+        and size + check.file_size <= limits.file_size
+    )
 
 
 def _noise(request: Request, estimate: Estimate) -> float:
     """Variance of an answer's noise."""
-    epsilon, share = float(request.feature_epsilon), request.factor / request.n
+    check_share, share = checking.share_of(request), request.factor / request.n
+    request = checking.landmarks_part(request, check_share)
+    epsilon = float(request.feature_epsilon)
     if request.delta:
-        return estimate.strength * (gaussian_multiplier(epsilon, request.delta) * share) ** 2
+        multiplier = gaussian_multiplier(epsilon, request.delta)
+        return estimate.strength * (multiplier * share) ** 2 / float(1 - check_share)
     reach = estimate.rank if estimate.rank >= 4 else (1 + estimate.rank / 4) ** 2
     return spread(request, reach, estimate.rank + 1) * estimate.strength * (share / epsilon) ** 2
 
@@ -162,38 +184,85 @@ def _noise(request: Request, estimate: Estimate) -> float:
 def predict(request: Request, density: float) -> Prediction:
     """Predict error and cost, for records that resemble the landmarks."""
     request.check_options(*OPTIONS)
-    estimate = _estimate(request)
-    variance = (
-        _noise(request, estimate) + _bias(request, _fit(request), estimate) ** 2 + request.typical_count_error(density)
-    )
+    estimate, check = _estimate(request), checking.design(request)
+    variance = _noise(request, estimate) + request.typical_count_error(density)
+    bias = _bias(request, _fit(request), estimate)
     work = float(_work(request, estimate.rank))
-    return Prediction(
-        rmse=math.sqrt(variance),
+    made = Prediction(
+        rmse=math.sqrt(variance + bias**2),
         integers=estimate.rank + 1,
         file_size=_file_size(request, estimate.rank),
         work_per_record=work,
         work_per_query=work,
         parameters={"n_features": estimate.rank},
     )
+    if check is None:
+        return made
+    spread = check.variance(density) * estimate.residual
+    return replace(
+        made,
+        rmse=math.sqrt(variance + _corrected(bias, spread) + FALSE_ALARMS * spread),
+        integers=made.integers + check.integers,
+        file_size=made.file_size + check.file_size,
+        work_per_record=work + check.work_per_record,
+        work_per_query=work + check.work_per_query,
+    )
 
 
 def build(request: Request) -> Mechanism:
     """Choose the rank and calibrate the noise."""
     request.check_options(*OPTIONS)
-    found, estimate = _fit(request), _estimate(request)
-    scale = scale_of(request, SCALE, estimate.rank + 1)
-    quantizer = LandmarkQuantizer.fit(found.fitted, estimate, scale, found.spectrum)
-    noise, loss = noise_for(request, quantizer.bound.l1, quantizer.bound.l2_squared, quantizer.size)
-    parameters: dict[str, Any] = {"n_features": quantizer.rank, "landmarks": _landmarks(request)}
+    found, estimate, check = _fit(request), _estimate(request), checking.design(request)
+    parameters: dict[str, Any] = {"n_features": estimate.rank, "landmarks": _landmarks(request)}
+    made: Quantizer
+    noise: Noise | StackedNoise
+    if check is None:
+        own = LandmarkQuantizer.fit(found.fitted, estimate, scale_of(request, SCALE, estimate.rank + 1), found.spectrum)
+        made, (noise, loss) = own, noise_for(request, own.bound.l1, own.bound.l2_squared, own.size)
+    else:
+        made, noise, loss = _checked(request, found, estimate, check)
+        parameters |= {checking.OPTION: str(check.share), checking.SIZE_OPTION: check.pairs}
     return Mechanism.of(
         request,
         NAME,
-        quantizer,
+        made,
         noise,
         "the landmarks are public and not protected",
         parameters=parameters,
         feature_loss=loss,
     )
+
+
+def _checked(
+    request: Request, found: Fit, estimate: Estimate, check: checking.Check
+) -> tuple[CheckedLandmarks, Noise | StackedNoise, Loss | None]:
+    """Put the pairs of the check beside the landmarks' features, with the noise of both."""
+    part = checking.landmarks_part(request, check.share)
+    if request.delta:
+        longest = largest_length(request.factor / math.sqrt(1 - check.share), float(part.feature_epsilon), part.delta)
+        scale = min(SCALE, int(longest))
+        pairs: Any = checking.gaussian_pairs(check, scale)
+    else:
+        scale = scale_of(part, SCALE, estimate.rank + 1)
+        pairs, pairs_noise = checking.pure_pairs(check)
+    own = LandmarkQuantizer.fit(_within(found.fitted, pairs.box), estimate, scale, found.spectrum)
+    made = CheckedLandmarks(own, pairs)
+    if request.delta:
+        touched = min(request.factor * (own.size + 2 * check.per_group), made.size)
+        squares = request.factor**2 * made.bound.l2_squared
+        return made, *gaussian_noise(squares, touched, part.feature_epsilon, request.delta)
+    noise, _ = noise_for(part, own.bound.l1, own.bound.l2_squared, own.size)
+    return made, StackedNoise((noise, pairs_noise), (own.size, pairs.size)), None
+
+
+def _within(fitted: Similarities, box: Box) -> Similarities:
+    """Return the same kernel integers for records of the box in which phases are exact."""
+    if not box.declared and not box.holds(fitted.points).all():
+        raise InputError(
+            f"the landmarks reach beyond {max(box.upper):g}, where the default box ends; pass bounds=, one (lower, "
+            "upper) pair per column"
+        )
+    return replace(fitted, box=box)  # type: ignore[type-var]
 
 
 def _ball_scale(request: Request, usual: int, coordinates: int) -> int | None:
@@ -222,9 +291,7 @@ def scale_of(request: Request, usual: int, coordinates: int) -> int:
     return scale
 
 
-def noise_for(
-    request: Request, l1: int, l2_squared: int, coordinates: int
-) -> tuple[DiscreteLaplace | BallNoise | DiscreteGaussian, Loss | None]:
+def noise_for(request: Request, l1: int, l2_squared: int, coordinates: int) -> tuple[Noise, Loss | None]:
     """Noise for one record's l1 and l2 norms, and what it reveals where more is known than the guarantee says.
 
     Parameters

@@ -24,10 +24,8 @@ import numpy as np
 
 from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
-from sfumato.methods.limits import INTEGER_BYTES, header_size
-from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Method, Prediction
-from sfumato.methods.request import Request
+from sfumato.methods.method import Mechanism, Method, Prediction
+from sfumato.methods.request import INTEGER_BYTES, Request, header_size
 from sfumato.privacy.gaussian import LARGEST_EPSILON, calibrate, gaussian_multiplier, gaussian_noise, largest_length
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box

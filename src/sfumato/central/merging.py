@@ -1,36 +1,49 @@
-"""Noisy sketches of sites that do not trust each other, added up.
+"""Sums from several hands: releases of sites that trust nobody, added up, and receipts of what was paid for.
 
-Every site releases its own sketch (`RaceSketch.release`, or ``method="race"``) with the same public parameters. The
-tables add up because counters do; the noises add up because they are independent.
+Every site makes a release of its own with the same public parameters, `feature_seed` and `n_hint` among them. The
+integers add up because every encoder's sums do; the noises add up because they are independent. Published methods that
+make something else of the sums do not add up. A merger whom the sites trust can do better: `central.parts`.
 
 Guarantee. A record is in one site's table, and that site's noise alone keeps the site's promise, against everyone, the
 other sites included: adding their tables is post-processing. So a record's epsilon and delta are its own site's, and
 the merged release states the largest. A person with records at several sites is protected by the sum of theirs.
 
 Variance: that of one site's noise, summed over the sites; n sites cost sqrt(n) times the noise of one curator.
+
+Receipts say which releases of a sketch's records were paid for, so that none goes out unpaid. For every shard in a
+sketch, by a name drawn at random, the charges of each release of its records. Sketches with records in common share the
+lists, so that none of them can be released behind another's back, and the names, so that no record is counted twice.
+Whoever calls holds the lock of `central.sketch`.
 """
 
 from __future__ import annotations
 
+import os
+import secrets
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
-from sfumato.errors import InputError
+from sfumato.errors import BudgetError, InputError
+from sfumato.methods.registry import DISTANCES, METHODS
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.laws import SummedNoise
+from sfumato.privacy.ledger import Account
+from sfumato.public.codec import Many, Optional, Text, refuse
 from sfumato.quantizers.hashing import HashingQuantizer
 from sfumato.release import Count, Release
 
 
 def merge_releases(releases: Sequence[Release]) -> Release:
-    """Add up sketches that several sites released on their own.
+    """Add up what several sites released on their own.
 
     Parameters
     ----------
     releases : sequence of Release
-        Made by `RaceSketch.release` or ``method="race"`` with the same public parameters and neighbouring relation.
+        Made with the same public parameters and neighbouring relation.
 
     Returns
     -------
@@ -63,14 +76,15 @@ def merge_releases(releases: Sequence[Release]) -> Release:
             float(sum(release.count.variance for release in releases)),
             all(release.count.public for release in releases),
         ),
-        parameters={"rows": first.reader.terms, "width": first.reader.width, "sites": len(releases)},
+        parameters={**_sizes(first), "sites": len(releases)},
     )
 
 
 def _check_alike(first: Release, release: Release) -> None:
-    if not isinstance(release.reader, HashingQuantizer):
-        raise InputError(f"only sketches add up; {release.method} is not one")
-    if release.reader.to_document() != first.reader.to_document() or release.kernel != first.kernel:
+    method = METHODS.get(release.method) or DISTANCES.get(release.method)
+    if not isinstance(release.reader, HashingQuantizer) and (method is None or method.baseline):
+        raise InputError(f"only sums with noise add up, and {release.method} may be something else")
+    if _public(release) != _public(first):
         raise InputError(
             "the releases have different public parameters: use the same kernel, bounds, rows, width and feature_seed "
             "at all sites, and delta at all or none"
@@ -84,6 +98,19 @@ def _check_alike(first: Release, release: Release) -> None:
         raise InputError("the releases hide different things: use the same neighbours and unit at all sites")
 
 
+def _sizes(release: Release) -> dict[str, Any]:
+    if isinstance(release.reader, HashingQuantizer):
+        return {"rows": release.reader.terms, "width": release.reader.width}
+    return dict(release.parameters)
+
+
+def _public(release: Release) -> list[Any]:
+    """Return what must be the same at all sites."""
+    document, arrays = release.reader.to_document()
+    stored = {name: array.tolist() for name, array in arrays.items()}
+    return [document, stored, release.kernel_document, release.sampled]
+
+
 def _together(guarantees: Sequence[Guarantee]) -> Guarantee:
     conditions = dict.fromkeys(condition for guarantee in guarantees for condition in guarantee.conditions)
     sites = f"each record is with one of {len(guarantees)} sites, whose own noise protects it against the others too"
@@ -94,3 +121,63 @@ def _together(guarantees: Sequence[Guarantee]) -> Guarantee:
         private=all(guarantee.private for guarantee in guarantees),
         conditions=(*conditions, sites),
     )
+
+
+Charges = dict[str, list[str | None]]
+NO_PROCESS = -1
+
+
+class Receipts:
+    """The charges of every shard, None for a release that no ledger knows of.
+
+    Parameters
+    ----------
+    shards : dict, optional
+        Lists of charges by the names of the shards; one new shard by default.
+    """
+
+    def __init__(self, shards: Charges | None = None) -> None:
+        self.shards = {secrets.token_hex(16): []} if shards is None else shards
+        self.process = os.getpid()
+
+    def take_in(self, part: Receipts) -> None:
+        """Share the lists of another sketch that is merged into this one."""
+        if self.shards.keys() & part.shards.keys():
+            raise InputError("two of the sketches hold the rows of the same shard; merge every shard once")
+        self.shards.update(part.shards)
+        if part.process != os.getpid():
+            self.process = NO_PROCESS  # a fork's copies stay copies, and need a ledger
+
+    def check(self, epsilon: Fraction, ledger: Account | None) -> None:
+        """Refuse a release that could be the second one and is not paid for as such."""
+        if ledger is None and os.getpid() != self.process:
+            problem = (
+                "a fork copied this sketch, and either copy could be released: pass ledger=, an account in a file, or "
+                "release it in the process that made it"
+            )
+            raise BudgetError(problem, requested=epsilon, remaining=Fraction(0))
+        before = {charge for charges in self.shards.values() for charge in charges}
+        known = set() if ledger is None or not before else {charge.id for charge in ledger.charges}
+        if not before <= known:
+            problem = (
+                "these records were released before: pass ledger=, the account that was charged then, so that both "
+                "releases are paid for"
+            )
+            raise BudgetError(problem, requested=epsilon, remaining=Fraction(0))
+
+    def add(self, charge: str | None) -> None:
+        """Note a release of all records."""
+        for charges in self.shards.values():
+            charges.append(charge)
+
+    def to_document(self) -> dict[str, list[str | None]]:
+        """Return the JSON form."""
+        return {shard: list(charges) for shard, charges in self.shards.items()}
+
+    @classmethod
+    def from_document(cls, document: Any, path: str) -> Receipts:
+        """Read back what `to_document` wrote."""
+        name, charges = Text(longest=100), Many(Optional(Text(longest=100)), most=2**20)
+        if not isinstance(document, dict) or not document:
+            raise refuse(path, "an object with the charges of every shard", document)
+        return cls({name.read(shard, path): list(charges.read(each, path)) for shard, each in document.items()})

@@ -37,10 +37,8 @@ from functools import partial
 import numpy as np
 
 from sfumato.errors import InputError
-from sfumato.methods.limits import INTEGER_BYTES, MOST_TERMS, header_size
-from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Method, Prediction
-from sfumato.methods.request import Request
+from sfumato.methods.method import Mechanism, Method, Prediction
+from sfumato.methods.request import INTEGER_BYTES, MOST_TERMS, Request, header_size
 from sfumato.privacy.gaussian import gaussian_multiplier, gaussian_noise, largest_length
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.loss import Loss

@@ -24,15 +24,15 @@ import numpy as np
 
 from sfumato.central import race
 from sfumato.central.curator import publish
-from sfumato.central.receipts import Receipts
+from sfumato.central.merging import Receipts
 from sfumato.engines import Engine, engine_of
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Kernel, get_kernel, kernel_from_document
-from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.method import Mechanism
 from sfumato.methods.request import Request, check_kernel
 from sfumato.privacy.bits import noise_bits
+from sfumato.privacy.guarantee import exact_epsilon
 from sfumato.privacy.ledger import Account, Epsilon
-from sfumato.privacy.rational import exact_epsilon
 from sfumato.public.codec import Nested, Schema, Whole
 from sfumato.public.ranges import LARGEST_OPTION, MOST_COLUMNS, check_size, check_whole
 from sfumato.quantizers.base import Integers
@@ -172,7 +172,7 @@ class RaceSketch:
 
     def add(self, X: Any, threads: int | None = None, engine: Engine | str | None = None) -> Self:
         """Add rows: an array, data frame, Arrow table, path, source, or iterator of batches."""
-        counters, kept, seen = self._sum(X, engine_of(engine, threads))
+        counters, kept, seen = self._sum(X, engine, threads)
         with _STATE:
             self._counters += counters
             self._kept, self._seen = self._kept + kept, self._seen + seen
@@ -186,7 +186,7 @@ class RaceSketch:
         InputError
             If a counter would fall below zero: some of the rows were never added. Nothing is removed then.
         """
-        counters, kept, seen = self._sum(X, engine_of(engine, threads))
+        counters, kept, seen = self._sum(X, engine, threads)
         with _STATE:
             if (counters > self._counters).any() or seen > self._seen:
                 raise InputError("some of these rows are not in the sketch; nothing was removed")
@@ -194,11 +194,11 @@ class RaceSketch:
             self._kept, self._seen = self._kept - kept, self._seen - seen
         return self
 
-    def _sum(self, X: Any, engine: Engine) -> tuple[Integers, int, int]:
+    def _sum(self, X: Any, engine: Engine | str | None, threads: int | None) -> tuple[Integers, int, int]:
         source = open_source(X)
         if source.dimension != self.quantizer.dimension:
             raise InputError(f"the sketch is of {self.quantizer.dimension} columns, the rows have {source.dimension}")
-        return engine.sum(source, self.quantizer)
+        return engine_of(engine, threads, source).sum(source, self.quantizer)
 
     def merge(self, *others: RaceSketch) -> RaceSketch:
         """Return the sketch of all rows together; the parts stay as they are.

@@ -20,14 +20,18 @@ from sfumato.cli import (
     check,
     classify,
     demo,
+    distance,
     inspect,
     ledger,
     local,
+    parts,
     people,
     plan,
     query,
     release,
     select,
+    send,
+    serve,
     shuffled,
 )
 from sfumato.cli import map as map_
@@ -79,6 +83,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="New here? [bold]sfumato demo --output demo[/] makes up some data and shows every step on it.\n\n"
     "Exit codes: 0 done, 2 wrong input, 3 refused by the ledger, 4 damaged release, 5 the disk refused, "
+    "6 stopped after a paid count far below what was expected, 7 workers elsewhere failed, 8 a server did not answer, "
     "130 interrupted.",
 )
 
@@ -106,7 +111,11 @@ app.command(epilog=plan.EXAMPLES)(plan.plan)
 app.command(epilog=bandwidth.EXAMPLES)(bandwidth.bandwidth)
 app.command(epilog=check.EXAMPLES)(check.check)
 app.command(epilog=release.EXAMPLES)(release.release)
+app.command("sum", epilog=parts.EXAMPLES)(parts.sum_rows)
+app.command(epilog=parts.MERGE_EXAMPLES)(parts.merge)
 app.command(epilog=query.EXAMPLES)(query.query)
+app.command(epilog=distance.EXAMPLES)(distance.distance)
+app.command(epilog=distance.ANOMALY_EXAMPLES)(distance.anomaly)
 app.command("map", epilog=map_.EXAMPLES)(map_.map_release)
 app.command(epilog=people.EXAMPLES)(people.people)
 app.command(epilog=people.SAMPLE_EXAMPLES)(people.sample)
@@ -116,8 +125,11 @@ app.command(epilog=select.EXAMPLES)(select.select)
 app.command(epilog=inspect.EXAMPLES)(inspect.inspect)
 app.command(epilog=inspect.VERIFY_EXAMPLES)(inspect.verify)
 app.add_typer(ledger.app, name="ledger")
+local.app.command("send", epilog=send.LOCAL_EXAMPLE)(send.send_report)
+shuffled.app.command("send", epilog=send.SHUFFLED_EXAMPLE)(send.send_messages)
 app.add_typer(local.app, name="local")
 app.add_typer(shuffled.app, name="shuffled")
+app.add_typer(serve.app, name="serve")
 app.command(epilog=audit.EXAMPLES)(audit.audit)
 app.command(epilog=demo.EXAMPLES)(demo.demo)
 

@@ -6,15 +6,17 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from sfumato.cli import flags
+from sfumato.cli import engines, flags
 from sfumato.cli.console import tell, warn_of_seed
-from sfumato.cli.flags import LEDGER_HELP, Neighbours, Outside, flag, parse_bounds, parse_columns
+from sfumato.cli.flags import LEDGER_HELP, Neighbours, Outside, flag, parse_bandwidth, parse_bounds, parse_columns
 from sfumato.cli.ledger import account_to_charge, spending
+from sfumato.cli.paid import wanted_look
 from sfumato.errors import InputError, StorageError
 
 if TYPE_CHECKING:
     from sfumato.bandwidth import PrivateBandwidth
     from sfumato.privacy.ledger import Account
+    from sfumato.sources import Source
 
 EXAMPLES = (
     "[bold]Examples[/]: sfumato bandwidth last-year.csv --public --columns lon,lat\n\n"
@@ -40,6 +42,18 @@ DensityOption = Annotated[
 RuleOption = Annotated[
     Rule | None, flag("Rule of thumb, one length a column; good in one to three columns.", panel=CHOICE)
 ]
+CandidatesOption = Annotated[
+    str | None,
+    flag(
+        "With --private: compare these on the points, all for one epsilon, and choose: bandwidths, scott, silverman; "
+        "lengths of one candidate are separated by commas.",
+        "B;B;...",
+        panel=CHOICE,
+    ),
+]
+ReleaseEpsilonOption = Annotated[
+    str | None, flag("With --candidates: epsilon of the release to come, whose noise then counts.", "E", panel=CHOICE)
+]
 KernelOption = Annotated[str, flag("As in release.", "NAME", panel=CHOICE)]
 EpsilonOption = Annotated[str | None, flag("What the bandwidth may cost.", "E", panel=PRIVACY)]
 HintOption = Annotated[int | None, flag("Public guess of the number of rows.", "N", panel=PRIVACY)]
@@ -60,6 +74,8 @@ def bandwidth(
     private: PrivateOption = False,
     target_density: DensityOption = None,
     rule: RuleOption = None,
+    candidates: CandidatesOption = None,
+    release_epsilon: ReleaseEpsilonOption = None,
     kernel: KernelOption = "gaussian",
     columns: flags.Columns = None,
     bounds: flags.Bounds = None,
@@ -71,6 +87,9 @@ def bandwidth(
     ledger: LedgerOption = None,
     no_ledger: NoLedgerOption = False,
     seed_noise_not_private: SeedOption = None,
+    look: flags.Look = None,
+    engine: engines.EngineOption = engines.EngineName.THREADS,
+    master: engines.MasterOption = None,
     as_json: flags.Json = False,
 ) -> None:
     """Choose a bandwidth for DATA: free from public points, or bought from the private ones.
@@ -90,24 +109,55 @@ def bandwidth(
         "rule": None if rule is None else rule.value,
         "kernel": kernel,
     }
+    if candidates is not None and (public or target_density is not None or rule is not None):
+        raise InputError("--candidates needs --private, and neither --target-density nor --rule")
     if public:
         lengths = from_public(source, **choice)
         document = {"bandwidth": lengths if isinstance(lengths, float) else lengths.tolist()}
         return tell(document, [("bandwidth", lengths_text(document["bandwidth"]))], as_json=as_json)
     _check_needed(epsilon, n_hint, bounds)
     account = account_to_charge(data, dataset, ledger, no_ledger, seed_noise_not_private)
-    bought = buy(
-        source,
-        epsilon=epsilon,
-        bounds=parse_bounds(bounds, source),
-        n_hint=int(n_hint or 0),
-        neighbours=neighbours.value,
-        outside=outside.value,
-        ledger=account,
-        random_state=seed_noise_not_private,
-        **choice,
-    )
+    terms: dict[str, Any] = {
+        "epsilon": epsilon,
+        "bounds": parse_bounds(bounds, source),
+        "n_hint": int(n_hint or 0),
+        "neighbours": neighbours.value,
+        "outside": outside.value,
+        "ledger": account,
+        "random_state": seed_noise_not_private,
+        "look": wanted_look(look),
+        "engine": engines.chosen_engine(engine, master),
+    }
+    if candidates is not None:
+        return _search(source, candidates, kernel, release_epsilon, terms, as_json)
+    bought = buy(source, **terms, **choice)
     _report(bought, account, as_json)
+
+
+def _search(
+    source: Source,
+    candidates: str,
+    kernel: str,
+    release_epsilon: str | None,
+    terms: dict[str, Any],
+    as_json: bool,
+) -> None:
+    """Compare candidates, and tell which is best."""
+    from sfumato.bandwidth import search
+
+    words = [part.strip() for part in candidates.split(";")]
+    listed = [word if word.isalpha() else parse_bandwidth(word) for word in words]
+    found = search(source, listed, kernel=kernel, release_epsilon=release_epsilon, **terms)
+    warn_of_seed(found.guarantee, "Do not publish this bandwidth. Nothing was charged.")
+    (ledger, standing), statement = spending(terms["ledger"]), found.guarantee.statement()
+    rows = [f"{each.kernel!r}: {each.score:.3g} +- {each.error:.2g}" for each in found.candidates]
+    pairs = [
+        ("bandwidth", lengths_text(found.bandwidth if isinstance(found.bandwidth, float) else list(found.bandwidth))),
+        ("compared", "; ".join(rows)),
+        ("guarantee", str(found.guarantee)),
+        ("ledger", standing),
+    ]
+    tell(found.to_document() | {"ledger": ledger, "statement": statement}, pairs, statement, as_json=as_json)
 
 
 def _check_needed(epsilon: str | None, n_hint: int | None, bounds: list[str] | None) -> None:
@@ -135,7 +185,7 @@ def _report(bought: PrivateBandwidth, account: Account | None, as_json: bool) ->
     (ledger, standing), statement = spending(account), bought.guarantee.statement()
     length = lengths_text(bought.bandwidth)
     pairs = [
-        ("bandwidth", f"{length} (noise: {bought.predicted_error:.0%} at three deviations)"),
+        ("bandwidth", f"{length} (+- {bought.predicted_error:.1%} at three deviations: noise, sampling and rounding)"),
         ("guarantee", str(bought.guarantee)),
         ("ledger", standing),
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import secrets
 from enum import StrEnum
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli import flags
+from sfumato.cli import engines, flags
 from sfumato.cli.console import check_suffix, complain, facts, print_json, size_text, tell, warn_of_seed, write_table
 from sfumato.cli.flags import (
     NEEDED,
@@ -21,12 +20,14 @@ from sfumato.cli.flags import (
     one_column,
     parse_bandwidth,
     parse_bounds,
+    parse_classes,
     parse_columns,
     parse_options,
     refuse_inputs,
+    refuse_unkept,
 )
 from sfumato.cli.ledger import account_to_charge, spending
-from sfumato.cli.paid import make_file
+from sfumato.cli.paid import make_file, wanted_look
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -113,13 +114,19 @@ def fit(
     feature_seed: flags.FeatureSeed = None,
     seed_noise_not_private: flags.Seed = None,
     threads: flags.Threads = None,
+    look: flags.Look = None,
+    engine: engines.EngineOption = engines.EngineName.THREADS,
+    master: engines.MasterOption = None,
     force: flags.ForceRun = False,
     as_json: flags.JsonRun = False,
     quiet: flags.Quiet = False,
 ) -> None:
     """Release a private classifier of the labelled points in DATA: one file that classifies for ever.
 
-    A record is a point with its label and counts in one class, so all classes together cost epsilon once.
+    A record is a point with its label and counts in one class, so all classes together cost epsilon once. On a
+    terminal, or with --look, the first rows and labels are looked at before the charge. The counts are bought first: if
+    they are far below --n-hint, as when no label is a class, the run stops and only they are charged (but for --rule
+    linear, which is paid for as a whole).
     """
     target, names = _check_needed(output, label_column, classes, epsilon, n_hint)
     account = account_to_charge(data, dataset, ledger, no_ledger, seed_noise_not_private)
@@ -145,10 +152,11 @@ def fit(
         ledger=account,
         feature_seed=secrets.randbits(63) if feature_seed is None else feature_seed,
         random_state=seed_noise_not_private,
+        engine=engines.chosen_engine(engine, master),
     )
-    size, show = largest_size(model, source), not (quiet or as_json)
+    size, show, looks = largest_size(model, source), not (quiet or as_json), wanted_look(look)
     make_file(
-        lambda progress: model.fit(source, str(label_column), threads=threads, progress=progress),
+        lambda progress: model.fit(source, str(label_column), threads=threads, progress=progress, look=looks),
         size,
         target,
         source,
@@ -173,10 +181,8 @@ def _check_needed(
         if value is None:
             raise InputError(f"{wanted} is missing: {use}")
     assert output is not None and classes is not None
-    names = [name.strip() for name in next(csv.reader([classes], skipinitialspace=True), [])]
-    if not names or "" in names:
-        raise InputError(f"--classes must be names separated by commas, got {classes!r}")
-    return output, names
+    refuse_unkept(output)
+    return output, parse_classes(classes)
 
 
 def _center(text: str) -> Any:

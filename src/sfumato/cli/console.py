@@ -35,6 +35,7 @@ _FLAGS = (
     "bounds",
     "classes",
     "columns",
+    "decimal",
     "delta",
     "density",
     "epsilon",
@@ -49,6 +50,7 @@ _FLAGS = (
     "neighbours",
     "options",
     "radius",
+    "separator",
     "target_density",
 )
 _ARGUMENT = re.compile(rf"\b({'|'.join(_FLAGS)})=(?=(.)?)")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from sfumato.cli import flags
-from sfumato.cli.check import print_findings, survey
+from sfumato.cli.check import print_findings
 from sfumato.cli.console import facts, out, print_json, say
 from sfumato.cli.flags import flag
 from sfumato.cli.ledger import account_document, standing_text
@@ -105,6 +105,7 @@ def _write_points(files: Files, points: Any) -> None:
 
 
 def _show_check(files: Files) -> None:
+    from sfumato.central.survey import survey
     from sfumato.cli.made_up_points import BOUNDS
     from sfumato.quantizers.box import Box
     from sfumato.sources import open_source

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import re
+import stat
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -13,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, overload
 import typer
 
 from sfumato.errors import InputError
+from sfumato.privacy.datasets import identity_of, same_file
 from sfumato.public.canonical_json import parse
 
 if TYPE_CHECKING:
-    from sfumato.kernels import Overlap
+    from sfumato.kernels import Circle, Overlap, Sphere
     from sfumato.sources import Source
 
 BOUNDS_FORMS = (
@@ -58,17 +60,18 @@ class Unseen(StrEnum):
 
 # What is read.
 DATA_HELP = (
-    "Points, one row a record: .csv, .tsv (also .gz), .parquet (file or folder), .npy, .npz (file.npz:NAME), "
-    ".arrow, .feather."
+    "Points, one row a record: .csv, .tsv (also .gz), .parquet, .npy, .npz (file.npz:NAME), .arrow, .feather; a folder "
+    "of such files, or a quoted pattern of their names."
 )
 Data = Annotated[str, argument(DATA_HELP, "DATA")]
+ManyData = Annotated[list[str], argument(f"{DATA_HELP} Several files of the same columns are read as one.", "DATA")]
 ReleaseFile = Annotated[Path, argument("A release file (.sfm).", "RELEASE")]
 ProtocolFile = Annotated[Path, argument("A protocol file (.json).", "PROTOCOL")]
 Columns = Annotated[
     str | None,
     flag(
-        "Columns that make up a point, in this order: names, or positions from 0 in .npy and .npz files. "
-        "All columns by default.",
+        "Columns that make up a point, in this order: names, or positions from 0 in .npy and .npz files; a column of "
+        "lists with its length, as in 'embedding[384]'. All columns by default.",
         "A,B,...",
         "--columns",
         panel=POINTS,
@@ -84,6 +87,11 @@ Bounds = Annotated[
         panel=POINTS,
     ),
 ]
+
+Separator = Annotated[
+    str | None, flag("What stands between the fields of text, such as ';'; never guessed.", "CHAR", panel=POINTS)
+]
+Decimal = Annotated[str | None, flag("The decimal mark of text, such as ','.", "CHAR", panel=POINTS)]
 
 Categories = Annotated[
     list[str] | None,
@@ -103,6 +111,26 @@ Mismatch = Annotated[
 ]
 UnseenOption = Annotated[
     Unseen, flag("Records with a value that is not in its file: drop them, or count them as 'other'.", panel=POINTS)
+]
+
+Circles = Annotated[
+    list[str] | None,
+    flag(
+        "A column that comes back after a period: 24 for hours, 7 for weekdays, 360 for degrees. Repeatable.",
+        "NAME=PERIOD",
+        "--circle",
+        panel=POINTS,
+    ),
+]
+Spheres = Annotated[
+    list[str] | None,
+    flag(
+        "Columns of latitude and longitude in degrees. Bandwidths are then in the radius's unit: kilometres on Earth, "
+        "unless another radius is given.",
+        "LAT,LON[=RADIUS]",
+        "--sphere",
+        panel=POINTS,
+    ),
 ]
 
 # What is bought, and whose account pays.
@@ -141,6 +169,17 @@ TableOutput = Annotated[
     Path | None, flag("Write .csv or .parquet instead of CSV on the screen.", "FILE", "-o", "--output")
 ]
 Threads = Annotated[int | None, flag("Threads of the sum; all by default.", "N", panel=RUN, min=1)]
+Look = Annotated[
+    bool | None,
+    flag(
+        "Look at the first rows before the charge, for the curator's eyes only, and ask if something is odd; by "
+        "default on a terminal. Where there is none and nobody answers, the answer is no.",
+        None,
+        "--look/--no-look",
+        panel=RUN,
+        show_default=False,
+    ),
+]
 FORCE_HELP, JSON_HELP = "Replace an existing file.", "Print one JSON document instead of text."
 Force = Annotated[bool, flag(FORCE_HELP, None, "--force")]
 ForceRun = Annotated[bool, flag(FORCE_HELP, None, "--force", panel=RUN)]
@@ -166,6 +205,20 @@ def parse_columns(text: str | None, data: str) -> list[str | int] | None:
     if not columns or "" in columns:
         raise InputError(f"--columns must be names separated by commas, got {text!r}")
     return [one_column(name, data) for name in columns]
+
+
+def parse_classes(text: str) -> list[str]:
+    """Read a list of classes.
+
+    Examples
+    --------
+    >>> parse_classes('world, "arts, letters"')
+    ['world', 'arts, letters']
+    """
+    names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+    if not names or "" in names:
+        raise InputError(f"--classes must be names separated by commas, got {text!r}")
+    return names
 
 
 @overload
@@ -200,6 +253,18 @@ def parse_numbers(text: str, flag: str) -> list[float]:
         raise InputError(f"{flag} must be numbers separated by commas, such as 0.5 or 0.5,2; got {text!r}") from None
 
 
+def parse_pairs(text: str, flag: str) -> list[float] | list[list[float]]:
+    """Read pairs separated by semicolons; one alone is for all columns.
+
+    Examples
+    --------
+    >>> parse_pairs("0,1", "--extent"), parse_pairs("0,1;2,3", "--extent")
+    ([0.0, 1.0], [[0.0, 1.0], [2.0, 3.0]])
+    """
+    pairs = [parse_numbers(part, flag) for part in text.split(";")]
+    return pairs[0] if len(pairs) == 1 else pairs
+
+
 def parse_bandwidth(text: str) -> float | list[float]:
     """Read one bandwidth, or one per column.
 
@@ -210,6 +275,25 @@ def parse_bandwidth(text: str) -> float | list[float]:
     """
     lengths = parse_numbers(text, "--bandwidth")
     return lengths[0] if len(lengths) == 1 else lengths
+
+
+def parse_kinds(circles: Sequence[str] | None, spheres: Sequence[str] | None, data: str) -> dict[Any, Circle | Sphere]:
+    """Read the columns that close on themselves."""
+    from sfumato.kernels import Circle, Sphere
+
+    found: dict[Any, Circle | Sphere] = {}
+    for text in circles or ():
+        name, equals, period = text.rpartition("=")
+        if not name or not equals:
+            raise InputError(f"--circle must be NAME=PERIOD, such as hour=24; got {text!r}")
+        found[one_column(name, data)] = Circle(parse_numbers(period, "--circle")[0])
+    for text in spheres or ():
+        names, _, radius = text.partition("=")
+        columns = tuple(one_column(name.strip(), data) for name in names.split(","))
+        if len(columns) != Sphere.given:
+            raise InputError(f"--sphere must be LAT,LON, two columns, or LAT,LON=RADIUS; got {text!r}")
+        found[columns] = Sphere(parse_numbers(radius, "--sphere")[0]) if radius else Sphere()
+    return found
 
 
 def parse_categories(
@@ -311,35 +395,27 @@ def parse_options(texts: Sequence[str] | None) -> dict[str, Any]:
     return options
 
 
-def file_of(data: str | Path) -> str:
-    """Path of the file that data is read from, without links and without the name of an array in it.
-
-    Examples
-    --------
-    >>> file_of("/data/trips.npz:a"), file_of("/data/../data/trips.csv")
-    ('/data/trips.npz', '/data/trips.csv')
-    """
-    path, marker, _ = str(data).partition(".npz:")
-    return os.path.realpath(f"{path}.npz" if marker else path)
-
-
-def same_file(one: str | Path, other: str | Path) -> bool:
-    """Tell whether two paths are one file, be it by a symbolic or a hard link."""
+def refuse_unkept(output: Path) -> None:
+    """Refuse to write what is paid for to a place that does not keep it: a pipe, a device, the screen."""
+    if str(output) == "-":
+        raise InputError("-o - would print what is paid for and keep nothing: pass the path of a file")
     try:
-        return os.path.samefile(one, other)
-    except (OSError, ValueError):  # one of them does not exist
-        return False
+        mode = os.stat(output).st_mode
+    except (OSError, ValueError):
+        return  # there is nothing yet, or it is refused when it is opened
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise InputError(f"{str(output)!r} is no file and keeps nothing of what is paid for: pass the path of a file")
 
 
 def refuse_inputs(output: str | Path | None, *inputs: str | Path | None) -> None:
     """Refuse to write over what is read, which --force does not ask for."""
     if output is None:
         return
-    written = file_of(output)
+    written = os.path.realpath(output)
     for given in inputs:
         if given is None or str(given) == "-":
             continue
-        read = file_of(given)
+        read = identity_of(given)
         within = os.path.isdir(read) and os.path.exists(written) and written.startswith(os.path.join(read, ""))
         if written == read or within or same_file(written, read):
             raise InputError(

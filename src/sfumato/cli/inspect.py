@@ -13,6 +13,7 @@ from sfumato.cli.console import print_json, size_text, tell, warn_of_seed
 from sfumato.errors import ReleaseFileError
 
 if TYPE_CHECKING:
+    from sfumato.learn import DensityClassifier
     from sfumato.release import Count, Release
 
 EXAMPLES = "[bold]Example[/]: sfumato inspect trips.sfm"
@@ -23,34 +24,83 @@ INTERVAL_DEVIATIONS = math.log(20) / math.sqrt(2)
 
 
 def inspect(release: flags.ReleaseFile, as_json: flags.Json = False) -> None:
-    """Show everything that a release says about itself: guarantee, kernel, method, noise, count and size."""
-    from sfumato.release import load
+    """Show everything that a release, or a classifier, says of itself: guarantee, kernel, method, noise, size."""
+    from sfumato.release import Release
 
-    made = load(release)
+    made = _loaded(release)
+    if not isinstance(made, Release):
+        promise = made.guarantee_
+        warn_of_seed(promise, "Do not publish this classifier.")
+        tell(
+            _classifier_document(made, release), _classifier_facts(made, release), promise.statement(), as_json=as_json
+        )
+        return
     warn_of_seed(made.guarantee, "Do not publish this release.")
     tell(_document(made, release), _facts(made, release), made.statement(), as_json=as_json)
 
 
 def verify(release: flags.ReleaseFile, as_json: flags.Json = False) -> None:
-    """Check that a release file is whole and unaltered by accident, and print its guarantee; exit code 4 if it is not.
+    """Check that a file is whole and unaltered by accident, and print its guarantee; exit code 4 if it is not.
 
-    The checksum finds accidents, not forgers: fetch releases from someone you trust.
+    Releases and classifiers are read as every other command reads them, with all their checks. The checksum finds
+    accidents, not forgers: fetch releases from someone you trust.
     """
-    from sfumato.release import load
+    from sfumato.release import Release
 
     try:
-        made = load(release)
+        made = _loaded(release)
     except ReleaseFileError as damage:
         if not as_json:
             raise
         print_json({"release": str(release), "intact": False, "problem": str(damage)})
         raise typer.Exit(damage.exit_code) from damage
     size = release.stat().st_size
-    warn_of_seed(made.guarantee, "Do not publish this release.")
+    promise = made.guarantee if isinstance(made, Release) else made.guarantee_
+    statement = made.statement() if isinstance(made, Release) else promise.statement()
+    warn_of_seed(promise, "Do not publish this release.")
     document: dict[str, Any] = {"release": str(release), "intact": True, "bytes": size}
-    document |= {"guarantee": made.guarantee.to_document(), "statement": made.statement()}
-    pairs = [("intact", f"{release} ({size_text(size)})"), ("guarantee", str(made.guarantee))]
-    tell(document, pairs, made.statement(), as_json=as_json)
+    document |= {"guarantee": promise.to_document(), "statement": statement}
+    pairs = [("intact", f"{release} ({size_text(size)})"), ("guarantee", str(promise))]
+    tell(document, pairs, statement, as_json=as_json)
+
+
+def _loaded(path: Path) -> Release | DensityClassifier:
+    """Read a file as what it says that it is."""
+    from sfumato.release import load
+    from sfumato.release.format import decode
+
+    if "classifier" not in decode(path)[0]:
+        return load(path)
+    from sfumato.learn import DensityClassifier
+
+    return DensityClassifier.load(path)
+
+
+def _classifier_document(model: DensityClassifier, path: Path) -> dict[str, Any]:
+    return {
+        "classifier": str(path),
+        "bytes": path.stat().st_size,
+        "rule": model.rule_,
+        "classes": model.classes_.tolist(),
+        "columns": model.n_features_in_,
+        "guarantee": model.guarantee_.to_document(),
+        "releases": {str(label): release.describe() for label, release in model.releases_.items()},
+        "statement": model.guarantee_.statement(),
+    }
+
+
+def _classifier_facts(model: DensityClassifier, path: Path) -> list[tuple[str, str]]:
+    return [
+        ("classifier", f"{path} ({size_text(path.stat().st_size)})"),
+        ("guarantee", str(model.guarantee_)),
+        ("rule", model.rule_),
+        ("classes", ", ".join(map(str, model.classes_.tolist()))),
+        ("columns", str(model.n_features_in_)),
+        *(
+            (f"class {label}", f"{release.method}, {release.reader.size} sums")
+            for label, release in model.releases_.items()
+        ),
+    ]
 
 
 def _document(release: Release, path: Path) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """`sfumato ledger`: what each data set may spend and has spent; and whose account a command charges.
 
-A data set without a name of its own is its file: the path without links, whatever array, columns or spelling was
-asked for, and the account of another hard link to it if there is one.
+A data set without a name of its own is its file or folder (`privacy.datasets`): the path without links, whatever
+array, columns, pattern or spelling was asked for.
 
 A budget must not vanish with the ledger that held it. Whenever one is set, the ledger's path and the data set are noted
 in the user's configuration folder (``XDG_CONFIG_HOME``, by default ``~/.config``, below ``sfumato/budgets``). A ledger
@@ -21,8 +21,9 @@ import typer
 
 from sfumato.cli import flags
 from sfumato.cli.console import facts, out, print_json, tell, warn
-from sfumato.cli.flags import argument, file_of, flag, same_file
+from sfumato.cli.flags import argument, flag
 from sfumato.errors import InputError, LedgerError, StorageError
+from sfumato.privacy.datasets import account_among, identity_of
 from sfumato.public.canonical_json import parse
 from sfumato.public.shown import shown
 from sfumato.storage import AtomicFile, private_folder, user_folder
@@ -119,17 +120,9 @@ def account_to_charge(
     if no_ledger or seed is not None:
         return None
     book = open_ledger(ledger)
-    account = book.account(dataset or dataset_of(book, data))
+    account = book.account(dataset or account_among(book.datasets, data))
     check_noted(account)
     return account
-
-
-def dataset_of(book: Ledger, data: str) -> str:
-    """Name of a data set that was given none: its file's path, or that of a hard link that has an account."""
-    path = file_of(data)
-    if os.path.isfile(path) and os.stat(path).st_nlink > 1 and path not in book.datasets:
-        return next((name for name in book.datasets if os.path.isabs(name) and same_file(name, path)), path)
-    return path
 
 
 def _note(ledger: Path) -> Path:
@@ -189,8 +182,8 @@ def check_noted(account: Account) -> None:
 
 def find_dataset(book: Ledger, text: str) -> str:
     """Account that a name or a file's path means; a name that the ledger knows comes first."""
-    if book.account(text).dataset not in book.datasets and os.path.exists(file_of(text)):
-        return dataset_of(book, text)
+    if book.account(text).dataset not in book.datasets and os.path.exists(identity_of(text)):
+        return account_among(book.datasets, text)
     return text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 import tempfile
@@ -22,6 +23,8 @@ from sfumato.storage import storage_errors
 if TYPE_CHECKING:
     from sfumato.local import Protocol
     from sfumato.release import Release
+
+HEX_BYTES = 32  # two reports begin so by chance in one of 1e34 files
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -232,9 +235,19 @@ def _append(output: Path, reports: bytes) -> None:
 def _reports(source: str, hexadecimal: bool) -> str | BinaryIO | Iterator[bytes]:
     if source != "-" and not Path(source).exists():
         raise InputError(f"cannot read {source!r}: there is no such file")
-    if not hexadecimal:
-        return sys.stdin.buffer if source == "-" else source
-    return _hexadecimal(source)
+    if hexadecimal:
+        return _hexadecimal(source)
+    with storage_errors("read", source):
+        if source == "-":
+            start = sys.stdin.buffer.peek(HEX_BYTES) if hasattr(sys.stdin.buffer, "peek") else b""
+        elif stat.S_ISREG(os.stat(source).st_mode):  # a pipe gives its bytes once
+            with open(source, "rb") as file:
+                start = file.read(HEX_BYTES)
+        else:
+            start = b""
+    if len(start) >= HEX_BYTES and re.fullmatch(rb"[0-9a-fA-F\r\n]+", start[:HEX_BYTES]):
+        raise InputError(f"the reports of {source!r} are written in hexadecimal: pass --hex")
+    return sys.stdin.buffer if source == "-" else source
 
 
 def _hexadecimal(source: str) -> Iterator[bytes]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from sfumato.cli import flags
 from sfumato.cli.console import check_suffix, complain, size_text, tell, warn
-from sfumato.cli.flags import FORCE_HELP, flag, parse_columns, parse_numbers, refuse_inputs
+from sfumato.cli.flags import FORCE_HELP, flag, parse_columns, parse_numbers, parse_pairs, refuse_inputs
+from sfumato.cli.people import Quantity, open_points, read_geojson
 from sfumato.errors import InputError
 from sfumato.storage import AtomicFile
 
@@ -37,6 +38,14 @@ class Projection(StrEnum):
 
 
 OutputOption = Annotated[Path, flag(f"{', '.join(KINDS)}: the ending decides.", "FILE", "-o", "--output", panel=OUTPUT)]
+OverlayOption = Annotated[
+    list[Path] | None, flag("Lines over the map (coast, boroughs, streets): a local GeoJSON file.", "FILE", panel=VIEW)
+]
+LogOption = Annotated[bool, flag("Logarithmic colours.", None, "--log", panel=VIEW)]
+QuantityOption = Annotated[
+    Quantity,
+    flag("With --minus: shares of each release's own records, or numbers of records.", None, "--as", panel=WHAT),
+]
 MinusOption = Annotated[Path | None, flag("Show the difference from this release.", "RELEASE", panel=WHAT)]
 CompareOption = Annotated[
     str | None,
@@ -53,7 +62,11 @@ ProjectionOption = Annotated[
 PublicOption = Annotated[str | None, flag("PUBLIC points for --projection; they are drawn.", "POINTS", panel=WHAT)]
 ExtentOption = Annotated[
     str | None,
-    flag("The part to show, a pair for each drawn column; the release's box by default.", "'LO,HI;LO,HI'", panel=VIEW),
+    flag(
+        "The part to show, a pair for each drawn column or one for all; the release's box by default.",
+        "'LO,HI;LO,HI'",
+        panel=VIEW,
+    ),
 ]
 SizeOption = Annotated[int, flag("Cells along each axis.", "N", panel=VIEW)]
 DrawnOption = Annotated[str | None, flag("One or two columns to draw, the horizontal one first.", "A,B", panel=VIEW)]
@@ -69,6 +82,7 @@ def map_release(
     release: flags.ReleaseFile,
     output: OutputOption,
     minus: MinusOption = None,
+    quantity: QuantityOption = Quantity.SHARES,
     compare: CompareOption = None,
     not_private: NotPrivateOption = False,
     projection: ProjectionOption = None,
@@ -78,6 +92,8 @@ def map_release(
     columns: DrawnOption = None,
     at: AtOption = None,
     longitude_latitude: DegreesOption = False,
+    overlay: OverlayOption = None,
+    log: LogOption = False,
     title: TitleOption = None,
     force: ForceOption = False,
     as_json: flags.Json = False,
@@ -92,20 +108,20 @@ def map_release(
 
     check_suffix(output, "a map is", KINDS)
     kind = output.suffix.lower()
-    refuse_inputs(output, release, minus, compare, public)
+    refuse_inputs(output, release, minus, compare, public, *(overlay or ()))
     _check_flags(kind, minus, compare, not_private, projection, public)
     made = load(release)
     layers: Sequence[Field | Dots]
     if projection is not None:
         layers = [_projected(made, projection, str(public), title)]
     else:
-        layers = [_field(made, minus, compare, extent, size, columns, at, title)]
+        layers = [_field(made, minus, quantity.value, compare, extent, size, columns, at, title)]
         if compare is not None:
             layers = _compared(layers[0], made, compare)
-    content = _content(kind, layers, longitude_latitude)
+    content = _content(kind, layers, longitude_latitude, log, _overlay(overlay, kind, layers))
     with AtomicFile(output, overwrite=force) as file:
         file.write(content)
-    _report(output, len(content), layers[0], as_json)
+    _report(output, len(content), layers[0] if compare is None else layers[1], as_json)
 
 
 def _check_flags(
@@ -135,6 +151,7 @@ def _check_flags(
 def _field(
     made: Release,
     minus: Path | None,
+    quantity: str,
     compare: str | None,
     extent: str | None,
     size: int,
@@ -148,21 +165,25 @@ def _field(
     return evaluate(
         made,
         minus=None if minus is None else load(minus),
+        quantity=quantity if minus is not None else "shares",
         columns=parse_columns(columns, "" if made.columns else ".npy"),
-        at=_values(at),
-        extent=None if extent is None else [parse_numbers(part, "--extent") for part in extent.split(";")],
+        at=_values(at, made),
+        extent=None if extent is None else parse_pairs(extent, "--extent"),
         size=size,
         title=title or (None if compare is None else "Exact and private density"),
     )
 
 
-def _values(texts: list[str] | None) -> dict[str, float]:
-    values: dict[str, float] = {}
+def _values(texts: list[str] | None, made: Release) -> dict[str, float | str]:
+    from sfumato.maps.views import categories_of, column_names
+
+    values: dict[str, float | str] = {}
+    categories = {column_names(made)[index] for index in categories_of(made)}
     for text in texts or ():
         name, equals, number = text.rpartition("=")
         if not name or not equals:
             raise InputError(f"--at must be NAME=VALUE, such as age=40; got {text!r}")
-        values[name] = parse_numbers(number, f"--at {name}")[0]
+        values[name] = number if name in categories else parse_numbers(number, f"--at {name}")[0]
     return values
 
 
@@ -171,25 +192,34 @@ def _projected(made: Release, projection: Projection, public: str, title: str | 
 
     from sfumato.maps import project
 
-    batches = list(_open(public, made).batches())
+    batches = list(open_points(public, made).batches())
     return project(made, np.concatenate(batches or [np.empty((0, made.dimension))]), projection.value, title)
 
 
 def _compared(field: Any, made: Release, compare: str) -> Sequence[Field]:
     from sfumato.maps import compare as compare_fields
 
-    return compare_fields(field, made, _open(compare, made))
+    return compare_fields(field, made, open_points(compare, made))
 
 
-def _open(path: str, made: Release) -> Any:
-    """Open a file of points with the release's columns."""
-    from sfumato.sources import open_source
+def _overlay(paths: list[Path] | None, kind: str, layers: Sequence[Any]) -> list[Any]:
+    """Read the lines of local GeoJSON files that cross the map."""
+    from sfumato.maps import Field
+    from sfumato.maps.overlay import LARGEST_FILE, read_overlay
 
-    named = made.columns is not None and not path.lower().endswith(".npy") and ".npz" not in path
-    return open_source(path, list(made.columns or ()) if named else None)
+    if not paths:
+        return []
+    axes = layers[0].axes
+    if kind not in (".png", ".svg", ".html") or len(axes) != 2 or not isinstance(layers[0], Field) or len(layers) > 1:
+        raise InputError("--overlay draws lines on one map of two columns: write it as .png, .svg or .html")
+    large = next((path for path in paths if path.is_file() and path.stat().st_size > LARGEST_FILE), None)
+    if large is not None:
+        raise InputError(f"{large} is larger than {size_text(LARGEST_FILE)}; simplify it")
+    documents = [read_geojson(str(path)) for path in paths]
+    return read_overlay(documents, [axis.lower for axis in axes], [axis.upper for axis in axes])
 
 
-def _content(kind: str, layers: Sequence[Any], geographic: bool) -> bytes:
+def _content(kind: str, layers: Sequence[Any], geographic: bool, log: bool, overlay: list[Any]) -> bytes:
     from sfumato.maps.export import to_csv, to_geojson
     from sfumato.maps.figure import draw_comparison, draw_figure, encode
     from sfumato.maps.page import page
@@ -201,13 +231,17 @@ def _content(kind: str, layers: Sequence[Any], geographic: bool) -> bytes:
             raise InputError("GeoJSON is in degrees: pass --longitude-latitude if the columns are longitude, latitude")
         return to_geojson(layers[0])
     if kind == ".html":
-        return page(layers, LAYERS if len(layers) > 1 else ("",), geographic=geographic)
+        return page(
+            layers, LAYERS if len(layers) > 1 else ("",), geographic=geographic, logarithmic=log, overlay=overlay
+        )
     if len(layers) > 1:
         return encode(draw_comparison(layers, LAYERS, geographic=geographic), kind)
-    return encode(draw_figure(layers[0], geographic=geographic), kind)
+    return encode(draw_figure(layers[0], geographic=geographic, logarithmic=log, overlay=overlay), kind)
 
 
 def _report(output: Path, size: int, drawn: Field | Dots, as_json: bool) -> None:
+    from sfumato.maps import Field
+
     caption = drawn.caption
     if caption.warning:
         warn(f"NOT PRIVATE: {caption.warning}. Do not publish this map.")
@@ -221,5 +255,13 @@ def _report(output: Path, size: int, drawn: Field | Dots, as_json: bool) -> None
     }
     for guarantee in () if as_json else caption.guarantees:
         complain(f"guarantee: {guarantee}")
-    pairs = [("map", f"{output} ({size_text(size)})"), ("noise", f"{noise:.0%} of the map may be noise alone")]
+    what = drawn.quantity if isinstance(drawn, Field) and drawn.signed else ""
+    other = "counts" if what == "shares" else "shares"
+    difference = [("difference", f"of {what}; --as {other} shows that of {other}")] if what else []
+    document |= {"difference": what} if what else {}
+    pairs = [
+        *difference,
+        ("map", f"{output} ({size_text(size)})"),
+        ("noise", f"{noise:.0%} of the map may be noise alone"),
+    ]
     tell(document, pairs, as_json=as_json)

@@ -7,12 +7,11 @@ for, an interrupt waits until it is on disk, and a disk that refuses it after al
 
 from __future__ import annotations
 
-import os
 import signal
-import tempfile
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -20,14 +19,19 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from sfumato.cli.console import complain, err, size_text
 from sfumato.errors import StorageError
-from sfumato.storage import AtomicFile, private_opener
+from sfumato.storage import AtomicFile, rescued
 
 if TYPE_CHECKING:
-    from sfumato.central.kde import PrivateKDE
+    from sfumato.central.kde import PrivateEstimator
     from sfumato.engines import Progress
     from sfumato.privacy.ledger import Account
     from sfumato.release import Release
     from sfumato.sources import Source
+
+
+def wanted_look(look: bool | None) -> bool:
+    """Tell whether to look first: as asked for, or where somebody sits at a terminal to be asked."""
+    return (sys.stdin is not None and sys.stdin.isatty() and err.is_terminal) if look is None else look
 
 
 class Made(Protocol):
@@ -41,27 +45,30 @@ Thing = TypeVar("Thing", bound=Made)
 
 
 def make_release(
-    model: PrivateKDE,
+    model: PrivateEstimator,
     source: Source,
     target: Path,
     *,
+    look: bool = False,
     force: bool = False,
     threads: int | None = None,
     show: bool = False,
 ) -> Release:
     """Fit the model, which has a fixed `feature_seed`, and write its release."""
+    from sfumato.central.payers import account_of
 
     def run(progress: Progress | None) -> Release:
-        return model.fit(source, progress=progress, threads=threads).release_
+        return model.fit(source, progress=progress, threads=threads, look=look).release_
 
-    return make_file(run, largest_size(model, source), target, source, model.ledger, force=force, show=show)
+    account = account_of(model.ledger, source)
+    return make_file(run, largest_size(model, source), target, source, account, force=force, show=show)
 
 
 def make_file(
     run: Callable[[Progress | None], Thing],
     size: int,
     target: Path,
-    source: Source,
+    source: Source | None,
     account: Account | None,
     *,
     force: bool,
@@ -103,36 +110,20 @@ def make_file(
     return made
 
 
-def rescued(content: bytes, target: Path) -> str:
-    """Write what was paid for to the first place that takes it, and say where; nothing if there is none."""
-    for folder in dict.fromkeys((target.absolute().parent, Path.cwd(), Path(tempfile.gettempdir()))):
-        path = folder / f"{target.name}.rescued-{os.urandom(4).hex()}"
-        with suppress(OSError):
-            with open(path, "xb", opener=private_opener) as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            return f"; it had been paid for and was kept in {str(path)!r}: move it to where it belongs"
-        with suppress(OSError):
-            path.unlink(missing_ok=True)
-    return ""
-
-
-def largest_size(model: PrivateKDE, source: Source) -> int:
+def largest_size(model: PrivateEstimator, source: Source) -> int:
     """Most bytes that the model's release can take; known from public facts alone."""
     import numpy as np
 
-    from sfumato.methods.registry import METHODS
     from sfumato.release import Count
 
-    mechanism = METHODS.build(model.method, model.request(source.dimension, weighted=source.weighted))
+    mechanism = model.mechanism(source)
     # The longest numbers there can be, so that no true release is longer.
     values, count = np.full(mechanism.reader.size, 2**62), Count(10**18, 1 / 3, public=False)
     return len(replace(mechanism.release(values, count), columns=source.column_names).to_bytes())
 
 
 @contextmanager
-def progress_bar(source: Source, show: bool) -> Iterator[Progress | None]:
+def progress_bar(source: Source | None, show: bool) -> Iterator[Progress | None]:
     """Show rows done, on a terminal only: the true number of rows is private."""
     if not show or not err.is_terminal:
         yield None
@@ -141,15 +132,36 @@ def progress_bar(source: Source, show: bool) -> Iterator[Progress | None]:
         BarColumn,
         MofNCompleteColumn,
         Progress,
+        ProgressColumn,
+        Task,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+    from rich.text import Text
 
-    columns = (TextColumn("rows"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    class Speed(ProgressColumn):
+        """Rows per second."""
+
+        def render(self, task: Task) -> Text:
+            return Text(speed_text(task.finished_speed or task.speed))
+
+    done = (TextColumn("rows"), BarColumn(), MofNCompleteColumn())
+    columns = (*done, Speed(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=err, transient=True) as bar:
-        task = bar.add_task("rows", total=source.expected_rows)
+        task = bar.add_task("rows", total=None if source is None else source.expected_rows)
         yield lambda rows: bar.advance(task, rows)
+
+
+def speed_text(rows: float | None) -> str:
+    """Say how fast rows are read.
+
+    Examples
+    --------
+    >>> speed_text(None), speed_text(1234567.0)
+    ('', '1,234,567 rows/s')
+    """
+    return "" if rows is None else f"{rows:,.0f} rows/s"
 
 
 def _charge_ids(account: Account | None) -> set[str]:

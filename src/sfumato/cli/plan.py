@@ -5,17 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from sfumato.cli import flags
 from sfumato.cli.console import out, print_json
 from sfumato.cli.flags import (
     Neighbours,
+    Outside,
     flag,
     parse_bandwidth,
     parse_bounds,
+    parse_categories,
     parse_columns,
     parse_options,
     refuse_inputs,
 )
+from sfumato.cli.release import check_users, read_bandwidth
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,6 +38,28 @@ DimensionOption = Annotated[
     int | None, flag("Number of columns of a point; or name them: --columns.", "D", panel=FACTS)
 ]
 BandwidthOption = Annotated[str | None, flag("As in release.", "B", panel=FACTS, show_default=False)]
+MetresOption = Annotated[float | None, flag("As in release.", "M", panel=FACTS)]
+LatitudeOption = Annotated[float | None, flag("As in release.", "LAT", panel=FACTS)]
+OutsideOption = Annotated[Outside, flag("As in release.", panel=FACTS)]
+MethodOption = Annotated[str, flag("As in release; it is then the one that is chosen.", "NAME", panel=FACTS)]
+PaidCountOption = Annotated[
+    bool, flag("As in release; --n-hint then says what count is expected.", None, "--paid-count", panel=FACTS)
+]
+UserOption = Annotated[str | None, flag("As in release.", "NAME", panel=FACTS)]
+LimitOption = Annotated[int | None, flag("As in release.", "K", panel=FACTS, min=1)]
+WeightOption = Annotated[str | None, flag("As in release.", "NAME", panel=FACTS)]
+PublicOption = Annotated[
+    str | None, flag("A file of public points like the records, from which P is taken.", "SAMPLE", panel=FACTS)
+]
+ReasonsOption = Annotated[bool, flag("Say why methods do not apply.", None, "--reasons", panel=OUTPUT)]
+# What a release does and a plan does not: taken, so that the same flags can be tried first, and without effect.
+IDLE = {"hidden": True}
+IdleText = Annotated[str | None, typer.Option(**IDLE)]
+IdleNumber = Annotated[int | None, typer.Option(**IDLE)]
+IdleOutput = Annotated[str | None, typer.Option("-o", "--output", **IDLE)]
+IdleLook = Annotated[bool | None, typer.Option("--look/--no-look", **IDLE)]
+IdleLedger = Annotated[bool, typer.Option("--no-ledger", **IDLE)]
+IdleQuiet = Annotated[bool, typer.Option("--quiet", "-q", **IDLE)]
 EpsilonOption = Annotated[
     str | None, flag("Privacy budget; left out with --target-error to find it.", "E", panel=FACTS)
 ]
@@ -67,15 +94,27 @@ def plan(
     dimension: DimensionOption = None,
     columns: flags.Columns = None,
     bandwidth: BandwidthOption = None,
+    bandwidth_metres: MetresOption = None,
+    latitude: LatitudeOption = None,
     epsilon: EpsilonOption = None,
     n_hint: HintOption = None,
+    paid_count: PaidCountOption = False,
     delta: DeltaOption = 0.0,
     kernel: KernelOption = "gaussian",
     bounds: flags.Bounds = None,
+    category: flags.Categories = None,
+    mismatch: flags.Mismatch = None,
+    unseen: flags.UnseenOption = flags.Unseen.DROP,
+    outside: OutsideOption = Outside.CLIP,
     landmarks: LandmarksOption = None,
+    method: MethodOption = "auto",
     neighbours: NeighboursOption = Neighbours.ADD_REMOVE,
+    user_column: UserOption = None,
+    max_records_per_user: LimitOption = None,
+    weight_column: WeightOption = None,
     option: OptionOption = None,
     density: DensityOption = None,
+    public: PublicOption = None,
     work: WorkOption = None,
     file_size: FileSizeOption = None,
     query_work: QueryWorkOption = None,
@@ -85,26 +124,48 @@ def plan(
     target_error: TargetErrorOption = None,
     plot: PlotOption = None,
     force: ForceOption = False,
+    reasons: ReasonsOption = False,
     as_json: flags.Json = False,
+    output: IdleOutput = None,
+    dataset: IdleText = None,
+    ledger: IdleText = None,
+    no_ledger: IdleLedger = False,
+    feature_seed: IdleNumber = None,
+    seed_noise_not_private: IdleNumber = None,
+    threads: IdleNumber = None,
+    look: IdleLook = None,
+    quiet: IdleQuiet = False,
 ) -> None:
     """Compare all mechanisms before spending anything: predicted error, file size and cost. No data is read.
 
-    The method printed in bold is the one that release takes by itself; the constant answer shows what anyone could say
-    without the data. The error depends on P, the mean similarity of two records: pass --density if it is public.
+    Takes the flags of release. The method chosen is the one that release takes by itself; the constant answer shows
+    what anyone could say without the data. The error depends on P, the mean similarity of two records: bounds imply a
+    range for it; --public and --density tell it.
     """
     from sfumato.methods.request import LIMIT
 
-    refuse_inputs(plot, landmarks)
-    width, bounds_given = _columns(columns, dimension, bounds)
-    options = parse_options(option)
+    refuse_inputs(plot, landmarks, public)
+    check_users(user_column, max_records_per_user)
+    categories = parse_categories(category, mismatch, unseen, "")
+    if bandwidth_metres is not None or latitude is not None:
+        bandwidth, lengths = None, read_bandwidth(bandwidth, bandwidth_metres, latitude, needed=True)
+    else:
+        lengths = None if bandwidth is None else parse_bandwidth(bandwidth)
+    width, bounds_given = _columns(columns, dimension, bounds, lengths, categories)
+    options = parse_options(option) | ({} if outside is Outside.CLIP else {"outside": outside.value})
+    if max_records_per_user is not None:
+        options[LIMIT] = max_records_per_user
     facts: dict[str, Any] = {
         "dimension": width,
         "kernel": kernel,
-        "bandwidth": None if bandwidth is None else parse_bandwidth(bandwidth),
+        "bandwidth": lengths,
         "delta": delta,
         "neighbours": neighbours.value,
         "bounds": bounds_given,
         "landmarks": _landmarks(landmarks, columns, width),
+        "categories": categories or None,
+        "method": method,
+        "public": _landmarks(public, columns, width),
         "unit": "user" if LIMIT in options else "record",
         "options": options,
         "density": density,
@@ -124,6 +185,8 @@ def plan(
         print_json(made.to_document() | ({} if plot is None else {"plot": str(plot)}))
     else:
         out.print(made)
+        for name, reason in made.reasons.items() if reasons else ():
+            out.print(f"{name} does not apply: {reason}", markup=False)
 
 
 def _landmarks(path: str | None, columns: str | None, width: int) -> Any:
@@ -136,18 +199,27 @@ def _landmarks(path: str | None, columns: str | None, width: int) -> Any:
     return PublicSample.of(open_source(path, parse_columns(columns, path)), width)
 
 
-def _columns(columns: str | None, dimension: int | None, bounds: list[str] | None) -> tuple[int, Any]:
-    """Return the number of columns, and the bounds, which may name them."""
+def _columns(
+    columns: str | None, dimension: int | None, bounds: list[str] | None, lengths: Any, categories: dict[Any, Any]
+) -> tuple[int, Any]:
+    """Return the number of columns, and the bounds, which may name them; names or lengths may say how many."""
     from sfumato.sources import Source
 
     names = parse_columns(columns, "")
+    if names is None and bounds and all("=" in text for text in bounds):
+        named = [text.rpartition("=")[0] for text in bounds]
+        if dimension in (None, len(named) + len(categories)):
+            names = [*named, *categories]
+    if names is None and dimension is None and isinstance(lengths, list):
+        dimension = len(lengths) + len(categories)
     if names is None and dimension is None:
         raise InputError("--dimension is missing: pass --dimension D, the number of columns, or --columns A,B,...")
     width = len(names) if names is not None else int(dimension or 0)
     if dimension not in (None, width):
         raise InputError(f"--dimension is {dimension}, and --columns names {width} columns")
     labels = None if names is None else tuple(map(str, names))
-    return width, parse_bounds(bounds, Source(width, labels, lambda rows: iter(())))
+    places = {place: categories[name] for place, name in enumerate(labels or ()) if name in categories}
+    return width, parse_bounds(bounds, Source(width, labels, lambda rows: iter(()), categories=places))
 
 
 def _plan(facts: dict[str, Any], epsilon: str | None, n_hint: int | None, target_error: float | None) -> Plan:

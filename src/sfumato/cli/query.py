@@ -258,7 +258,16 @@ def _write_arrow(kind: Callable[..., Any], sink: io.RawIOBase, names: list[str],
     )
     with kind(pa.PythonFile(sink, "w"), schema) as writer:
         for columns in chain([first], answers):
-            writer.write_batch(pa.record_batch([pa.array(column) for column in columns], schema=schema))
+            writer.write_batch(pa.record_batch([_arrow(column) for column in columns], schema=schema))
+
+
+def _arrow(column: NDArray[Any]) -> Any:
+    """Column of answers for Arrow, which imports pandas to be sure that an array is none of its own."""
+    import pyarrow as pa
+
+    if column.dtype == object:
+        return pa.array(column.tolist(), pa.string())
+    return pa.Array.from_buffers(pa.float64(), len(column), [None, pa.py_buffer(column.astype("float64").tobytes())])
 
 
 def _write_npy(sink: io.RawIOBase, names: list[str], answers: Iterator[Columns]) -> None:

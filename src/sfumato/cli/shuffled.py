@@ -10,11 +10,10 @@ import typer
 from sfumato.cli import flags
 from sfumato.cli.console import complain, err, facts, size_text, tell, warn_of_seed
 from sfumato.cli.flags import argument, flag, parse_bandwidth, parse_bounds, refuse_inputs
-from sfumato.cli.paid import rescued
 from sfumato.cli.submissions import class_named, message_files, own_class, people, reported_class, take_all, write_all
 from sfumato.errors import InputError, StorageError
-from sfumato.shuffled.limits import MAX_DELTA, MAX_EPSILON
-from sfumato.storage import AtomicFile
+from sfumato.shuffled import MAX_DELTA, MAX_EPSILON
+from sfumato.storage import AtomicFile, rescued
 
 if TYPE_CHECKING:
     from sfumato.local.account import DeviceAccount
@@ -158,7 +157,7 @@ def messages(
     Send a person's messages over a connection that hides who they are from everybody but the shuffler.
     """
     from sfumato.shuffled import Protocol
-    from sfumato.shuffled.limits import account_of
+    from sfumato.shuffled.client import account_of
 
     if point is not None and data is not None:
         raise InputError("pass either --point, a file with one point, or --data")
@@ -182,7 +181,7 @@ def _write_own(
     """Write a device's messages and return the reported class; what is refused, or cannot be written, costs nothing."""
     from sfumato.local.client import read_point
     from sfumato.shuffled import Client
-    from sfumato.shuffled.limits import check_before_class
+    from sfumato.shuffled.client import check_before_class
 
     values, content = read_point(point), b""
     made.features.points([values])
@@ -251,6 +250,8 @@ def analyze(
     from sfumato.shuffled import AnalyzerKey, Protocol
 
     refuse_inputs(output, protocol_file, batch, key)
+    if not batch.exists():
+        raise InputError(f"there is no batch {str(batch)!r}: 'sfumato shuffled shuffle' writes it; check the path")
     made = Protocol.load(protocol_file)
     analyzer, name = made.analyzer(AnalyzerKey.load(key)), class_named(made, label)
     with Progress(console=err, transient=True, disable=as_json or not err.is_terminal) as bar:

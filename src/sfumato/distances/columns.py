@@ -1,10 +1,16 @@
-"""What the structures over separate columns share: a distance that is a sum over columns is read column by column.
+"""What mechanisms for distances share. A distance that is a sum over columns is read column by column.
 
 The number of records, read off sums that hold it, is a linear function of them: it costs nothing and has an error.
+
+Their error is predicted without data. A prediction takes records and queries that are spread evenly over the bounds
+(public pseudo-random points), runs the mechanism's own exact sums and its own reading on them, and adds the noise that
+the reading's weights carry. The noise does not depend on the records; what an approximation misses does, and is
+predicted for evenly spread ones.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,11 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.compiled import njit
-from sfumato.kernels.distance import Distance
-from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Method, Prediction
+from sfumato.kernels.unscaled import Distance
+from sfumato.methods.method import Mechanism, Method, Prediction
+from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.laws import NoiseLaw
+from sfumato.public.portable import PublicStream
+from sfumato.public.ranges import check_size
+from sfumato.quantizers.answer import Known
 from sfumato.quantizers.base import Encoder, Floats, Integers, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.described import Described
@@ -184,3 +193,31 @@ def count_reader(quantizer: Counting, noise: NoiseLaw) -> Callable[[Integers], C
         return Count(max(1, round(quantizer.count(values))), variance, public=False)
 
     return read
+
+
+RECORDS, QUERIES = 1024, 256
+
+
+def evenly(box: Box, count: int, label: str) -> Floats:
+    """Public points spread evenly over a box, the same for every call."""
+    uniforms = PublicStream(0, label).uniforms(count * box.dimension).reshape(count, box.dimension)
+    return np.asarray(box.lower) + uniforms * 2 * box.half_widths
+
+
+def forecast_by_reading(request: Request, mechanism: Mechanism, bias: float) -> Prediction:
+    """Predict the error of a mechanism that adds noise to sums; `bias` is the most that a sum can miss."""
+    quantizer = mechanism.encoder
+    check_size(quantizer.size)
+    records, queries = evenly(request.box, RECORDS, "records"), evenly(request.box, QUERIES, "queries")
+    sums = np.zeros(quantizer.size, dtype=np.int64)
+    quantizer.accumulate(records, sums)
+    answer = mechanism.reader.read(queries, sums.astype(np.float64), Known(mechanism.noise.variance, RECORDS))
+    missed = answer.total / RECORDS - request.metric.exact_density(records, queries)
+    squares = answer.standard_error**2 + np.square(request.n * missed)
+    return Prediction(
+        rmse=math.sqrt(squares.mean()),
+        worst=math.sqrt(squares.max()),
+        bias=bias,
+        integers=quantizer.size,
+        parameters=mechanism.parameters,
+    )

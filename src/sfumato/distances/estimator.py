@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal, overload
 
 from numpy.typing import ArrayLike
 
 from sfumato.central.kde import PrivateEstimator
+from sfumato.central.payers import Payer
 from sfumato.distances.hats import interval_counts
 from sfumato.engines import Engine
-from sfumato.kernels.distance import Distance
-from sfumato.methods.mechanism import Mechanism
+from sfumato.kernels.unscaled import Distance
+from sfumato.methods.method import Mechanism
+from sfumato.methods.parameters import Parameters
 from sfumato.methods.registry import DISTANCES
 from sfumato.methods.request import Request
-from sfumato.privacy.ledger import Account
-from sfumato.sources import Source
+from sfumato.quantizers.base import Floats
+from sfumato.sources import Columns
 
 
 class PrivateDistance(PrivateEstimator):
@@ -24,20 +27,23 @@ class PrivateDistance(PrivateEstimator):
     Parameters
     ----------
     metric : {"l1", "l2", "sqeuclidean", "lpp"}, default="l1"
-        ``|x - y|_1``, ``|x - y|_2``, ``|x - y|_2^2`` or ``sum_j |x_j - y_j|^p``.
+        ``|x - y|_1``, ``|x - y|_2``, ``|x - y|_2^2`` or ``sum_j |x_j - y_j|^p``. "manhattan" and "cityblock" are other
+        names of "l1", and "euclidean" of "l2".
     p : float, optional
         The power of "lpp", from 1 to 2.
-    bounds : (lower, upper) or one pair per column
+    bounds : (lower, upper), one pair per column, or a mapping of columns to pairs
         Public bounds of the points, never read off the data: how far a record can be sets the noise.
     method : str, default="auto"
         "auto" takes the method with the least predicted error; see `sfumato.distances.plan`.
-    epsilon, delta, neighbours, n_hint, unit, options, ledger, feature_seed, random_state, engine
+    columns, epsilon, delta, neighbours, n_hint, unit, options, ledger, feature_seed, random_state, engine
         As in `PrivateKDE`.
 
     Attributes
     ----------
     release_ : Release
         The public function.
+    guarantee_ : Guarantee
+        What is promised to every record, or user.
     n_features_in_ : int
         Columns seen in fit.
 
@@ -59,6 +65,7 @@ class PrivateDistance(PrivateEstimator):
         metric: str = "l1",
         *,
         p: float | None = None,
+        columns: Columns | None = None,
         epsilon: Any = None,
         delta: float = 0.0,
         bounds: Any = None,
@@ -67,14 +74,20 @@ class PrivateDistance(PrivateEstimator):
         n_hint: int | str | None = None,
         unit: str = "record",
         options: Mapping[str, Any] | None = None,
-        ledger: Account | None = None,
+        ledger: Payer = None,
         feature_seed: int | None = None,
         random_state: int | None = None,
         engine: Engine | str | None = None,
     ) -> None:
         self._keep(locals())
 
-    def query(self, Y: ArrayLike, mean: bool = False, return_std: bool = False) -> Any:
+    @overload
+    def query(self, Y: ArrayLike, mean: bool = False, return_std: Literal[False] = False) -> Floats: ...
+    @overload
+    def query(self, Y: ArrayLike, mean: bool = False, *, return_std: Literal[True]) -> tuple[Floats, Floats]: ...
+    @overload
+    def query(self, Y: ArrayLike, mean: bool, return_std: bool) -> Floats | tuple[Floats, Floats]: ...
+    def query(self, Y: ArrayLike, mean: bool = False, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
         """Sum of the distances between each query and the records.
 
         Parameters
@@ -88,16 +101,16 @@ class PrivateDistance(PrivateEstimator):
         """
         points = self._queries(Y)
         answers = self.release_.query if mean else self.release_.total
-        return answers(points, return_std=True) if return_std else answers(points)
+        values, errors = answers(points, return_std=True)
+        return (values, errors) if return_std else values
 
     def interval_counts(self, lower: ArrayLike, upper: ArrayLike, column: int = 0, return_std: bool = False) -> Any:
         """Numbers of records between pairs of values in one column; see `sfumato.distances.interval_counts`."""
         counts, errors = interval_counts(self.release_, lower, upper, column)
         return (counts, errors) if return_std else counts
 
-    def _request(self, source: Source) -> Request:
-        return Request(kernel=Distance(self.metric, self.p), **self._facts(source.dimension, source.weighted))
+    def _parameters(self) -> Parameters:
+        return replace(super()._parameters(), kernel=Distance(self.metric, self.p))
 
     def _mechanism(self, request: Request) -> Mechanism:
-        assert isinstance(request, Request)
         return DISTANCES.build(self.method, request)

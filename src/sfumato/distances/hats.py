@@ -34,8 +34,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sfumato.distances import design
-from sfumato.distances.columns import HoldsCounts, count_reader, distance_method
-from sfumato.distances.forecast import forecast_by_reading
+from sfumato.distances.columns import HoldsCounts, count_reader, distance_method, forecast_by_reading
 from sfumato.distances.hat import LARGEST_UNIT, MOST_LEVELS, HatQuantizer
 from sfumato.distances.projection import (
     CLIP,
@@ -48,9 +47,8 @@ from sfumato.distances.projection import (
     mean_cosine,
 )
 from sfumato.errors import InputError
-from sfumato.kernels.distance import Distance
-from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Prediction
+from sfumato.kernels.unscaled import Distance
+from sfumato.methods.method import Mechanism, Prediction
 from sfumato.methods.request import Request
 from sfumato.privacy.gaussian import gaussian_multiplier, gaussian_noise, largest_length
 from sfumato.privacy.laws import NoiseLaw

@@ -42,10 +42,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.compiled import njit
-from sfumato.distances.columns import RowByRow, count_reader, distance_method, kept_row
-from sfumato.distances.forecast import forecast_by_reading
+from sfumato.distances.columns import RowByRow, count_reader, distance_method, forecast_by_reading, kept_row
 from sfumato.errors import InputError
-from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.method import Mechanism
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.body import CubeNoise, StackedCubes

@@ -37,10 +37,9 @@ from numpy.typing import NDArray
 
 from sfumato.distances.columns import ColumnSums
 from sfumato.errors import InputError, ReleaseFileError
-from sfumato.kernels.distance import Distance
+from sfumato.kernels.unscaled import Distance
 from sfumato.public.codec import Flag, Object, Real, Schema, Whole
-from sfumato.public.portable import product
-from sfumato.public.streams import PublicStream
+from sfumato.public.portable import PublicStream, product
 from sfumato.quantizers.answer import Answer, Floats, Known
 from sfumato.quantizers.box import Box, Lattice
 from sfumato.quantizers.described import described

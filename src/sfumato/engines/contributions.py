@@ -5,7 +5,7 @@ finite and it belongs to somebody) draws its own 64-bit word, and a user keeps t
 uniformly random subset, but for ties, which have probability 2^-64 a pair. Rows that belong to nobody are dropped.
 
 Guarantee. Fix the coins of all rows, which are independent of each other and of the data: the words here, the groups
-of `quantizers.sharded`, the coins of weights. Which rows of a user are kept depends on that user's rows and words
+of `quantizers.fourier`, the coins of weights. Which rows of a user are kept depends on that user's rows and words
 alone, so adding or removing a user changes the sums by the integers of at most k records and nothing else. With B the
 body that one record's integers lie in, the change lies in k B, for a norm of a sum is at most the sum of the norms:
 
@@ -41,6 +41,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +53,22 @@ from sfumato.sources.base import BATCH_ROWS, Rows, Weights, reblock
 from sfumato.sources.keys import KEY_WORDS, Keys
 
 Positions = npt.NDArray[np.int64]
+Held = npt.NDArray[Any]
+WEIGHTS_CONDITION = "weights outside [0, 1] are clipped to it; records without a weight are dropped"
+
+
+def limit_condition(limit: int) -> str:
+    """Say what the limit does, for the guarantee.
+
+    Examples
+    --------
+    >>> limit_condition(1)
+    'at most 1 record per user, chosen at random; records without a user are dropped'
+    """
+    return (
+        f"at most {limit} record{'s' if limit > 1 else ''} per user, chosen at random; records without a user are "
+        "dropped"
+    )
 
 
 @dataclass
@@ -66,21 +83,21 @@ class Choice:
     limit
         Most rows of one user.
     keys, words, rows
-        Key, word and position of each row gathered so far.
+        Key, word, and position or coordinates of each row gathered so far.
     """
 
     limit: int
     keys: Keys = field(default_factory=lambda: np.empty((0, KEY_WORDS), np.uint64))
     words: Words = field(default_factory=lambda: np.empty(0, np.uint64))
-    rows: Positions = field(default_factory=lambda: np.empty(0, np.int64))
-    _waiting: list[tuple[Keys, Words, Positions]] = field(default_factory=list)
+    rows: Held = field(default_factory=lambda: np.empty(0, np.int64))
+    _waiting: list[tuple[Keys, Words, Held]] = field(default_factory=list)
 
     @property
     def gathered(self) -> int:
         """How many rows are held in memory."""
         return len(self.rows) + sum(len(rows) for _, _, rows in self._waiting)
 
-    def add(self, keys: Keys, words: Words, rows: Positions) -> None:
+    def add(self, keys: Keys, words: Words, rows: Held) -> None:
         """Offer rows."""
         self._waiting.append((keys, words, rows))
         if self.gathered > 2 * max(len(self.rows), BATCH_ROWS):
@@ -176,6 +193,50 @@ def _choose(source: Source, limit: int, bits: SecureBits) -> tuple[Positions, Ke
     return choice.rows[order], choice.keys[order]
 
 
+def one_pass(pieces: Iterator[Rows], limit: int, bits: SecureBits) -> Iterator[Rows]:
+    """Choose at most `limit` rows of each user, as `bounded` does, of rows that are read once and hold all of a user's.
+
+    The same words choose the same rows. What is kept is in memory, and given at the end.
+
+    Examples
+    --------
+    >>> from sfumato.sources import open_source
+    >>> source = open_source([["ada", 1], ["ada", 2], ["bob", 3], ["ada", 4]], key=0)
+    >>> [rows] = one_pass(source.pieces(), 1, SecureBits())
+    >>> rows.block.shape, 3.0 in rows.block
+    ((2, 1), True)
+    """
+    choice = None
+    for piece in pieces:
+        counts = piece.users.any(axis=1) & np.isfinite(piece.block).all(axis=1)
+        words = bits.words(len(piece))
+        choice = choice or Choice(limit, rows=piece.block[:0])
+        choice.add(piece.users[counts], words[counts], piece.block[counts])
+    if choice is not None:
+        choice.cut()
+        yield Rows(choice.rows)
+
+
+@dataclass(frozen=True)
+class Limited:
+    """The step that leaves each user at most `limit` rows; see `one_pass`."""
+
+    limit: int
+
+    def __call__(self, pieces: Iterator[Rows], bits: SecureBits) -> Iterator[Rows]:
+        """Choose."""
+        return one_pass(pieces, self.limit, bits)
+
+
+@dataclass(frozen=True)
+class Thinned:
+    """The step that keeps each row with the probability that its weight says; see `thinned`."""
+
+    def __call__(self, pieces: Iterator[Rows], bits: SecureBits) -> Iterator[Rows]:
+        """Toss the coins."""
+        return _tossed(pieces, bits)
+
+
 def _changed() -> InputError:
     return InputError(
         "the source gave other rows when it was read again, so the limit for each user cannot be kept. "
@@ -214,12 +275,15 @@ def thinned(source: Source, bits: SecureBits) -> Source:
     seed = bits.words(4).tobytes()
 
     def kept() -> Iterator[Rows]:
-        coins = SecureBits.seeded(seed)
-        for piece in source.pieces():
-            assert piece.weights is not None
-            yield replace(piece, weights=None)[keeps(piece.weights, coins.words(len(piece)))]
+        return _tossed(source.pieces(), SecureBits.seeded(seed))
 
     return _part(source, kept, keyed=source.keyed, weighted=False)
+
+
+def _tossed(pieces: Iterator[Rows], coins: SecureBits) -> Iterator[Rows]:
+    for piece in pieces:
+        assert piece.weights is not None
+        yield replace(piece, weights=None)[keeps(piece.weights, coins.words(len(piece)))]
 
 
 def keeps(weights: Weights, words: Words) -> npt.NDArray[np.bool_]:

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.compiled import one_blas_thread
 from sfumato.engines.base import Engine, Progress, Summand
 from sfumato.errors import InputError
-from sfumato.kernels.exact import one_blas_thread
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Integers
 from sfumato.sources import Source
@@ -88,23 +88,6 @@ class Threads(Engine):
 
         spread(parts(), add, take, self.workers)
         return sums, kept, seen
-
-
-def engine_of(engine: Engine | str | None, threads: int | None = None) -> Engine:
-    """Return the engine that a caller names; threads by default.
-
-    Examples
-    --------
-    >>> engine_of(None, threads=2)
-    Threads(workers=2, batch=65536)
-    """
-    if engine is None or engine == "threads":
-        return Threads(threads)
-    if not isinstance(engine, Engine):
-        raise InputError(f"engine must be 'threads' or an Engine, got {engine!r}")
-    if threads is not None:
-        raise InputError("threads is for the engine of this machine: say how many workers where the engine is made")
-    return engine
 
 
 def spread(

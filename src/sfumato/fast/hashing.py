@@ -28,7 +28,7 @@ from sfumato.errors import InputError
 from sfumato.fast.features import box_of
 from sfumato.kernels import L1LSH, L2LSH, Exponential, Gaussian, Kernel, Laplacian, Rational, get_kernel
 from sfumato.kernels.exact import as_points
-from sfumato.public.streams import PublicStream
+from sfumato.public.portable import PublicStream
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.hashes import HashFamily, family_for
 from sfumato.quantizers.projection import Projection

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from sfumato.kernels.base import Kernel, ScaledKernel, ShiftInvariantKernel, get_kernel, kernel_from_document
-from sfumato.kernels.distance import Distance
-from sfumato.kernels.exponential import Exponential
+from sfumato.kernels.curved import Circle, Curved, Sphere
 from sfumato.kernels.lsh import L1LSH, L2LSH, Erfc, Hat
 from sfumato.kernels.product import Overlap, Product
-from sfumato.kernels.rational import Rational
+from sfumato.kernels.rational import Exponential, Rational
 from sfumato.kernels.separable import Cauchy, Gaussian, Laplacian, StableExponential
 from sfumato.kernels.shift_invariant import ShiftInvariant
-from sfumato.kernels.unscaled import Angular, InnerProduct, Jaccard
+from sfumato.kernels.unscaled import Angular, Distance, InnerProduct, Jaccard
 
 __all__ = [
     "L1LSH",
     "L2LSH",
     "Angular",
     "Cauchy",
+    "Circle",
+    "Curved",
     "Distance",
     "Erfc",
     "Exponential",
@@ -32,6 +33,7 @@ __all__ = [
     "ScaledKernel",
     "ShiftInvariant",
     "ShiftInvariantKernel",
+    "Sphere",
     "StableExponential",
     "get_kernel",
     "kernel_from_document",

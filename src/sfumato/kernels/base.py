@@ -13,8 +13,7 @@ from sfumato.errors import InputError
 from sfumato.kernels.exact import as_points, exact_density
 from sfumato.kernels.scale import Bandwidth, BandwidthField, Scale
 from sfumato.public.codec import Documented, Schema
-from sfumato.public.portable import FloatArray
-from sfumato.public.streams import PublicStream
+from sfumato.public.portable import FloatArray, PublicStream
 
 CUSTOM = "custom"
 

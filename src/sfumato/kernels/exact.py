@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import cache
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.spatial.distance import cdist
-from threadpoolctl import ThreadpoolController
 
+from sfumato.compiled import one_blas_thread
+from sfumato.deferred import cdist
 from sfumato.errors import InputError
 from sfumato.public.portable import FloatArray
 
@@ -30,39 +27,6 @@ if TYPE_CHECKING:
 TASK_ROWS = 4096
 TILE_ROWS = 256
 TILE_QUERIES = 512
-_single = Lock()
-_limits: list[Any] = []  # one for each caller that wants BLAS on one thread; all are the first one's
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    """Find the loaded BLAS once: the search takes milliseconds."""
-    return ThreadpoolController()
-
-
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Keep BLAS to one thread: who owns the threads calls it, and two layers of them cost twice the time.
-
-    The limit is the process's. Callers on several threads share it: the first sets it and the last takes it back.
-    """
-    with _single:
-        _limits.append(_limits[0] if _limits else _aside(lambda: _controller().limit(limits=1, user_api="blas")))
-    try:
-        yield
-    finally:
-        with _single:
-            limit = _limits.pop()
-            if not _limits:
-                _aside(limit.restore_original_limits)
-
-
-def _aside(task: Callable[[], Any]) -> Any:
-    """Run on a thread that ends: threadpoolctl lets only the thread that set a limit lift it, as long as it lives."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(task).result()
-
-
 # The largest error that the quick way below may leave in a squared distance.
 DISTANCE_TOLERANCE = 1e-10
 # Up to this many columns the direct way is as quick.

@@ -23,9 +23,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial.distance import cdist
-from scipy.special import erf, erfc
 
+from sfumato.deferred import cdist, erf, erfc
 from sfumato.kernels.base import ScaledKernel, register
 from sfumato.public.portable import FloatArray
 

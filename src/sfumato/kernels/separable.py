@@ -16,15 +16,14 @@ from typing import NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial.distance import cdist
 
+from sfumato.deferred import cdist
 from sfumato.errors import InputError
 from sfumato.kernels.base import ShiftInvariantKernel, register
 from sfumato.kernels.exact import exp_negative, squared_distances
 from sfumato.kernels.scale import Bandwidth, Scale
 from sfumato.public.codec import Real
-from sfumato.public.portable import FloatArray
-from sfumato.public.streams import PublicStream
+from sfumato.public.portable import FloatArray, PublicStream
 
 # Relative difference from its transpose up to which a covariance counts as symmetric.
 SYMMETRY_TOLERANCE = 1e-8

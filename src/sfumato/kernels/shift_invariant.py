@@ -11,8 +11,7 @@ import numpy as np
 from sfumato.errors import InputError
 from sfumato.kernels.base import CUSTOM, ShiftInvariantKernel
 from sfumato.kernels.scale import Bandwidth
-from sfumato.public.portable import FloatArray
-from sfumato.public.streams import PublicStream
+from sfumato.public.portable import FloatArray, PublicStream
 
 Profile = Callable[[FloatArray], FloatArray]
 SpectralSampler = Callable[[PublicStream, int, int], FloatArray]

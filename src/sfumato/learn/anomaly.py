@@ -3,7 +3,10 @@
 The score of a point is the private mean kernel value there in units of its own standard error: how far the release
 shows that anybody is near. A point is an outlier if that is less than `level` standard errors. The error is public: it
 follows from the noise and from the features. A threshold at a quantile of the training scores, as other detectors set
-it (`contamination`), would tell about the private points and would have to be paid for.
+it, would tell about the private points and would have to be paid for. `share` states what part of points like the
+records to call outliers all the same, and estimates its threshold from what is public: the scores of synthetic points
+that are drawn from the release itself, or of a public sample that resembles the records. Synthetic points are spread
+more widely than the records, by the kernel, so fewer records than stated are called outliers.
 
 With a normal error, a place without records is called an inlier with probability 0.13 % at the default level of 3.
 Records themselves are called outliers where their neighbourhood holds fewer than about `level` standard errors times n
@@ -13,6 +16,7 @@ of the others: a smaller epsilon makes the crowd that it takes to be normal larg
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,12 +25,16 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 
 from sfumato.central.kde import PrivateKDE, ReleaseEstimator
+from sfumato.central.payers import Payer
 from sfumato.engines import Engine, Progress
 from sfumato.errors import InputError
 from sfumato.kernels import Distance, InnerProduct, Kernel
-from sfumato.privacy.ledger import Account
 from sfumato.quantizers.base import Floats
 from sfumato.release import Release
+from sfumato.sources import Columns
+
+OWN = ("level", "share", "public")
+SYNTHETIC, SEED = 4000, 0  # synthetic points of a threshold, the same each time
 
 
 class AnomalyScore(OutlierMixin, ReleaseEstimator):  # type: ignore[misc]
@@ -34,18 +42,24 @@ class AnomalyScore(OutlierMixin, ReleaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    kernel, bandwidth, epsilon, delta, method, bounds, landmarks, neighbours, n_hint, unit, options, ledger,
+    kernel, bandwidth, columns, epsilon, delta, method, bounds, landmarks, neighbours, n_hint, unit, options, ledger,
     feature_seed, random_state, engine
         As in `PrivateKDE`.
     level : float, default=3.0
         How many standard errors a density must reach for records to be near.
+    share : float, optional
+        Share of points like the records to call outliers, instead of `level`.
+    public : array, optional
+        PUBLIC points that resemble the records, on which `share` is estimated; synthetic points by default.
 
     Attributes
     ----------
     release_ : Release
         The public density.
+    guarantee_ : Guarantee
+        What is promised to every record, or user.
     offset_ : float
-        The threshold: `level`.
+        The threshold: `level`, or what `share` asks for.
 
     Examples
     --------
@@ -56,12 +70,15 @@ class AnomalyScore(OutlierMixin, ReleaseEstimator):  # type: ignore[misc]
     """
 
     level: float
+    share: float | None
+    public: Any
 
     def __init__(
         self,
         kernel: str | Kernel = "gaussian",
         *,
         bandwidth: Any = None,
+        columns: Columns | None = None,
         epsilon: Any = None,
         delta: float = 0.0,
         method: str = "auto",
@@ -71,8 +88,10 @@ class AnomalyScore(OutlierMixin, ReleaseEstimator):  # type: ignore[misc]
         n_hint: int | str | None = None,
         unit: str = "record",
         level: float = 3.0,
+        share: float | None = None,
+        public: Any = None,
         options: Mapping[str, Any] | None = None,
-        ledger: Account | None = None,
+        ledger: Payer = None,
         feature_seed: int | None = None,
         random_state: int | None = None,
         engine: Engine | str | None = None,
@@ -90,16 +109,18 @@ class AnomalyScore(OutlierMixin, ReleaseEstimator):  # type: ignore[misc]
         threads: int | None = None,
     ) -> AnomalyScore:
         """Release the density of X and set the threshold; parameters are those of `PrivateKDE.fit`."""
-        _check_level(self.level)
+        _check_level(self.level, self.share)
         _check_kernel(self.kernel)
-        settings = {name: value for name, value in self.get_params(deep=False).items() if name != "level"}
+        settings = {name: value for name, value in self.get_params(deep=False).items() if name not in OWN}
         model = PrivateKDE(**settings).fit(
             X, sample_weight=sample_weight, users=users, progress=progress, threads=threads
         )
         return self._fitted(model.release_)
 
     @classmethod
-    def of(cls, release: Release, level: float = 3.0) -> AnomalyScore:
+    def of(
+        cls, release: Release, level: float = 3.0, *, share: float | None = None, public: Any = None
+    ) -> AnomalyScore:
         """Detect outliers by a release that exists already, of any trust model; it costs no privacy.
 
         Parameters
@@ -108,25 +129,45 @@ class AnomalyScore(OutlierMixin, ReleaseEstimator):  # type: ignore[misc]
             A density.
         level : float
             How many standard errors a density must reach.
+        share, public
+            As in the constructor.
         """
-        _check_level(level)
+        _check_level(level, share)
         if release.kernel is not None:
             _check_kernel(release.kernel)
         guarantee = release.guarantee
         kernel = "gaussian" if release.kernel is None else release.kernel
-        return cls(kernel, epsilon=guarantee.epsilon, delta=guarantee.delta, level=level)._fitted(release)
+        own = {"level": level, "share": share, "public": public}
+        return cls(kernel, epsilon=guarantee.epsilon, delta=guarantee.delta, **own)._fitted(release)
 
     def _fitted(self, release: Release) -> AnomalyScore:
-        self.release_ = release
+        self._released(release)
         self.offset_ = float(self.level)
-        self._columns(release)
+        known = None if self.share is None else self._known()
+        if known is not None and self.share is not None:
+            self.offset_ = float(np.quantile(self._scores(known), self.share))
         return self
+
+    def _known(self) -> Any:
+        """Return points like the records that cost nothing: public ones, or synthetic ones; None if neither."""
+        if self.public is not None:
+            return self.public
+        try:
+            return self.release_.sample(SYNTHETIC, random_state=SEED)
+        except InputError as problem:  # the release is paid for: it must not be lost for want of a threshold
+            warnings.warn(
+                f"the threshold is level={self.level:g}: pass public=, a public sample ({problem})", stacklevel=4
+            )
+            return None
 
     def score_samples(self, X: ArrayLike) -> Floats:
         """Private density of each point over its standard error: the lower, the more abnormal."""
         points = self._queries(X)
+        return self._scores(points)
+
+    def _scores(self, points: Any) -> Floats:
         answers, errors = self.release_.query(points, return_std=True)
-        return np.divide(answers, errors, out=np.zeros(len(points)), where=errors > 0)
+        return np.divide(answers, errors, out=np.zeros(len(answers)), where=errors > 0)
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Score less the threshold: negative for outliers."""
@@ -138,7 +179,9 @@ class AnomalyScore(OutlierMixin, ReleaseEstimator):  # type: ignore[misc]
         return np.where(self.decision_function(X) < 0, -1, 1)
 
 
-def _check_level(level: Any) -> None:
+def _check_level(level: Any, share: Any) -> None:
+    if share is not None and not (isinstance(share, float) and 0 < share <= 0.5):
+        raise InputError(f"share must lie above 0, and be at most 0.5, got {share!r}")
     if isinstance(level, bool) or not isinstance(level, int | float) or not 0 <= level < math.inf:
         raise InputError(f"level must be a number of standard errors, 0 or more; got {level!r}")
 

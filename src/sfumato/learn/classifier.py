@@ -30,20 +30,26 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sfumato.central.kde import ReleaseEstimator
+from sfumato.central.looking import check_readable, go_on
+from sfumato.central.payers import Payer, account_of
+from sfumato.central.survey import FIRST_ROWS, survey
+from sfumato.central.validating import warn_of_validation
 from sfumato.engines import Engine, Progress, engine_of
 from sfumato.errors import InputError
 from sfumato.kernels import InnerProduct, Kernel, get_kernel
-from sfumato.learn import centring, collecting, files, fitting, rules
-from sfumato.learn.labels import labelled, one_type
-from sfumato.learn.linear_file import LinearModel
-from sfumato.methods.mechanism import Mechanism
+from sfumato.learn import collecting, files, fitting, rules
+from sfumato.learn.label_check import add_labels
+from sfumato.learn.labels import LabelledSource, labelled, one_type
+from sfumato.learn.softmax import LinearModel
+from sfumato.methods.method import Mechanism
+from sfumato.methods.parameters import bounds_in_order
 from sfumato.privacy.bits import noise_bits, warn_unless_private
-from sfumato.privacy.guarantee import TRUSTS, Guarantee, check_choice
-from sfumato.privacy.ledger import Account
+from sfumato.privacy.guarantee import TRUSTS, check_choice
 from sfumato.quantizers.base import Floats
+from sfumato.quantizers.box import Box
 from sfumato.release import Release
-from sfumato.sources import Source
-from sfumato.storage import AtomicFile
+from sfumato.release.saving import saved
+from sfumato.sources import Columns, Source
 
 
 class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc]
@@ -55,7 +61,7 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
         What similar means. The inner product is for points no longer than its radius, such as normalised embeddings.
     bandwidth : float, array or matrix, optional
         For kernels that need one; for "inner-product" the public radius, 1 by default.
-    epsilon, delta, method, bounds, landmarks, options, ledger, feature_seed, random_state, engine
+    columns, epsilon, delta, method, bounds, landmarks, options, ledger, feature_seed, random_state, engine
         As in `PrivateKDE`; epsilon is for all classes together.
     classes : sequence, or "observed"
         The public list of classes; records with other labels are dropped. "observed" takes the labels that occur and so
@@ -66,7 +72,7 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
         What decides, see `sfumato.learn.rules`; the last three are for the inner product, and so "auto" takes
         "nearest-mean" for it, or "linear" where delta > 0, and "highest-density" for other kernels. "squared-distance"
         projects and clips records, by the options ``projections`` and ``clip`` or by its own public choice. "linear"
-        trains a softmax classifier by noisy gradient steps, with everything chosen from public facts; it reads the
+        trains a files classifier by noisy gradient steps, with everything chosen from public facts; it reads the
         records once for every step.
     center : {"auto", "none", "private"} or one number per column, default="auto"
         What is taken off all points, for the inner product: nothing, a mean that a part of the budget buys, or a public
@@ -119,6 +125,7 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
         kernel: str | Kernel = "inner-product",
         *,
         bandwidth: Any = None,
+        columns: Columns | None = None,
         epsilon: Any = None,
         delta: float = 0.0,
         classes: Any = None,
@@ -127,47 +134,68 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
         bounds: Any = None,
         landmarks: Any = None,
         rule: str = rules.AUTO,
-        center: Any = centring.AUTO,
+        center: Any = fitting.AUTO,
         priors: Any = "uniform",
         trust: str = "central",
         options: Any = None,
-        ledger: Account | None = None,
+        ledger: Payer = None,
         feature_seed: int | None = None,
         random_state: int | None = None,
         engine: Engine | str | None = None,
     ) -> None:
         self._keep(locals())
 
-    def fit(self, X: Any, y: Any, *, threads: int | None = None, progress: Progress | None = None) -> DensityClassifier:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        threads: int | None = None,
+        progress: Progress | None = None,
+        look: bool = False,
+    ) -> DensityClassifier:
         """Release the density of every class.
 
         All parameters are checked before the ledger is charged; values are never an error.
 
         Parameters
         ----------
-        X, threads, progress
-            As in `PrivateKDE.fit`; the points are read once.
+        X, threads, progress, look
+            As in `PrivateKDE.fit`; the points are read once. A look also compares the labels with the classes.
         y : array, or str
             The labels, or the name of the column of X that holds them.
         """
+        warn_of_validation()
         check_choice("trust", self.trust, TRUSTS)
-        kernel, settings = get_kernel(self.kernel, self.bandwidth), self.get_params(deep=False)
+        kernel = get_kernel(self.kernel, self.bandwidth)
+        settings = self.get_params(deep=False) | {"ledger": account_of(self.ledger, X)}
         if self.rule != rules.AUTO:
             rules.check_rule(self.rule, kernel, self.priors)
-        data = labelled(X, y, self.classes)
+        data = labelled(X, y, self.classes, self.columns)
+        settings["bounds"] = bounds_in_order(self.bounds, data.source.column_names, data.source.dimension)
         rules.check_priors(self.priors, len(data.classes))
         rule = fitting.rule_of(settings, data.source, len(data.classes))
+        if look:
+            self._look(data, X, y)
         if self.trust != "central":
-            centring.checked_center(self.center, kernel, self.trust, data.source.dimension)
+            fitting.checked_center(self.center, kernel, self.trust, data.source.dimension)
             releases = collecting.collect(self.trust, kernel, data, settings)
             return self._fitted(data.classes, releases, files.BY_LABEL, rule)
-        bits, engine = noise_bits(self.random_state), engine_of(self.engine, threads)
+        bits, engine = noise_bits(self.random_state), engine_of(self.engine, threads, data.coded)
         run = fitting.Fitting(settings, data, rule, bits, engine, progress)
         if rule == rules.LINEAR:
             return self._trained(data.classes, run.linear())
-        center = centring.checked_center(self.center, kernel, self.trust, data.source.dimension)
+        center = fitting.checked_center(self.center, kernel, self.trust, data.source.dimension)
         releases, taken = run.releases(center)
         return self._fitted(data.classes, releases, files.BY_LABEL, rule, taken)
+
+    def _look(self, data: LabelledSource, X: Any, y: Any) -> None:
+        """Show the curator what is odd about points and labels, and ask."""
+        check_readable(data.source)
+        box = None if self.bounds is None else Box.from_bounds(self.bounds, data.source.dimension)
+        findings = survey(data.source, box, get_kernel(self.kernel, self.bandwidth), FIRST_ROWS)
+        add_labels(findings, X, y, data.classes.tolist(), FIRST_ROWS)
+        go_on(findings)
 
     @classmethod
     def of(
@@ -227,7 +255,7 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
             delta=promise.delta,
             classes=classes,
             rule=rule,
-            center=centring.NONE if center is None else center,
+            center=fitting.NONE if center is None else center,
             priors=priors,
             trust=promise.trust,
         )
@@ -239,7 +267,7 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
         """Take in what is public; `together` says how the promises of the classes make up that of all."""
         self.classes_, self.rule_, self.center_, self.linear_ = classes, rule, center, None
         self.releases_ = dict(zip(classes.tolist(), releases, strict=True))
-        self.guarantee_: Guarantee = files.common_guarantee([release.guarantee for release in releases], together)
+        self.guarantee_ = files.common_guarantee([release.guarantee for release in releases], together)
         self._together = together
         counts = np.array([release.count.value for release in releases], dtype=np.float64)
         self.class_prior_ = counts / counts.sum()
@@ -261,7 +289,7 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
         """Build the one mechanism that every class is released by; of the source only the columns are looked at."""
         settings = self.get_params(deep=False)
         kernel = get_kernel(self.kernel, self.bandwidth)
-        center = centring.checked_center(self.center, kernel, self.trust, source.dimension)
+        center = fitting.checked_center(self.center, kernel, self.trust, source.dimension)
         return fitting.class_mechanism(settings, source, classes, fitting.rule_of(settings, source, classes), center)
 
     def densities(self, X: ArrayLike) -> Floats:
@@ -321,7 +349,7 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
         """Shares of the classes, which compare them but are not calibrated.
 
         Shares of density: scores clipped at 0 and divided by their sum, equal where no score is positive. For the other
-        rules a class's share falls as exp(-squared distance / radius^2), or is the softmax of the logits.
+        rules a class's share falls as exp(-squared distance / radius^2), or is the files of the logits.
         """
         scores = self._scores(X)
         return rules.density_shares(scores) if self.rule_ == rules.DENSITY else rules.distance_shares(scores)
@@ -333,12 +361,11 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
         releases = list(self.releases_.values())
         return files.encode(self.classes_, releases, self.rule_, self.priors, self._together, self.center_)
 
-    def save(self, path: str | Path, overwrite: bool = False) -> None:
-        """Write the classifier to one file, atomically: everything in it is public."""
+    def save(self, path: str | Path, overwrite: bool = False) -> Path:
+        """Write the classifier, of which everything is public, to one file, and return its path; see `Release.save`."""
         check_is_fitted(self)
         warn_unless_private(self.guarantee_)
-        with AtomicFile(path, overwrite=overwrite) as file:
-            file.write(self.to_bytes())
+        return saved(path, self.to_bytes(), overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> DensityClassifier:

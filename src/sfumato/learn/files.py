@@ -8,7 +8,7 @@ and the promises of other releases add up. Arrays are named ``class:name``, with
 the first class's is left out, so that features which all classes share are stored once. A centre that is taken off
 points is the entry "center" of "classifier", one number a column; without one there is no such entry.
 
-Rule "linear" has no releases: ``{"classifier": {...}, "linear": {...}}``, see `linear_file`.
+Rule "linear" has no releases: ``{"classifier": {...}, "linear": {...}}``, see `softmax`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,12 @@ from numpy.typing import NDArray
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import InnerProduct, Kernel
 from sfumato.learn import rules
-from sfumato.learn.centring import public_center
 from sfumato.learn.collecting import OTHERS
+from sfumato.learn.fitting import public_center
 from sfumato.learn.labels import LABEL_CONDITION
-from sfumato.learn.linear_file import LinearModel
+from sfumato.learn.softmax import LinearModel
 from sfumato.learn.squared_distance import ProjectedSquares
-from sfumato.privacy.guarantee import Guarantee
-from sfumato.privacy.rational import LARGEST_EPSILON
+from sfumato.privacy.guarantee import LARGEST_EPSILON, Guarantee
 from sfumato.public.codec import Many, Nested, Optional, Real, Schema, Text, refuse
 from sfumato.public.ranges import LARGEST_LENGTH, MOST_COLUMNS
 from sfumato.quantizers.base import Floats

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -26,11 +26,12 @@ from sfumato.errors import InputError, OddDataWarning
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.guarantee import Guarantee, amount_text
 from sfumato.quantizers.base import Encoder, Integers
-from sfumato.sources import Source, open_source
+from sfumato.sources import Columns, Source, arguments_named, open_source
 from sfumato.sources.base import Rows
 from sfumato.sources.cells import is_real, scalar_of
-from sfumato.sources.keys import Keys, keys_of
+from sfumato.sources.keys import keys_of
 from sfumato.sources.opening import is_untyped
+from sfumato.sources.remote import Remote
 
 OBSERVED = "observed"
 LABEL_CONDITION = "a record is a point with its label"
@@ -96,7 +97,7 @@ class ClassSums:
         return total
 
 
-def labelled(X: Any, y: Any, classes: Any) -> LabelledSource:
+def labelled(X: Any, y: Any, classes: Any, columns: Columns | None = None) -> LabelledSource:
     """Open points with their labels.
 
     Parameters
@@ -107,10 +108,12 @@ def labelled(X: Any, y: Any, classes: Any) -> LabelledSource:
         The labels, or the name of the column of X that holds them.
     classes : sequence, or "observed"
         The public list of classes.
+    columns : list of str or int, optional
+        Columns of X that make up a point.
     """
     if isinstance(y, str):
-        return _labelled_by_column(X, y, classes)
-    source, labels = open_source(X), checked_labels(y)
+        return _labelled_by_column(X, y, classes, columns)
+    source, labels = open_source(X, columns), checked_labels(y)
     known = public_classes(classes, labels)
     codes = class_codes(labels, known)
     if len(codes) and (codes < 0).all():
@@ -118,36 +121,62 @@ def labelled(X: Any, y: Any, classes: Any) -> LabelledSource:
     return LabelledSource(source, known, _coded(source, lambda pieces: _with_codes(pieces, codes)))
 
 
-def _labelled_by_column(X: Any, column: str, classes: Any) -> LabelledSource:
+def _labelled_by_column(X: Any, column: str, classes: Any, columns: Columns | None) -> LabelledSource:
     if isinstance(classes, str):
         raise InputError("classes must be listed where y names a column: pass classes=, the public list of classes")
     if isinstance(X, Source) and not X.keyed:
         raise InputError(f"open the source with key={column!r}, the column of the labels, to pass its name as y")
-    source = X if isinstance(X, Source) else open_source(X, key=column)
+    with arguments_named(key="y"):
+        source = X if isinstance(X, Source) else open_source(X, columns, key=column)
     known = public_classes(classes, [])
     names = keys_of(known)
     if len(np.unique(names, axis=0)) < len(names) or not names.any(axis=1).all():
         raise InputError("classes in a column must differ by more than blanks around them, and have a letter or digit")
-    return LabelledSource(source, known, _coded(source, lambda pieces: _keyed_codes(pieces, names)))
+    codes = KeyedCodes(tuple(known.tolist()))
+    if isinstance(source.read, Remote):
+        coded = replace(source, dimension=source.dimension + 1, column_names=None, read=source.read.then(codes))
+        return LabelledSource(source, known, replace(coded, keyed=False, expected_rows=None))
+    return LabelledSource(source, known, _coded(source, codes.of))
+
+
+def _appended(piece: Rows, codes: Codes) -> Rows:
+    """Append the codes, which single precision holds exactly."""
+    return Rows(np.column_stack([piece.block, codes.astype(piece.block.dtype)]))
 
 
 def _coded(source: Source, code: Callable[[Iterator[Rows]], Iterator[tuple[Rows, Codes]]]) -> Source:
-    """Append the codes, which single precision holds exactly, to the rows."""
+    """Append the codes to the rows."""
 
     def read(rows: int) -> Iterator[Rows]:
         for piece, codes in code(source.pieces(rows)):
-            yield Rows(np.column_stack([piece.block, codes.astype(piece.block.dtype)]))
+            yield _appended(piece, codes)
 
     return Source(source.dimension + 1, None, read, repeatable=source.repeatable)
 
 
-def _keyed_codes(pieces: Iterator[Rows], names: Keys) -> Iterator[tuple[Rows, Codes]]:
-    """Code rows of a source that was opened with the labels as its key."""
-    for piece in pieces:
-        codes = np.full(len(piece), -1, dtype=np.int64)
-        for code, name in enumerate(names):
-            codes[(piece.users == name).all(axis=1)] = code
-        yield piece, codes
+@dataclass(frozen=True)
+class KeyedCodes:
+    """Codes rows of a source that was opened with the labels as its key, in this process or another one.
+
+    Attributes
+    ----------
+    classes : tuple
+        The public list of classes; their keys are those of the process that reads.
+    """
+
+    classes: tuple[Any, ...]
+
+    def of(self, pieces: Iterator[Rows]) -> Iterator[tuple[Rows, Codes]]:
+        """Give rows with their codes."""
+        for piece in pieces:
+            names, codes = keys_of(self.classes), np.full(len(piece), -1, dtype=np.int64)
+            for code, name in enumerate(names):
+                codes[(piece.users == name).all(axis=1)] = code
+            yield piece, codes
+
+    def __call__(self, pieces: Iterator[Rows], bits: SecureBits) -> Iterator[Rows]:
+        """Append the codes to the rows."""
+        return (_appended(piece, codes) for piece, codes in self.of(pieces))
 
 
 def _with_codes(pieces: Iterator[Rows], codes: Codes) -> Iterator[tuple[Rows, Codes]]:

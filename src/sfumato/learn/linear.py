@@ -37,7 +37,6 @@ import numpy as np
 
 from sfumato.engines import Engine, Progress
 from sfumato.errors import InputError
-from sfumato.learn.linear_file import LinearModel
 from sfumato.learn.softmax import (
     INTERCEPT,
     LARGEST_SHARE,
@@ -47,14 +46,14 @@ from sfumato.learn.softmax import (
     Features,
     FeatureSums,
     Gradient,
+    LinearModel,
 )
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.gaussian import LARGEST_SIGMA, gaussian_multiplier, lattice_distance
-from sfumato.privacy.guarantee import Guarantee, checked_delta
+from sfumato.privacy.guarantee import Guarantee, checked_delta, exact_epsilon
 from sfumato.privacy.ledger import Account
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import DiscreteGaussian
-from sfumato.privacy.rational import exact_epsilon
 from sfumato.public.ranges import MOST_RECORDS, check_budget, check_whole
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.sources import Source

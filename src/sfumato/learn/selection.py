@@ -25,15 +25,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.compiled import njit
+from sfumato.compiled import njit, one_blas_thread
 from sfumato.engines import Progress
 from sfumato.engines.threads import default_threads
 from sfumato.errors import InputError
 from sfumato.kernels import Distance
-from sfumato.kernels.exact import one_blas_thread
 from sfumato.quantizers import FourierQuantizer, ShardedFourier
 from sfumato.quantizers.base import Floats, Integers
-from sfumato.quantizers.fourier import pair_amplitudes
+from sfumato.quantizers.phases import pair_amplitudes
 from sfumato.release import Release
 from sfumato.sources import Source, open_source
 from sfumato.sources.selection import Columns

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,8 +37,8 @@ from numpy.typing import NDArray
 from sfumato.distances.moments import MomentQuantizer
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import InnerProduct
-from sfumato.kernels.distance import Distance
-from sfumato.methods.mechanism import Mechanism
+from sfumato.kernels.unscaled import Distance
+from sfumato.methods.method import Mechanism
 from sfumato.methods.registry import DISTANCES
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
@@ -234,6 +234,7 @@ def record_length(kept: float, clip: float) -> float:
     return float(np.interp(kept, means, lengths))
 
 
+@lru_cache(maxsize=64)
 def rotation_spread(clip: float) -> float:
     """Deviation of Z min(|Z|, clip) sign Z, Z normal, around its regression on Z^2, relative to its mean A.
 

@@ -26,8 +26,7 @@ from typing import Any, ClassVar
 
 from sfumato.errors import InputError, SfumatoError
 from sfumato.local.coins import Coins
-from sfumato.privacy.guarantee import Guarantee, amount_text
-from sfumato.privacy.rational import exact_epsilon
+from sfumato.privacy.guarantee import Guarantee, amount_text, exact_epsilon
 from sfumato.public.canonical_json import plain
 from sfumato.public.codec import Field, Ratio, Schema, Whole
 from sfumato.public.document import PREFIX_BYTES
@@ -43,6 +42,7 @@ _DEVICES: dict[str, tuple[str, str]] = {
     "rows": ("sfumato.local.pooled", "Rows"),
     "phases": ("sfumato.local.pooled", "Phases"),
     "metric-phases": ("sfumato.local.pooled", "MetricPhases"),
+    "metric-rows": ("sfumato.local.metric_rows", "MetricRows"),
     "vector": ("sfumato.local.vector", "Vector"),
     "mldp-kde": (f"{_PUBLISHED}.sketch", "MetricSketchDevice"),
     "fkm-lr": (f"{_PUBLISHED}.sketch", "SignsDevice"),

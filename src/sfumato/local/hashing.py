@@ -98,11 +98,19 @@ class RowHash(ABC):
 
     def bucket(self, row: int, X: Sequence[int]) -> int:
         """Bucket of a point in a row, from 0 to `buckets` - 1."""
+        keys, words = self.drawn(row)
+        return self.named(keys, self.cell(words, X))
+
+    def drawn(self, row: int) -> tuple[array[int], array[int]]:
+        """Keys and words of a row."""
         content = row_bytes(self.seed, LABEL, row, self.row_size)
-        cell = self.cell(little_endian(content[KEY_BYTES * self.keys :]), X)
+        split = KEY_BYTES * self.keys
+        return little_endian(content[:split], "Q"), little_endian(content[split:])
+
+    def named(self, keys: array[int], cell: Sequence[int]) -> int:
+        """Bucket of a cell under a row's keys."""
         if not self.rehashes:
             return cell[0]
-        keys = little_endian(content[: KEY_BYTES * self.keys], "Q")
         terms = zip(cell, keys[::2], keys[1::2], strict=False)
         total = keys[-1] + sum([z * (first + z * second) for z, first, second in terms])
         return ((total & MASK) >> (64 - HASH_BITS)) * self.buckets >> HASH_BITS
@@ -143,10 +151,13 @@ class PStable(RowHash):
         """An offset and a direction."""
         return 1 + self.dimension
 
+    def projection(self, words: array[int], X: Sequence[int]) -> int:
+        """Projection and offset, in units of ``2**-shift`` cells."""
+        return sum(map(int.__mul__, self.law.numbers(words[1:]), X)) + (words[0] << self.shift >> 32)
+
     def cell(self, words: array[int], X: Sequence[int]) -> tuple[int]:
         """Floor of the projection."""
-        total = sum(map(int.__mul__, self.law.numbers(words[1:]), X))
-        return ((total + (words[0] << self.shift >> 32)) >> self.shift,)
+        return (self.projection(words, X) >> self.shift,)
 
 
 class Grid(RowHash):

@@ -71,7 +71,18 @@ def noise_scales(
     """Scales B of many frequencies, as `MetricPhases.scale` has them; shape (rows,)."""
     norms = np.sqrt(np.square(frequencies * scales).sum(axis=1))
     moved = radius * norms + steps_apart * np.abs(frequencies).sum(axis=1) + 1
-    whole = np.ceil(moved / share * (1 + NORM_ERROR))
+    return coarse_all(moved / share * (1 + NORM_ERROR))
+
+
+def coarse_all(scales: Floats) -> Integers:
+    """Round many scales up as `coarse` does.
+
+    Examples
+    --------
+    >>> coarse_all(np.array([63.2, 1001.0]))
+    array([  64, 1008])
+    """
+    whole = np.ceil(scales)
     unit = np.ldexp(1.0, np.maximum(np.frexp(whole)[1] - SIGNIFICANT_BITS, 0))
     return np.asarray(np.ceil(whole / unit) * unit, dtype=np.int64)
 

@@ -19,9 +19,8 @@ from sfumato.methods.ranking import Ranking, Row, compare
 from sfumato.methods.registry import LOCAL
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import noise_bits
-from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.guarantee import Guarantee, exact_epsilon
 from sfumato.privacy.laws import ReportNoise
-from sfumato.privacy.rational import exact_epsilon
 from sfumato.public.codec import Ratio
 from sfumato.public.document import Domain, exact, make_document, plain, sealed
 from sfumato.public.ranges import MOST_COLUMNS
@@ -177,7 +176,6 @@ def make_release(
         method=protocol.mechanism,
         guarantee=guarantee,
         kernel=server.kernel,
-        kernel_document=server.kernel.to_document(),
         reader=server.quantizer(tally),
         values=server.published(tally),
         noise=ReportNoise(server.noise_variance(reports)),

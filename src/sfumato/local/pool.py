@@ -88,18 +88,36 @@ class HashPool:
 
     def buckets(self, X: Integers, which: Integers, rows: Integers) -> Buckets:
         """Bucket of point `which[i]` in row `rows[i]`, for every i."""
-        keys, tables = self._tables
+        _, tables = self._tables
         result = np.empty(len(rows), dtype=np.uint8)
         block = max(1, BLOCK_CELLS // self.hash.length)
         for start in range(0, len(rows), block):
             part = slice(start, start + block)
             cells = np.empty((len(rows[part]), self.hash.length), dtype=np.int64)
             _CELLS[type(self.hash)](X, which[part], rows[part], *tables, cells)
-            if self.hash.rehashes:
-                _rehash(cells, rows[part], keys, self.hash.buckets, result[part])
-            else:
-                result[part] = cells[:, 0]
+            result[part] = self.named(cells, rows[part])
         return result
+
+    def named(self, cells: Integers, rows: Integers) -> Buckets:
+        """Bucket of every cell, shape (cells, integers of a cell), in its row."""
+        if not self.hash.rehashes:
+            return cells[:, 0].astype(np.uint8)
+        result = np.empty(len(rows), dtype=np.uint8)
+        _rehash(cells, rows, self._tables[0], self.hash.buckets, result)
+        return result
+
+    @property
+    def directions(self) -> Integers:
+        """Directions of p-stable rows, shape (rows, columns)."""
+        assert isinstance(self.hash, PStable)
+        return np.asarray(self._tables[1][0])
+
+    def projections(self, X: Integers, which: Integers, rows: Integers) -> Integers:
+        """Projection of point `which[i]` in p-stable row `rows[i]`, in units of ``2**-shift`` cells."""
+        _, (directions, offsets, _) = self._tables
+        result = np.empty((len(rows), 1), dtype=np.int64)
+        _floors(X, which, rows, directions, offsets, 0, result)
+        return result[:, 0]
 
     def table(self, X: Integers) -> Buckets:
         """Bucket of every point in every row, shape (points, rows)."""

@@ -24,7 +24,7 @@ from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.response import Response
 from sfumato.public.codec import Nested, Schema, refuse
-from sfumato.public.document import check_document
+from sfumato.public.document import check_document, plain
 from sfumato.public.domain import Domain
 from sfumato.quantizers.base import Floats, Integers, TermReader
 from sfumato.quantizers.box import Box
@@ -206,6 +206,8 @@ class ProtocolReader:
         reader = cls.of(device, kernel) if isinstance(device, cls.kind) else None
         if reader is None or reader.size != size:  # type: ignore[attr-defined]
             raise ReleaseFileError("the release's protocol does not describe its values")
+        if plain(device.document["kernel"]) != kernel.to_document():
+            raise ReleaseFileError("the release's kernel is not that of its protocol")
         return reader
 
     @classmethod

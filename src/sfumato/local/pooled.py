@@ -154,7 +154,7 @@ class Rows(PoolDevice):
     def __init__(self, document: Mapping[str, Any]) -> None:
         super().__init__(document)
         self.hash = row_hash(self.parameters, self.seed, self.domain.dimension)
-        if self.hash.buckets**self.rows_each > 1 << 8 * CODE_BYTES:
+        if self.outcomes**self.rows_each > 1 << 8 * CODE_BYTES:
             raise InputError("the protocol's reports do not fit their length")
         self.response = Response(self.same, self.other, self.hash.buckets)
         self.total = self.response.total

@@ -198,6 +198,14 @@ def phases_condition(radius: float) -> str:
     )
 
 
+def rows_condition(radius: float, metric: str) -> str:
+    """Say what `metric-rows` promises."""
+    return (
+        f"epsilon is for points within {metric} distance of {radius!r}; at t times that distance the loss is at most t "
+        "times epsilon, t rounded up; for points closer than that it may still be epsilon"
+    )
+
+
 def direction(point: Sequence[float]) -> list[float]:
     """Scale a point to length 1 in binary64; what has no direction gets that of the first column.
 

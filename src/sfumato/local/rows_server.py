@@ -21,6 +21,7 @@ One report can move n times an answer by at most c, whatever it says: `influence
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -55,6 +56,7 @@ from sfumato.quantizers.base import Floats, Integers
 
 KERNELS = (L2LSH, L1LSH, Laplacian, Hat, Angular, Jaccard)
 MOST_ROWS_EACH = 6
+Sizes = tuple[float, dict[str, Any]]  # predicted variance, and parameters
 
 
 @dataclass(frozen=True)
@@ -109,20 +111,9 @@ class RowsServer(PoolServer):
     @classmethod
     def design(cls, request: Request) -> Design:
         """Minimise the predicted variance over rows a person and buckets a row."""
-        family, grid = _family(request)
-        best: tuple[float, dict[str, Any]] | None = None
-        for rows_each in integer_choices(request, "rows_each", range(1, MOST_ROWS_EACH + 1)):
-            for buckets in integer_choices(request, "buckets", range(2, MOST_BUCKETS + 1)):
-                if buckets**rows_each > 1 << 8 * CODE_BYTES:
-                    continue
-                sizes = _sizes(request, family, rows_each, buckets)
-                if sizes is not None and (best is None or sizes[0] < best[0]):
-                    best = sizes
-        if best is None:
-            raise InputError("the options rows_each and buckets do not fit into a report; leave one of them out")
-        variance, parameters = best
-        size = parameters["groups"] * parameters["rows_each"] * parameters["buckets"]
-        return Design(family | grid.parameters() | parameters, grid.domain, variance, GROUP_BYTES + CODE_BYTES, size)
+        family, grid = hash_family(request)
+        variance, parameters = best_sizes(request, 1, lambda *sizes: row_sizes(request, family, *sizes))
+        return pool_design(family, grid, parameters, variance, parameters["buckets"])
 
     def noise_variance(self, reports: int) -> float:
         """Of the most uncertain counter, at the mean number of reports a row."""
@@ -148,7 +139,7 @@ class RowsServer(PoolServer):
         buckets = self.pool.buckets(X, np.arange(len(X)), rows).astype(np.int64)
         return respond(self.device.response, buckets, bits)
 
-    def quantizer(self, tally: Tally) -> ReportedRows:
+    def quantizer(self, tally: Tally) -> PoolReader:
         """Read counters."""
         return ReportedRows(self.device, self.pool)
 
@@ -190,7 +181,37 @@ class ReportedRows(PoolReader):
         return chosen.reshape(len(Y), self.size) * self._factor
 
 
-def _family(request: Request) -> tuple[dict[str, Any], PointGrid]:
+def best_sizes(request: Request, places: int, sizes: Callable[[int, int], Sizes | None]) -> Sizes:
+    """Try all numbers of rows a person and buckets a row whose digits, `places` for each bucket, fit into a report."""
+    best: Sizes | None = None
+    for rows_each in integer_choices(request, "rows_each", range(1, MOST_ROWS_EACH + 1)):
+        for buckets in integer_choices(request, "buckets", range(2, MOST_BUCKETS + 1)):
+            if (places * buckets) ** rows_each > 1 << 8 * CODE_BYTES:
+                continue
+            made = sizes(rows_each, buckets)
+            if made is not None and (best is None or made[0] < best[0]):
+                best = made
+    if best is None:
+        raise InputError("the options rows_each and buckets do not fit into a report; leave one of them out")
+    return best
+
+
+def pool_design(
+    family: dict[str, Any],
+    grid: PointGrid,
+    parameters: dict[str, Any],
+    variance: float,
+    outcomes: int,
+    pure: bool = True,
+) -> Design:
+    """Put a design together: a counter for each outcome of each row."""
+    size = parameters["groups"] * parameters["rows_each"] * outcomes
+    made = family | grid.parameters() | parameters
+    return Design(made, grid.domain, variance, GROUP_BYTES + CODE_BYTES, size, pure)
+
+
+def hash_family(request: Request) -> tuple[dict[str, Any], PointGrid]:
+    """Return the hash functions of a kernel, as a protocol names them, and the grid of the points."""
     kernel, d = request.kernel, request.dimension
     if isinstance(kernel, Angular):
         grid = unit_grid(request, NORMAL.largest, sum_bits=SUM_BITS)
@@ -206,9 +227,7 @@ def _family(request: Request) -> tuple[dict[str, Any], PointGrid]:
     return {"family": "p-stable", "law": law.name.lower()}, fit_grid(request, lengths, law.largest, sum_bits=SUM_BITS)
 
 
-def _sizes(
-    request: Request, family: dict[str, Any], rows_each: int, buckets: int
-) -> tuple[float, dict[str, Any]] | None:
+def row_sizes(request: Request, family: dict[str, Any], rows_each: int, buckets: int) -> Sizes | None:
     """Predicted variance and parameters; None for more buckets than a family has."""
     natural = 1 << family["power"] if family["family"] == "signs" else None
     if natural is not None and buckets > natural:
@@ -222,14 +241,25 @@ def _sizes(
         "same": same,
         "other": OTHER,
     }
-    functions = row_hash({**family, **parameters, "point_bits": 0}, bytes(32), request.dimension)
     if same <= OTHER:
         raise InputError(f"epsilon = {request.epsilon} is too small for a report to say anything")
-    rows = parameters["groups"] * rows_each
-    beside = others(request) / (buckets - 1) if functions.collision else 0.0
-    answers = request.n * rows_each
-    answer = RowAnswer(Response(same, OTHER, buckets), float(functions.collision))
-    return answer.variance(request.density) / answers + (spread(request) + beside) / rows, parameters
+    answer = row_answer(family, parameters, request.dimension)
+    variance = answer.variance(request.density) / (request.n * rows_each)
+    return variance + pool_variance(request, parameters, answer), parameters
+
+
+def row_answer(family: dict[str, Any], parameters: dict[str, Any], dimension: int) -> RowAnswer:
+    """Return what one row of a design says."""
+    functions = row_hash({**family, **parameters, "point_bits": 0}, bytes(32), dimension)
+    response = Response(parameters["same"], parameters["other"], parameters["buckets"])
+    return RowAnswer(response, float(functions.collision))
+
+
+def pool_variance(request: Request, parameters: dict[str, Any], answer: RowAnswer) -> float:
+    """Return what people who share hash functions add: (A + B / (R - 1)) / D."""
+    beside = others(request) / (parameters["buckets"] - 1) if answer.collision else 0.0
+    rows: int = parameters["groups"] * parameters["rows_each"]
+    return (spread(request) + beside) / rows
 
 
 ROWS = RowsServer.method("hash buckets of public rows, by randomised response")

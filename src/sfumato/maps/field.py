@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel, ShiftInvariantKernel
-from sfumato.maps.interval import LEVEL, Band, deviations, simultaneous_band
+from sfumato.maps.interval import LEVEL, Band, deviations, family_cutoff, simultaneous_band
 from sfumato.maps.views import Caption, Section, section
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
@@ -23,6 +24,7 @@ from sfumato.release.shrinking import PlacesSpread, shrink
 from sfumato.sources import open_source
 
 SIZE = 256
+QUANTITIES = ("shares", "counts")
 LARGEST_SIZE = 2048
 COARSEST = 4.0  # bandwidths per cell beyond which a map would show nothing of the density
 
@@ -72,6 +74,13 @@ class Field:
         What is printed beside them.
     signed : bool
         Whether the values are differences, which may be negative.
+    quantity : {"shares", "counts"}
+        What values are of: mean kernel values (parts of one's own total), or sums over the records.
+    cutoff : float
+        How many standard errors a value must exceed to be more than noise; from `evaluate`, noise alone exceeds it
+        anywhere on the map in at most one map of twenty.
+    per_area : float or None
+        Records per unit of the axes' area (or length) for a value of 1; None where the axes are not all columns.
     band : Band or None
         The simultaneous band of a curve.
     shrunk : ndarray or None
@@ -87,6 +96,9 @@ class Field:
     signed: bool = False
     band: Band | None = None
     shrunk: Floats | None = None
+    quantity: str = "shares"
+    cutoff: float = 2.0
+    per_area: float | None = None
 
     @property
     def coloured(self) -> Floats:
@@ -95,8 +107,8 @@ class Field:
 
     @property
     def below_noise(self) -> NDArray[np.bool_]:
-        """Where the value may be noise alone: less than two standard errors above zero (away from zero, if signed)."""
-        return np.asarray((np.abs(self.values) if self.signed else self.values) < 2 * self.errors)
+        """Where the value may be noise alone: less than `cutoff` errors above zero (away from zero, if signed)."""
+        return np.asarray((np.abs(self.values) if self.signed else self.values) < self.cutoff * self.errors)
 
     def interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
         """Lower and upper ends that hold the truth of one cell with probability `level`."""
@@ -119,8 +131,9 @@ def evaluate(
     release: Release,
     *,
     minus: Release | None = None,
+    quantity: str = "shares",
     columns: Sequence[str | int] | None = None,
-    at: Mapping[str, float] | None = None,
+    at: Mapping[str, Any] | None = None,
     extent: Extent | None = None,
     size: int = SIZE,
     title: str | None = None,
@@ -133,6 +146,9 @@ def evaluate(
         What is drawn.
     minus : Release, optional
         A second release of the same columns and kernel to subtract; the noises are independent, so the variances add.
+    quantity : {"shares", "counts"}
+        Draw mean kernel values, which are shares of a release's own records, or sums over the records. Of two releases
+        with different numbers of records one may have the larger share in a place and the other more records.
     columns, at
         Which columns to draw and where the others stand, see `views.section`.
     extent : (lower, upper) or one pair per drawn column, optional
@@ -154,12 +170,16 @@ def evaluate(
     axes = resolve_axes(release, view, extent, size)
     releases = (release,) if minus is None else (release, _comparable(release, minus))
     points = view.points(grid(axes))
-    values, errors = release.query(points, return_std=True)
+    if quantity not in QUANTITIES:
+        raise InputError(f"quantity must be 'shares' or 'counts', got {quantity!r}")
+    answers = [_asked(made, view, points, quantity) for made in releases]
+    values, errors = answers[0]
     if minus is not None:
-        others, their_errors = minus.query(points, return_std=True)
-        values, errors = values - others, np.hypot(errors, their_errors)
-    shape = tuple(axis.cells for axis in reversed(axes))
-    empty = len(axes) == 2 and minus is None and isinstance(release.spread, PlacesSpread)
+        values, errors = values - answers[1][0], np.hypot(errors, answers[1][1])
+    shape, curve = tuple(axis.cells for axis in reversed(axes)), len(axes) == 1
+    empty = len(axes) == 2 and minus is None and quantity == "shares" and isinstance(release.spread, PlacesSpread)
+    places = _places(release, view, axes)
+    cutoffs = [family_cutoff(made, points, places, signed=minus is not None) for made in releases]
     return Field(
         axes=axes,
         values=values.reshape(shape),
@@ -167,9 +187,46 @@ def evaluate(
         section=view,
         caption=Caption.of(releases, title, str(view)),
         signed=minus is not None,
-        band=simultaneous_band(releases, points, errors) if len(axes) == 1 else None,
+        band=_band(releases, points, answers, errors, quantity) if curve else None,
         shrunk=shrink(release.spread, values, errors)[0].reshape(shape) if empty else None,
+        quantity=quantity,
+        cutoff=max(cutoffs),
+        per_area=_per_area(release, view, quantity, signed=minus is not None),
     )
+
+
+def _band(
+    releases: tuple[Release, ...], points: Floats, answers: list[tuple[Floats, Floats]], errors: Floats, quantity: str
+) -> Band:
+    means = [mean for mean, _ in answers]
+    return simultaneous_band(releases, points, means, errors, totals=quantity == "counts")
+
+
+def _asked(release: Release, view: Section, points: Floats, quantity: str) -> tuple[Floats, Floats]:
+    """Ask a release for shares or sums; categories are asked by their values."""
+    queries = view.asked(points)
+    ask = release.query if quantity == "shares" else release.total
+    return ask(queries, return_std=True)
+
+
+def _places(release: Release, view: Section, axes: tuple[Axis, ...]) -> int:
+    """Count places half a bandwidth apart; never more than there are cells."""
+    cells = math.prod(axis.cells for axis in axes)
+    if not isinstance(release.kernel, ShiftInvariantKernel):
+        return cells
+    lengths = release.kernel.column_scales(release.dimension)[list(view.shown)]
+    steps = [math.ceil(2 * (axis.upper - axis.lower) / length) + 1 for axis, length in zip(axes, lengths, strict=True)]
+    return int(min(cells, math.prod(steps)))
+
+
+def _per_area(release: Release, view: Section, quantity: str, *, signed: bool) -> float | None:
+    """Return records per unit of area for a value of 1: a record's kernel spreads it over the kernel's own volume."""
+    whole = len(view.shown) == release.dimension and isinstance(release.kernel, ShiftInvariantKernel)
+    if not whole or (signed and quantity == "shares"):
+        return None
+    assert isinstance(release.kernel, ShiftInvariantKernel)
+    records = release.count.value if quantity == "shares" else 1
+    return records * math.exp(-release.kernel.log_integral(release.dimension))
 
 
 def resolve_axes(release: Release, view: Section, extent: Extent | None, size: int) -> tuple[Axis, ...]:
@@ -262,6 +319,8 @@ def compare(field: Field, release: Release, points: Any, *, made_up: bool = Fals
     rows = (_kept(batch, release.reader.box) for batch in source.batches())
     values = _exact_values(release.kernel, rows, field)
     caption = field.caption if made_up else field.caption.not_private(REASON)
+    if field.quantity != "shares":
+        raise InputError("a comparison draws mean kernel values: leave out quantity=")
     nothing = np.zeros_like(values)
     exact = replace(field, values=values, errors=nothing, caption=caption, band=None, shrunk=None)
     difference = replace(exact, values=field.values - values, signed=True)

@@ -27,7 +27,7 @@ INK, PALE, WARNING = "#231b2e", "#6f6878", "#b3261e"
 CURVE, NOISE_RING = "#7b2382", "#a39daa"
 HATCH, HATCH_COLOUR = "/////", "#8d8796"
 QUANTITY = "mean kernel value"
-NOISE_TEXT = "may be noise alone (less than 2 standard errors from zero)"
+NOISE_TEXT = "may be noise alone (19 of 20 empty maps are hatched all over)"
 CONTOURS = 7
 SHRUNK = ("colours", "shrunk answers (biased, less noise in empty parts); hatching by the plain ones")
 
@@ -50,9 +50,32 @@ def plotted(text: str) -> str:
     return shown(text).replace("$", r"\$")
 
 
-def quantity(signed: bool, shrunk: bool = False) -> str:
-    """Name of what the colours stand for."""
-    return f"difference of {QUANTITY}s" if signed else f"{QUANTITY}{', shrunk' if shrunk else ''}"
+def quantity(drawn: Field | Dots, shrunk: bool = False) -> str:
+    """Name of what the colours stand for; a difference says of what."""
+    counts = isinstance(drawn, Field) and drawn.quantity == "counts"
+    if isinstance(drawn, Field) and drawn.signed:
+        return "difference of counts (kernel sums)" if counts else f"difference of shares ({QUANTITY}s)"
+    return "kernel sum" if counts else f"{QUANTITY}{', shrunk' if shrunk else ''}"
+
+
+def per_area(field: Field, geographic: bool) -> tuple[float, str] | None:
+    """Return records per area for a value of 1, and its words; None where the axes are not all columns."""
+    if field.per_area is None:
+        return None
+    what = "difference in records" if field.signed else "records"
+    if len(field.axes) == 1:
+        return field.per_area, f"{what} per unit of {shown(field.axes[0].name)}"
+    if not geographic:
+        return field.per_area, f"{what} per unit of area"
+    east, north = metres_per_degree((field.axes[1].lower + field.axes[1].upper) / 2)
+    return field.per_area / (east * north / 1e6), f"{what} per km²"
+
+
+def log_floor(values: Any, errors: Any, cutoff: float) -> float:
+    """Lower end of a logarithmic colour scale: what is clearly more than noise, within four decades of the top."""
+    top = float(np.max(values))
+    top = top if top > 0 else 1.0
+    return float(np.clip(cutoff * np.median(errors), top / 1e4, top / 10))
 
 
 def draw_map(
@@ -63,22 +86,30 @@ def draw_map(
     uncertainty: bool = True,
     geographic: bool = False,
     limits: tuple[float, float] | None = None,
+    logarithmic: bool = False,
+    overlay: Sequence[Any] = (),
 ) -> Any:
     """Draw a field of two axes and return the image, for its colour bar."""
+    from matplotlib.colors import LogNorm, Normalize
+
     across, up = field.axes
     low, high = limits or colour_range(field.coloured, field.signed)
+    norm, coloured = Normalize(low, high), field.coloured
+    if logarithmic and not field.signed:
+        low = log_floor(field.coloured, field.errors, field.cutoff)
+        norm, coloured = LogNorm(low, high), np.maximum(field.coloured, low)
     image = axes.imshow(
-        field.coloured,
+        coloured,
         origin="lower",
         extent=(across.lower, across.upper, up.lower, up.upper),
         interpolation="nearest",
         aspect="auto",
         cmap=SIGNED_COLOURS if field.signed else COLOURS,
-        vmin=low,
-        vmax=high,
+        norm=norm,
     )
     if contours:
         _draw_contours(axes, field, image)
+    _draw_overlay(axes, overlay)
     if uncertainty and field.below_noise.any():
         _draw_noise(axes, field)
     axes.set(xlabel=plotted(across.name), ylabel=plotted(up.name))
@@ -92,12 +123,22 @@ def draw_map(
     return image
 
 
+def _draw_overlay(axes: Any, lines: Sequence[Any]) -> None:
+    """Draw lines of coasts or streets: thin and dark, with a pale edge that sets them off from dark colours."""
+    from matplotlib.collections import LineCollection
+
+    for colour, width in (("#ffffff", 1.6), (INK, 0.7)) if lines else ():
+        axes.add_collection(LineCollection(list(lines), colors=colour, linewidths=width, alpha=0.8), autolim=False)
+
+
 def _draw_contours(axes: Any, field: Field, image: Any) -> None:
     """Lines at round values, only where there is more than noise; light on dark colours and dark on light ones."""
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.colors import LogNorm
+    from matplotlib.ticker import LogLocator, MaxNLocator
 
     low, high = image.get_clim()
-    levels = [level for level in MaxNLocator(CONTOURS).tick_values(low, high) if low < level < high and level != 0]
+    locator = LogLocator(subs=(1.0, 2.0, 5.0)) if isinstance(image.norm, LogNorm) else MaxNLocator(CONTOURS)
+    levels = [level for level in locator.tick_values(low, high) if low < level < high and level != 0]
     shown = np.ma.masked_array(field.coloured, field.below_noise)
     if shown.count() == 0 or not levels:
         return
@@ -170,9 +211,9 @@ def draw_curve(axes: Any, field: Field) -> None:
         reach = field.band.multiplier * field.errors
         band = (field.values - reach, field.values + reach)
         axes.fill_between(across, *band, color=CURVE, alpha=0.18, linewidth=0, label=str(field.band))
-    axes.plot(across, field.values, color=CURVE, linewidth=2, label=quantity(field.signed))
+    axes.plot(across, field.values, color=CURVE, linewidth=2, label=quantity(field))
     axes.axhline(0.0, color=PALE, linewidth=0.8)
-    axes.set(xlabel=plotted(field.axes[0].name), ylabel=quantity(field.signed))
+    axes.set(xlabel=plotted(field.axes[0].name), ylabel=quantity(field))
     axes.set_xlim(field.axes[0].lower, field.axes[0].upper)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#e4e7eb", linewidth=0.6)
@@ -215,18 +256,27 @@ LETTERS_PER_INCH = 17  # of the footer's type, on average
 
 
 def draw_figure(
-    drawn: Field | Dots, *, contours: bool = True, uncertainty: bool = True, geographic: bool = False
+    drawn: Field | Dots,
+    *,
+    contours: bool = True,
+    uncertainty: bool = True,
+    geographic: bool = False,
+    logarithmic: bool = False,
+    overlay: Sequence[Any] = (),
 ) -> Any:
     """One map, curve or set of dots with its title, colour bar and guarantee, as a matplotlib figure."""
     curve = isinstance(drawn, Field) and len(drawn.axes) == 1
     figure, axes = _canvas((7.6, 4.6) if curve else (7.6, 1.4 + 6.0 * _height(drawn, geographic)), 1)
     if isinstance(drawn, Dots):
-        _colour_bar(figure, axes[0], draw_dots(axes[0], drawn), signed=False)
+        _colour_bar(figure, axes[0], draw_dots(axes[0], drawn), quantity(drawn))
     elif curve:
         draw_curve(axes[0], drawn)
     else:
-        image = draw_map(axes[0], drawn, contours=contours, uncertainty=uncertainty, geographic=geographic)
-        _colour_bar(figure, axes[0], image, drawn.signed, drawn.shrunk is not None)
+        image = draw_map(
+            axes[0], drawn, contours=contours, uncertainty=uncertainty, geographic=geographic,
+            logarithmic=logarithmic, overlay=overlay,
+        )  # fmt: skip
+        _colour_bar(figure, axes[0], image, _bar_label(drawn, geographic, image))
     if drawn.caption.view:
         axes[0].set_title(plotted(drawn.caption.view), loc="left", fontsize=9, color=PALE, pad=34 if curve else 20)
     shrunk = isinstance(drawn, Field) and not curve and drawn.shrunk is not None
@@ -247,7 +297,7 @@ def draw_comparison(fields: Sequence[Field], titles: Sequence[str], *, geographi
             limits = colour_range(field.values, signed=True) if field.signed else (0.0, top)
             image = draw_map(axes, field, uncertainty=False, geographic=geographic, limits=limits)
             bar = figure.colorbar(image, ax=axes, orientation="horizontal", shrink=0.8, aspect=30)
-            bar.set_label(quantity(field.signed), color=INK)
+            bar.set_label(quantity(field), color=INK)
             bar.ax.locator_params(nbins=5)
             bar.outline.set_visible(False)
         axes.set_title(plotted(title), loc="left", fontsize=11, color=INK)
@@ -275,9 +325,18 @@ def _canvas(size: tuple[float, float], panels: int) -> tuple[Any, list[Any]]:
     return figure, list(figure.subplots(1, panels, squeeze=False)[0])
 
 
-def _colour_bar(figure: Any, axes: Any, image: Any, signed: bool, shrunk: bool = False) -> None:
+def _bar_label(field: Field, geographic: bool, image: Any) -> str:
+    """Words of a colour bar: what the colours are, and what the last one means in records per area."""
+    label, area = quantity(field, field.shrunk is not None), per_area(field, geographic)
+    if area is None:
+        return label
+    top = float(image.get_clim()[1])
+    return f"{label}\n{top:.2g} is about {float(f'{top * area[0]:.2g}'):,g} {area[1]}"
+
+
+def _colour_bar(figure: Any, axes: Any, image: Any, label: str) -> None:
     bar = figure.colorbar(image, ax=axes, shrink=0.82, aspect=28, pad=0.02)
-    bar.set_label(quantity(signed, shrunk), color=INK)
+    bar.set_label("\n".join(map(plotted, label.split("\n"))), color=INK)
     bar.outline.set_visible(False)
     bar.ax.tick_params(color=PALE, labelcolor=INK)
 
@@ -318,7 +377,7 @@ def draw_on(axes: Any, field: Field, *, contours: bool, uncertainty: bool, geogr
         if geographic:
             check_longitude_first([axis.name for axis in field.axes])
         image = draw_map(axes, field, contours=contours, uncertainty=uncertainty, geographic=geographic)
-        _colour_bar(axes.figure, axes, image, field.signed, field.shrunk is not None)
+        _colour_bar(axes.figure, axes, image, _bar_label(field, geographic, image))
     axes.set_title(plotted(field.caption.title), loc="left", fontweight="bold", color=INK, pad=22)
     footnote(axes, field.caption)
     return axes

@@ -16,19 +16,29 @@ stays below it with probability `level`. That largest error is simulated from wh
 - either way the count's error moves the whole curve up or down together.
 
 A linear release of more sums than can be drawn many times takes the union bound (Bonferroni), which is wider.
+
+**Cutoffs of maps.** A map asks of thousands of cells at once whether anybody is there. At two standard errors each,
+empty parts would show islands. `family_cutoff` is the number of standard errors that noise alone exceeds anywhere on
+the map in at most one map of twenty: the union bound over places half a bandwidth apart (answers in between hardly
+differ), with the tail of the noise's own law: for Laplace noise the Chernoff bound of its weighted sum, whose moment
+generating function is known, for other laws the normal tail.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import norm
 
 from sfumato.errors import InputError
+from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.quantizers.answer import Floats
+from sfumato.quantizers.base import LinearReader
 from sfumato.release import Release
+from sfumato.release.release import Count
 
 LEVEL = 0.95
 
@@ -56,6 +66,8 @@ class Estimate:
         The estimate and its standard error.
     level : float
         Probability with which the interval holds the truth.
+    share : bool
+        Whether it is a share of all records, and not a number of them.
 
     Examples
     --------
@@ -67,6 +79,7 @@ class Estimate:
     value: float
     std: float
     level: float = LEVEL
+    share: bool = False
 
     @property
     def lower(self) -> float:
@@ -80,10 +93,42 @@ class Estimate:
 
     def __sub__(self, other: Estimate) -> Estimate:
         """Difference of estimates from two releases: their noises are independent, so the variances add."""
-        return Estimate(self.value - other.value, math.hypot(self.std, other.std), max(self.level, other.level))
+        alike(self.share, other.share)
+        spread = math.hypot(self.std, other.std)
+        return Estimate(self.value - other.value, spread, max(self.level, other.level), self.share)
+
+    def shared(self, count: Count) -> Estimate:
+        """Return the same as a share of all records, the published count's error included."""
+        return Estimate(*share_of(self.value, self.std, count), self.level, share=True)
 
     def __str__(self) -> str:
-        return f"{self.value:,.0f} +- {self.std:,.0f} ({100 * self.level:g} %: {self.lower:,.0f} to {self.upper:,.0f})"
+        value, std, lower, upper = (
+            number_text(number, self.share) for number in (self.value, self.std, self.lower, self.upper)
+        )
+        return f"{value} +- {std} ({100 * self.level:g} %: {lower} to {upper})"
+
+
+def alike(first: bool, second: bool) -> None:
+    """Refuse to subtract a number from a share."""
+    if first != second:
+        raise InputError("a share and a number of records cannot be subtracted: make both shares, or neither")
+
+
+def share_of(value: float, std: float, count: Count) -> tuple[float, float]:
+    """Divide a number of records by all of them; errors that go together are counted as if they did not.
+
+    Examples
+    --------
+    >>> share_of(50.0, 3.0, Count(100, 16.0, public=False))
+    (0.5, 0.03605551275463989)
+    """
+    share = value / count.value
+    return share, math.hypot(std, share * math.sqrt(count.variance)) / count.value
+
+
+def number_text(number: float, share: bool) -> str:
+    """Show a number of records, or a share of them."""
+    return f"{100 * number:.2f} %" if share else f"{number:,.0f}"
 
 
 DRAWS = 1000
@@ -102,7 +147,14 @@ class Band:
         return f"simultaneous {100 * self.level:g} % band: {self.multiplier:.2f} standard errors ({self.how})"
 
 
-def simultaneous_band(releases: tuple[Release, ...], points: Floats, std: Floats, level: float = LEVEL) -> Band:
+def simultaneous_band(
+    releases: tuple[Release, ...],
+    points: Floats,
+    answers: Sequence[Floats],
+    std: Floats,
+    level: float = LEVEL,
+    totals: bool = False,
+) -> Band:
     """Find the band of one release, or of the difference of two, at the drawn points.
 
     Parameters
@@ -111,12 +163,19 @@ def simultaneous_band(releases: tuple[Release, ...], points: Floats, std: Floats
         One release, or two whose difference is drawn.
     points : ndarray, shape (points, dimension)
         Where the curve is drawn.
+    answers : sequence of ndarray
+        Each release's answers there.
     std : ndarray, shape (points,)
         Standard errors there.
     level : float
         Probability that the band holds the truth at all of the points.
+    totals : bool
+        Whether sums are drawn, in which the count plays no part, and not means.
     """
-    paths = [_error_paths(release, points, SEED + index) for index, release in enumerate(releases)]
+    paths = [
+        _error_paths(*pair, points, SEED + index, totals)
+        for index, pair in enumerate(zip(releases, answers, strict=True))
+    ]
     if any(path is None for path in paths):
         pointwise = 1 - (1 - level) / len(points)
         return Band(deviations(pointwise), level, f"union bound over {len(points)} points")
@@ -126,12 +185,56 @@ def simultaneous_band(releases: tuple[Release, ...], points: Floats, std: Floats
     return Band(multiplier, level, f"largest error over {len(points)} points, simulated")
 
 
-def _error_paths(release: Release, points: Floats, seed: int) -> Floats | None:
+def _error_paths(release: Release, answers: Floats, points: Floats, seed: int, totals: bool) -> Floats | None:
     """Errors of the answers at all points, drawn DRAWS times: shape (DRAWS, points); None where that takes long."""
     sums = release.values.astype(np.float64)
     paths = release.reader.error_paths(points, sums, release.noise, release.groups, DRAWS, seed)
     if paths is None:
         return None
+    if totals:
+        return paths
     scale = math.sqrt(release.count.variance)
     count = np.random.default_rng([seed, 1]).normal(scale=scale, size=(DRAWS, 1))
-    return np.asarray((paths + count * release.query(points)) / release.count.value)
+    return np.asarray((paths + count * answers) / release.count.value)
+
+
+FAMILY = 0.05
+PROBED = 4  # places whose weights stand for all
+MOST_PROBED = 1 << 20  # sums of a release that is probed
+STEEPNESS = 200  # tilts that the Chernoff bound is searched over
+
+
+def family_cutoff(release: Release, points: Floats, places: int, *, signed: bool = False) -> float:
+    """Return how many standard errors noise alone exceeds at any of so many places with a probability of at most 5 %.
+
+    Parameters
+    ----------
+    release : Release
+        What is drawn.
+    points : ndarray
+        Where, as the reader is asked.
+    places : int
+        How many of the places can differ from one another.
+    signed : bool
+        Whether noise below zero counts as well.
+    """
+    chance = FAMILY / (places * (2 if signed else 1))
+    normal = float(norm.isf(chance))
+    reader = release.reader
+    if not isinstance(release.noise, DiscreteLaplace) or not isinstance(reader, LinearReader):
+        return normal
+    if reader.size > MOST_PROBED:
+        return max(normal, -math.log(2 * chance) / math.sqrt(2))
+    chosen = points[np.linspace(0, len(points) - 1, PROBED).astype(np.intp)]
+    return max(normal, *(_laplace_cutoff(weights, chance) for weights in reader.weights(chosen)))
+
+
+def _laplace_cutoff(weights: Floats, chance: float) -> float:
+    """Chernoff bound: the least z with min over t of exp(K(t) - t z) <= chance, K of Laplace noise so weighted."""
+    length = float(np.sqrt(weights @ weights))
+    if length == 0:
+        return 0.0
+    squares = np.square(weights[np.abs(weights) > 1e-6 * length] / length) / 2
+    tilts = np.linspace(0, 1, STEEPNESS + 2)[1:-1] / math.sqrt(float(squares.max()))
+    growth = np.array([-float(np.log1p(-(tilt**2) * squares).sum()) for tilt in tilts])
+    return float(((growth - math.log(chance)) / tilts).min())

@@ -21,7 +21,7 @@ import numpy as np
 
 from sfumato.errors import InputError
 from sfumato.maps.field import Field, evaluate, shared_range
-from sfumato.maps.figure import COLOURS, NOISE_TEXT, SIGNED_COLOURS, colour_range, quantity
+from sfumato.maps.figure import COLOURS, NOISE_TEXT, SIGNED_COLOURS, colour_range, log_floor, per_area, quantity
 from sfumato.maps.geography import check_longitude_first, metres_per_degree
 from sfumato.maps.interval import LEVEL, deviations
 from sfumato.maps.views import Caption, Dots, column_names
@@ -33,7 +33,14 @@ COLOUR_COUNT = 256
 SCRIPTS = ("view.js", "paint.js", "page.js")
 
 
-def page(layers: Sequence[Field | Dots], names: Sequence[str] = ("",), *, geographic: bool = False) -> bytes:
+def page(
+    layers: Sequence[Field | Dots],
+    names: Sequence[str] = ("",),
+    *,
+    geographic: bool = False,
+    logarithmic: bool = False,
+    overlay: Sequence[Any] = (),
+) -> bytes:
     """Write the page of a map, curve or set of dots; several layers of one grid can be switched.
 
     Parameters
@@ -44,6 +51,10 @@ def page(layers: Sequence[Field | Dots], names: Sequence[str] = ("",), *, geogra
         Names of the layers.
     geographic : bool
         Whether the axes are longitude and latitude in degrees: proportions and scale bar follow.
+    logarithmic : bool
+        Whether colours are logarithmic at first; the reader can switch.
+    overlay : sequence of ndarray
+        Lines to draw over a map, from `overlay.read_overlay`.
 
     Examples
     --------
@@ -54,18 +65,18 @@ def page(layers: Sequence[Field | Dots], names: Sequence[str] = ("",), *, geogra
     >>> page([evaluate(release, size=8)])[:15]
     b'<!doctype html>'
     """
-    first, caption = layers[0], layers[0].caption
+    caption = layers[0].caption
     words = {
         "version": __version__,
         "title": _html(caption.title),
         "view": f'<p class="view">{_html(caption.view)}</p>' if caption.view else "",
         "warning": _warning(caption),
-        "description": _html(_description(first)),
+        "description": _html(_description(_noisiest(layers))),
         "guarantees": "".join(f'<p class="guarantee">{_html(text)}</p>' for text in _guarantees(caption)),
         "facts": "".join(f"<dt>{_html(label)}</dt><dd>{_html(text)}</dd>" for label, text in caption.facts),
         "statement": "".join(f"<p>{_html(part)}</p>" for part in caption.statement.split("\n")),
-        "colophon": _colophon(caption),
-        "data": _embedded(_document(layers, names, geographic)),
+        "colophon": _colophon(caption, lines=len(overlay) > 0),
+        "data": _embedded(_document(layers, names, geographic, logarithmic, overlay)),
         "style": _asset("page.css"),
         "script": '"use strict";\n(() => {\n' + "\n".join(_asset(name) for name in SCRIPTS) + "})();",
     }
@@ -90,10 +101,16 @@ def _guarantees(caption: Caption) -> list[str]:
     return [f"Guarantee: {guarantee}" for guarantee in caption.guarantees]
 
 
-def _colophon(caption: Caption) -> str:
+def _colophon(caption: Caption, *, lines: bool) -> str:
     if caption.warning:
         return f"Made with sfumato {__version__}."
-    return f"Made with sfumato {__version__}. This page holds answers of the release and nothing else."
+    drawn = ", the lines drawn over them" if lines else ""
+    return f"Made with sfumato {__version__}. This page holds answers of the release{drawn} and nothing else."
+
+
+def _noisiest(layers: Sequence[Field | Dots]) -> Field | Dots:
+    """Choose the layer that has errors: beside an exact density, the private one."""
+    return next((layer for layer in layers if np.any(layer.errors > 0)), layers[0])
 
 
 def _description(drawn: Field | Dots) -> str:
@@ -103,15 +120,17 @@ def _description(drawn: Field | Dots) -> str:
     top = int(np.argmax(drawn.values))
     height = f"{drawn.values.ravel()[top]:.3g}"
     if isinstance(drawn, Dots):
-        return f"{len(drawn.values)} public points coloured by {quantity(False)}, at most {height}. {noise}"
+        return f"{len(drawn.values)} public points coloured by {quantity(drawn)}, at most {height}. {noise}"
     kind = "Curve" if len(drawn.axes) == 1 else "Map"
     over = " and ".join(axis.name for axis in drawn.axes)
     place = drawn.queries[top][list(drawn.section.shown)]
     where = ", ".join(f"{axis.name} {value:.4g}" for axis, value in zip(drawn.axes, place, strict=True))
-    return f"{kind} of the {quantity(drawn.signed)} over {over}. Largest value {height} at {where}. {noise}"
+    return f"{kind} of the {quantity(drawn)} over {over}. Largest value {height} at {where}. {noise}"
 
 
-def _document(layers: Sequence[Field | Dots], names: Sequence[str], geographic: bool) -> dict[str, Any]:
+def _document(
+    layers: Sequence[Field | Dots], names: Sequence[str], geographic: bool, logarithmic: bool, overlay: Sequence[Any]
+) -> dict[str, Any]:
     first = layers[0]
     if isinstance(first, Dots):
         kind, axes = "dots", _dot_axes(first)
@@ -129,8 +148,13 @@ def _document(layers: Sequence[Field | Dots], names: Sequence[str], geographic: 
         "level": LEVEL,
         "deviations": deviations(LEVEL),
         "noise_text": str(band) if band is not None else NOISE_TEXT,
+        "logarithmic": logarithmic,
+        "overlay": {
+            "lengths": [len(line) for line in overlay],
+            "places": _floats(np.concatenate([*overlay, np.empty((0, 2))])),
+        },
     }
-    return document | {"layers": [_layer(*pair, layers) for pair in zip(layers, names, strict=True)]}
+    return document | {"layers": [_layer(*pair, layers, geographic) for pair in zip(layers, names, strict=True)]}
 
 
 def _axis(field: Field, index: int = 0) -> dict[str, Any]:
@@ -145,7 +169,7 @@ def _height_axis(layers: Sequence[Any]) -> dict[str, Any]:
     high = max(float(np.max(field.values + reach)) for field, reach in zip(layers, reaches, strict=True))
     low, high = min(low, 0.0), max(high, 0.0)
     margin = 0.05 * (high - low) or 1.0
-    return {"name": quantity(layers[0].signed), "lower": low - margin, "upper": high + margin, "fixed": True}
+    return {"name": quantity(layers[0]), "lower": low - margin, "upper": high + margin, "fixed": True}
 
 
 def _dot_axes(dots: Dots) -> list[dict[str, Any]]:
@@ -157,14 +181,16 @@ def _dot_axes(dots: Dots) -> list[dict[str, Any]]:
     ]
 
 
-def _layer(drawn: Field | Dots, name: str, layers: Sequence[Field | Dots]) -> dict[str, Any]:
+def _layer(drawn: Field | Dots, name: str, layers: Sequence[Field | Dots], geographic: bool) -> dict[str, Any]:
     signed = isinstance(drawn, Field) and drawn.signed
     low, high = colour_range(drawn.values, signed)
     if not signed and isinstance(drawn, Field):
         high = max(high, shared_range([field for field in layers if isinstance(field, Field)]))
     layer = {
         "name": shown(name),
-        "quantity": quantity(signed),
+        "quantity": quantity(drawn),
+        "cutoff": drawn.cutoff,
+        "floor": log_floor(drawn.values, drawn.errors, drawn.cutoff),
         "signed": signed,
         "low": low,
         "high": high,
@@ -174,7 +200,8 @@ def _layer(drawn: Field | Dots, name: str, layers: Sequence[Field | Dots]) -> di
     }
     if isinstance(drawn, Dots):
         return layer | {"places": _floats(drawn.places)}
-    return layer | {"multiplier": drawn.band.multiplier if drawn.band else 0.0}
+    area, unit = per_area(drawn, geographic) or (None, "")
+    return layer | {"multiplier": drawn.band.multiplier if drawn.band else 0.0, "area": area, "unit": unit}
 
 
 def _colours(name: str) -> bytes:

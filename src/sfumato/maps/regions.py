@@ -7,7 +7,8 @@ share of its own kernel bump that lies in R:
 
 that is n times the integral of the normalised density over R. Records well inside R (many bandwidths from its edge)
 count as one, those well outside as zero, and those near the edge in part. Compared with the sharp count this moves
-people across the edge both ways; the interval is for the smoothed number.
+people across the edge both ways; the interval is for the smoothed number. `sharp` counts without smoothing, where the
+release allows that.
 
 How. The integral is a quadrature: sum over nodes of w_q * answer(y_q), Gauss-Legendre with three nodes for each
 bandwidth. All answers share the same noise, so variances of answers must not be added. The functional itself is
@@ -31,14 +32,13 @@ The noisy count cancels: people(R) is a sum, not a mean. Post-processing of a re
 **Quadrature.** Nodes and weights are fine enough for functions as smooth as a kernel. Boxes take a product of Gauss-
 Legendre rules, six nodes for every two bandwidths. Polygons are cut into slabs between the heights of their corners;
 within a slab the edges are straight, so along every horizontal line the inside is a few intervals whose ends are linear
-in the height, and the same rule is accurate in both directions. The inside is what an odd number of rings surrounds, so
-holes and several parts need nothing more.
+in the height, and the same rule is accurate in both directions.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -48,6 +48,7 @@ from numpy.typing import NDArray
 from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
 from sfumato.maps.interval import LEVEL, Estimate
+from sfumato.maps.polygons import edges_of, rings_of
 from sfumato.quantizers.base import Encoder, Floats
 from sfumato.quantizers.box import Box
 from sfumato.release import Release
@@ -77,10 +78,7 @@ def quadrature(region: Any, lengths: Floats) -> tuple[Floats, Floats]:
         return _box(Box.from_bounds(region, len(lengths)), lengths)
     if len(lengths) != 2:
         raise InputError(f"a polygon lies in two columns and the release has {len(lengths)}; pass one pair per column")
-    rings = [_ring(ring) for ring in _rings(region)]
-    if not rings:
-        raise InputError("the region has no polygon in it")
-    return _polygon(rings, lengths)
+    return _polygon(rings_of(region), lengths)
 
 
 def _panels(low: float, high: float, length: float) -> tuple[Floats, Floats]:
@@ -112,36 +110,8 @@ def _check(nodes: float) -> None:
         )
 
 
-def _rings(region: Any) -> Iterable[Any]:
-    """Rings of all polygons of a GeoJSON object."""
-    kind = region.get("type") if isinstance(region, Mapping) else None
-    try:
-        if kind == "FeatureCollection":
-            return [ring for feature in region["features"] for ring in _rings(feature)]
-        if kind == "Feature":
-            return _rings(region["geometry"])
-        if kind == "MultiPolygon":
-            return [ring for polygon in region["coordinates"] for ring in polygon]
-        if kind == "Polygon":
-            return list(region["coordinates"])
-    except (KeyError, TypeError):
-        raise InputError(f"the region is not valid GeoJSON: a {kind} lacks its parts") from None
-    raise InputError(f"a region must be a GeoJSON Polygon, MultiPolygon, Feature or FeatureCollection, got {kind!r}")
-
-
-def _ring(ring: Any) -> Floats:
-    try:
-        corners = np.asarray([corner[:2] for corner in ring], dtype=np.float64)
-    except (TypeError, ValueError, IndexError):
-        corners = np.empty((0, 2))
-    if corners.ndim != 2 or len(corners) < 3 or corners.shape[1] != 2 or not np.isfinite(corners).all():
-        raise InputError("every ring of a polygon must be three or more corners of two finite numbers")
-    return corners
-
-
 def _polygon(rings: list[Floats], lengths: Floats) -> tuple[Floats, Floats]:
-    starts = np.concatenate(rings)
-    ends = np.concatenate([np.roll(ring, -1, axis=0) for ring in rings])
+    starts, ends = edges_of(rings)
     heights = np.unique(starts[:, 1])
     across, up = _node_counts(np.ptp(starts, axis=0), lengths)
     _check(across * (up + NODES_PER_PANEL * len(heights)))

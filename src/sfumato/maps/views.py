@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError
-from sfumato.maps.interval import LEVEL, deviations
+from sfumato.kernels import Overlap, Product
+from sfumato.kernels.product import value_text
+from sfumato.maps.interval import LEVEL, deviations, family_cutoff
 from sfumato.public.shown import shown
 from sfumato.quantizers.base import Floats
 from sfumato.release import Release
@@ -62,7 +64,7 @@ class Caption:
         return cls(
             title=shown(title or default),
             view=shown(view),
-            guarantees=tuple(shown(release.guarantee) for release in releases),
+            guarantees=tuple(dict.fromkeys(shown(release.guarantee) for release in releases)),
             statement="\n".join(map(shown, "\n".join(statements).split("\n"))),
             facts=(
                 ("kernel", shown(kernel)),
@@ -109,12 +111,15 @@ class Section:
     shown : tuple of int
         Positions of the drawn columns.
     fixed : ndarray
-        A value for every column; those of the drawn ones are not used.
+        A value for every column, codes for categories; those of the drawn ones are not used.
+    categories : mapping
+        The columns that are categories, by position.
     """
 
     names: tuple[str, ...]
     shown: tuple[int, ...]
     fixed: Floats
+    categories: Mapping[int, Overlap] = field(default_factory=dict)
 
     def points(self, drawn: Floats) -> Floats:
         """Return queries whose drawn columns are `drawn`, shape (points, len(shown))."""
@@ -122,14 +127,27 @@ class Section:
         queries[:, self.shown] = drawn
         return queries
 
+    def asked(self, points: Floats) -> Any:
+        """Return queries as a release takes them: categories by their values."""
+        if not self.categories:
+            return points
+        queries = points.astype(object)
+        for index, category in self.categories.items():
+            queries[:, index] = category.value(int(self.fixed[index]))
+        return queries
+
+    def _text(self, index: int) -> str:
+        category, value = self.categories.get(index), self.fixed[index]
+        return f"{value:g}" if category is None else category.value(int(value))
+
     def __str__(self) -> str:
         rest = [index for index in range(len(self.names)) if index not in self.shown]
-        values = ", ".join(f"{self.names[index]} = {self.fixed[index]:g}" for index in rest)
+        values = ", ".join(f"{self.names[index]} = {self._text(index)}" for index in rest)
         return f"at {values}" if values else ""
 
 
 def section(
-    release: Release, columns: Sequence[str | int] | None = None, at: Mapping[str, float] | None = None
+    release: Release, columns: Sequence[str | int] | None = None, at: Mapping[str, Any] | None = None
 ) -> Section:
     """Choose the columns to draw.
 
@@ -140,7 +158,7 @@ def section(
     columns : one or two names or positions, optional
         The drawn columns, horizontal first; all columns of a release of one or two.
     at : mapping, optional
-        A value for every other column.
+        A value for every other column; of a category, one of its public values.
     """
     names, at = column_names(release), dict(at or {})
     if columns is None and release.dimension > 2:
@@ -151,6 +169,10 @@ def section(
     shown = tuple(range(release.dimension)) if columns is None else tuple(_position(name, names) for name in columns)
     if not 1 <= len(shown) <= 2 or len(set(shown)) < len(shown):
         raise InputError(f"a map draws one or two different columns; columns= names {len(shown)}")
+    kinds = categories_of(release)
+    drawn = next((names[index] for index in shown if index in kinds), None)
+    if drawn is not None:
+        raise InputError(f"the column {drawn!r} is a category, which has no axis: draw others, and pass at= for it")
     fixed = np.zeros(release.dimension)
     for index, name in enumerate(names):
         if index in shown:
@@ -159,10 +181,25 @@ def section(
             raise InputError(
                 f"the column {name!r} is not drawn and has no value: pass at= with one, such as {name} = 0"
             )
-        fixed[index] = _finite(name, at.pop(name))
+        fixed[index] = _code(name, at.pop(name), kinds[index]) if index in kinds else _finite(name, at.pop(name))
     if at:
         raise InputError(f"at= gives values to columns that are not drawn; {next(iter(at))!r} is not one of them")
-    return Section(names, shown, fixed)
+    return Section(names, shown, fixed, kinds)
+
+
+def categories_of(release: Release) -> dict[int, Overlap]:
+    """Columns of a release that are categories, by position."""
+    kernel = release.kernel
+    return dict(zip(kernel.places, kernel.categories, strict=True)) if isinstance(kernel, Product) else {}
+
+
+def _code(name: str, value: Any, category: Overlap) -> float:
+    known = [category.value(code) for code in range(category.size)]
+    text = value_text(value)
+    if text not in known:
+        some = ", ".join(known[:10]) + (", ..." if len(known) > 10 else "")
+        raise InputError(f"{value!r} is not a value of the category {name!r}; it has {some}")
+    return float(known.index(text))
 
 
 def _position(column: str | int, names: tuple[str, ...]) -> int:
@@ -174,7 +211,10 @@ def _position(column: str | int, names: tuple[str, ...]) -> int:
 
 
 def _finite(name: str, value: Any) -> float:
-    number = float(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
     if not np.isfinite(number):
         raise InputError(f"the value of {name!r} must be a finite number, got {value!r}")
     return number
@@ -201,11 +241,12 @@ class Dots:
     values: Floats
     errors: Floats
     caption: Caption
+    cutoff: float = 2.0
 
     @property
     def below_noise(self) -> NDArray[np.bool_]:
-        """Which answers may be noise alone: less than two standard errors above zero."""
-        return np.asarray(self.values < 2 * self.errors)
+        """Which answers may be noise alone: less than `cutoff` standard errors above zero, as in `Field`."""
+        return np.asarray(self.values < self.cutoff * self.errors)
 
     def interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
         """Lower and upper ends that hold the truth of one point with probability `level`."""
@@ -245,7 +286,7 @@ def project(release: Release, points: Any, projection: str = "pca", title: str |
     places, axes = _layout(table, projection)
     values, errors = release.query(table, return_std=True)
     caption = Caption.of((release,), title, f"{len(table):,} public points laid out by {axes[0].split()[0]}")
-    return Dots(axes, places, values, errors, caption)
+    return Dots(axes, places, values, errors, caption, family_cutoff(release, table, len(table)))
 
 
 def _layout(table: Floats, projection: str) -> tuple[Floats, tuple[str, str]]:

@@ -6,8 +6,7 @@
 
 from __future__ import annotations
 
-from sfumato.methods.drawing import draw
-from sfumato.methods.inverse import epsilon_for, n_for
+from sfumato.methods.inverse import draw, epsilon_for, n_for
 from sfumato.methods.plan import Plan, plan
 from sfumato.methods.ranking import CONSTANT, Row
 

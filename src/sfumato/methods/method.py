@@ -1,4 +1,4 @@
-"""What plans and registries know of a method under any trust model: how to build it, when it applies, what it costs.
+"""A method under any trust model, when it applies, what it costs, how it is built; and the mechanism of a curator.
 
 Pure methods and delta. A method marked `pure` needs no delta. Asked with delta > 0 it is refused, predicted and built
 exactly as for delta = 0, so its release is (epsilon, 0)-differentially private, which is more than was asked for: the
@@ -9,11 +9,23 @@ and "auto" weigh every other method both ways too; one that is named takes the d
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, Self
 
-from sfumato.kernels import Product
+import numpy as np
+
+from sfumato.errors import InputError
+from sfumato.kernels import Kernel, Product
 from sfumato.methods.request import Request
+from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.laws import NoiseLaw
+from sfumato.privacy.loss import Loss
+from sfumato.privacy.noise import CountNoise
+from sfumato.public.ranges import check_size
+from sfumato.quantizers.base import Encoder, Integers, Quantizer, Reader
+from sfumato.release import Count, Release
 
 UNSPENT_DELTA = "delta was not needed and is not spent"
 
@@ -110,3 +122,128 @@ class Method:
     def built(self, request: Request) -> Any:
         """Build, where `reason` has nothing against it."""
         return self.build(self.asked(request))
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """Everything public about a release to be: what is summed, which noise is added, what is promised.
+
+    Attributes
+    ----------
+    method : str
+        The name people type.
+    kernel : Kernel
+        What is approximated.
+    encoder : Encoder
+        What is summed.
+    reader : Reader
+        What reads the published integers: the encoder's own other half, where they are its sums.
+    noise : NoiseLaw
+        Law of the noise on the sums.
+    count_law : CountNoise or None
+        Law of the noise on the count; None when n is public.
+    guarantee : Guarantee
+        The promise, count included.
+    groups : int
+        J of the median of means; 1 is the plain mean.
+    parameters : mapping
+        Public parameters for the record (JSON values).
+    feature_loss : Loss or None
+        What the sums reveal, the count apart, if more is known than the guarantee says.
+    algorithm : callable or None
+        ``algorithm(sums, count, bits)`` makes the published integers from the exact sums, where a mechanism does more
+        than add noise; `count` is the published one.
+    count_reader : callable or None
+        Reads a private count off the published integers, where they hold one; it costs nothing.
+    """
+
+    method: str
+    kernel: Kernel
+    encoder: Encoder
+    reader: Reader
+    noise: NoiseLaw
+    count_law: CountNoise | None
+    guarantee: Guarantee
+    groups: int = 1
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    feature_loss: Loss | None = None
+    algorithm: Callable[[Integers, Count, SecureBits], Integers] | None = None
+    count_reader: Callable[[Integers], Count] | None = None
+
+    def __post_init__(self) -> None:
+        check_size(self.encoder.size)
+
+    @classmethod
+    def of(
+        cls,
+        request: Request,
+        method: str,
+        quantizer: Quantizer,
+        noise: NoiseLaw,
+        *conditions: str,
+        parameters: Mapping[str, Any] | None = None,
+        **parts: Any,
+    ) -> Self:
+        """Make the mechanism that a request asks for: its promise, its count's noise, and its n for the record.
+
+        Parameters
+        ----------
+        request : Request
+            Public facts; the guarantee spends the whole budget.
+        method, quantizer, noise
+            The name, what is summed and what reads the sums, and their noise.
+        *conditions : str
+            What the promise rests on beside the quantizer's box.
+        parameters : mapping, optional
+            Sizes for the record.
+        **parts
+            Other attributes of the class, in the place of what follows from the request.
+        """
+        given = {"encoder": quantizer, "reader": quantizer, "count_law": request.count_law, **parts}
+        return cls(
+            method=method,
+            kernel=request.kernel,
+            noise=noise,
+            guarantee=request.guarantee(quantizer.box.condition(), *conditions),
+            parameters={**(parameters or {}), "n_hint": request.n},
+            **given,
+        )
+
+    def on(self, quantizer: Quantizer) -> Mechanism:
+        """Return the same mechanism with another quantizer, which encodes and reads."""
+        return replace(self, encoder=quantizer, reader=quantizer)
+
+    def publish(self, sums: Integers, count: Count, bits: SecureBits) -> Integers:
+        """Turn exact sums into what may be published: add the noise, or run the mechanism's own algorithm."""
+        if self.algorithm is not None:
+            return self.algorithm(sums, count, bits)
+        return np.asarray(sums + self.noise.sample(bits, self.encoder.size))
+
+    def release(self, values: Integers, count: Count) -> Release:
+        """Wrap what was published."""
+        return Release(
+            method=self.method,
+            guarantee=self.guarantee,
+            kernel=self.kernel,
+            reader=self.reader,
+            values=values,
+            noise=self.noise,
+            count=count,
+            groups=self.groups,
+            parameters=dict(self.parameters),
+        )
+
+    def check_count(self, is_bought: bool) -> None:
+        """Refuse a count that was bought and has no use."""
+        if is_bought and self.count_reader is not None:
+            raise InputError(f"{self.method} reads the count off its sums: pass count_share to buy one, or buy none")
+
+    def cost(self, count_is_bought: bool) -> tuple[Fraction, Loss]:
+        """Epsilon that a run charges, and what it reveals; a count that is bought already is charged already."""
+        self.check_count(count_is_bought)
+        count = Fraction(0) if self.count_law is None else self.count_law.epsilon
+        epsilon = self.guarantee.epsilon - count
+        loss = self.feature_loss or Loss(pure=(epsilon,), failure=self.guarantee.delta)
+        if count_is_bought or not count:
+            return epsilon, loss
+        return epsilon + count, loss + Loss(pure=(count,))

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel, Product
 from sfumato.methods import projecting
-from sfumato.methods.limits import Limits
-from sfumato.methods.ranking import Ranking, compare
+from sfumato.methods.outlook import MARGINAL, NOISE, Outlook, apart_text, sample_density, verdict
+from sfumato.methods.parameters import Parameters
+from sfumato.methods.ranking import CONSTANT, Ranking, Row, compare, constant_error
 from sfumato.methods.registry import METHODS
+from sfumato.methods.request import TYPICAL_DENSITY, Limits, Request
 from sfumato.quantizers.box import Box
+from sfumato.quantizers.nystrom import PublicSample
 
 if TYPE_CHECKING:
     from sfumato.central.kde import PrivateKDE
+
+MOST_ROWS = 2000  # of a public sample
 
 
 @dataclass(frozen=True)
@@ -28,9 +35,36 @@ class Plan(Ranking):
     ----------
     categories : mapping or None
         The categories as the caller named them.
+    outlook : Outlook
+        What is known or assumed of P.
     """
 
     categories: Mapping[Any, Any] | None = None
+    outlook: Outlook = field(kw_only=True)
+
+    def error_at(self, density: float, row: Row | None = None) -> float:
+        """Predicted error of the chosen method, or of another row, if P is `density`."""
+        row = self.chosen if row is None else row
+        if row.method == CONSTANT:
+            return constant_error(density)
+        assert row.at is not None
+        return row.at(density).rmse
+
+    @property
+    def relative_error(self) -> float:
+        """Predicted error in units of the mean answer, for the assumed P."""
+        return _over(self.error_at(self.outlook.assumed), self.outlook.assumed)
+
+    @property
+    def verdict(self) -> str:
+        """Say whether answers will be "useful", "marginal" or "noise", over the range of P."""
+        low, high = (_over(self.error_at(each), constant_error(each)) for each in (self.outlook.low, self.outlook.high))
+        return verdict((low, high))
+
+    @property
+    def useful(self) -> bool:
+        """Whether the chosen method is predicted to beat a constant answer for some P of the range."""
+        return self.verdict != NOISE
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -65,19 +99,58 @@ class Plan(Ranking):
         return super().to_document() | {
             "density": self.request.options.get("density"),
             "useful": self.useful,
+            "verdict": self.verdict,
+            "density_range": [self.outlook.low, self.outlook.high],
+            "shown_density": self.outlook.assumed,
+            "shown_error": self.error_at(self.outlook.assumed),
+            "relative_error": self.relative_error if math.isfinite(self.relative_error) else None,
             "constant": self.constant.to_document(),
         }
+
+    def title(self) -> str:
+        """Say what was planned for, and whether it is worth having."""
+        return f"{super().title()}\n{self.judgement()}"
+
+    def _assumed(self) -> str:
+        known = self.outlook
+        values = f"{known.low:.2g}" if known.low == known.high else f"{known.low:.2g} to {known.high:.2g}"
+        return f"\nP, the mean similarity of two records: {values} ({known.source})"
+
+    def judgement(self) -> str:
+        """Give the verdict, and the reason for it, in a sentence."""
+        known, found = self.outlook, self.verdict
+        error, constant = self.relative_error, _over(constant_error(known.assumed), known.assumed)
+        text = f"verdict: {found}: an error of {error:.0%} of the mean answer at P = {known.assumed:.2g}, "
+        text += f"and {constant:.0%} for the constant answer."
+        if not math.isfinite(error) or error > 100:
+            text = f"verdict: {found}: the error is more than a hundred times the mean answer, P = {known.assumed:.2g}."
+        if found == NOISE and known.apart is not None and known.high < TYPICAL_DENSITY:
+            text += f" The bandwidth is too small for these bounds: {apart_text(known.apart)}, if spread evenly."
+        elif found == NOISE:
+            text += " More records, a larger epsilon or a larger bandwidth help."
+        elif found == MARGINAL and known.low < known.high:
+            text += " It depends on P: a public sample or the density would tell."
+        return text
+
+    def columns(self) -> tuple[str, ...]:
+        """Headings of the figures."""
+        return ("error", "of the mean", "file", "work", "a query")
+
+    def cells(self, row: Row) -> tuple[str, ...]:
+        """Figures of a row, errors for the assumed P."""
+        error, made = self.error_at(self.outlook.assumed, row), row.predicted
+        relative = _over(error, self.outlook.assumed)
+        share = f"{relative:.0%}" if relative <= 100 else "> 10000%"
+        return f"{error:.3g}", share, f"{made.file_size:,}", f"{row.work:.2g}", f"{made.work_per_query:.2g}"
 
     def notes(self) -> list[str]:
         """Say what the figures assume, in sentences."""
         request, options = self.request, self.request.options
         known = "density" in options
-        between = "" if known else "; between: its limits over every P"
         lines = [
             *super().notes(),
-            f"P = {request.density:g} ({'given' if known else 'typical; pass the density where it is public'})",
-            f"error: root mean square of one answer, over queries like the records{between}; file: bytes at most; "
-            "work, a query: multiplications.",
+            f"error: root mean square of one answer, over queries like the records, at P = {self.outlook.assumed:.3g}; "
+            "of the mean: in units of P; file: bytes at most; work, a query: multiplications.",
         ]
         if request.landmarks is not None:
             lines.append(
@@ -91,14 +164,14 @@ class Plan(Ranking):
                 f"Guarantee: an error of at most {options['alpha']:g} with probability 1 - {options['eta']:g}, for "
                 f"{scope}, with {request.n} records or more{assumed}."
             )
-        if not projecting.wanted(request) and (advice := projecting.advice(METHODS[self.method], request)):
+        if not request.projected and (advice := projecting.advice(METHODS[self.method], request)):
             lines.append(advice)
-        if not self.useful:
-            lines.append(
-                "A constant answer is predicted to be as good: this budget tells little about these data. More records "
-                "or a larger epsilon help, and so does a larger bandwidth."
-            )
         return lines
+
+
+def _over(error: float, size: float) -> float:
+    """Divide errors; nothing is infinitely wrong about nothing."""
+    return error / size if size > 0 else math.inf
 
 
 def plan(
@@ -116,6 +189,8 @@ def plan(
     unit: str = "record",
     options: Mapping[str, Any] | None = None,
     density: float | None = None,
+    public: Any = None,
+    method: str = "auto",
     work: float | None = None,
     file_size: float | None = None,
     query_work: float | None = None,
@@ -134,6 +209,10 @@ def plan(
     density : float, optional
         P, the mean kernel value between two records, if it is public: sizes are chosen for it, and the prediction is a
         point instead of an interval.
+    public : array, frame, table or path, optional
+        A public sample like the records: P is its mean kernel value between two rows.
+    method : str
+        "auto" takes the least predicted error; another name is put first, as it will be released.
     work, query_work : float, optional
         Most multiplications for the curator in all, and for one query. One core does some 10**9 a second.
     file_size : float, optional
@@ -163,14 +242,12 @@ def plan(
     """
     promise = _promise(alpha, eta, all_queries)
     given = {} if density is None else {"density": density}
-    from sfumato.central.kde import PrivateKDE
-
-    model = PrivateKDE(
-        kernel,
+    asked = Parameters(
+        kernel=kernel,
         bandwidth=bandwidth,
         epsilon=epsilon,
         delta=delta,
-        bounds=bounds,
+        bounds=list(bounds.values()) if isinstance(bounds, Mapping) else bounds,
         landmarks=landmarks,
         categories=categories,
         neighbours=neighbours,
@@ -179,17 +256,43 @@ def plan(
         options={**(options or {}), **given, **promise},
         feature_seed=0,
     )
-    request = model.request(checked_dimension(dimension))
+    request = asked.request(checked_dimension(dimension))
     if bounds is not None:
         numbers = dimension - len(getattr(request.kernel, "places", ()))
-        Box.from_bounds(bounds, numbers, request.outside)
+        Box.from_bounds(request.bounds, numbers, request.outside)
     limits = Limits(
         work_per_record=_budget("work", work) / request.n,
         work_per_query=_budget("query_work", query_work),
         file_size=_budget("file_size", file_size),
     )
-    request = replace(request, limits=limits)
-    return Plan(request, compare(METHODS.values(), request), categories)
+    request, told = replace(request, limits=limits), None
+    if public is not None:
+        if density is not None:
+            raise InputError("density and public both tell P: pass one of them")
+        request = request.with_options(density=_sampled(request, public))
+        told = "of the public sample"
+    rows = _first(method, compare(METHODS.values(), request))
+    return Plan(request, rows, categories, outlook=Outlook.of(request, told))
+
+
+def _first(method: str, rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    """Put the method that was asked for in front."""
+    if method == "auto":
+        return rows
+    for row in rows:
+        if row.method == method:
+            if not row.applies:
+                raise InputError(f"{method} does not apply: {row.reason}")
+            return (row, *(other for other in rows if other is not row))
+    raise InputError(f"unknown method {method!r}; known are auto, {', '.join(sorted(row.method for row in rows))}")
+
+
+def _sampled(request: Request, public: Any) -> float:
+    """Mean similarity of two rows of a public sample."""
+    rows = PublicSample.of(public, request.dimension).points
+    if len(rows) < 2:
+        raise InputError("the public sample holds fewer than two rows of finite numbers")
+    return sample_density(request.kernel, np.asarray(rows[:MOST_ROWS], dtype=np.float64))
 
 
 def checked_dimension(dimension: Any) -> int:

@@ -14,16 +14,13 @@ from typing import Any
 
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel
-from sfumato.methods.limits import COLUMN_BYTES
-from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Method, Prediction
-from sfumato.methods.request import Request
+from sfumato.methods.method import Mechanism, Method, Prediction
+from sfumato.methods.request import COLUMN_BYTES, PROJECTION_OPTIONS, Request
 from sfumato.quantizers.base import Quantizer
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.projection import DEFAULT_REACH, KINDS, ProjectedPoints, Projection
 from sfumato.quantizers.projection_error import columns_for, projection_error, refuse_kernel
 
-OPTIONS = ("project", "project_to")
 PART_OF_ERROR = 1 / 3
 FEWEST_COLUMNS = 50  # below, nobody would think of a projection
 
@@ -78,23 +75,16 @@ class Reduced:
         )
 
 
-def wanted(request: Request) -> bool:
-    """Whether the request asks for a projection, which a curator can make."""
-    if request.trust != "central":
-        return False
-    if "project_to" in request.options and "project" not in request.options:
-        raise InputError("project_to says how far to project: pass project='fast' or 'dense' too")
-    return "project" in request.options
-
-
 def plain(request: Request) -> Request:
-    """Return the request without the options of this module."""
-    options = {name: value for name, value in request.options.items() if name not in OPTIONS}
+    """Return the request without a projection."""
+    options = {name: value for name, value in request.options.items() if name not in PROJECTION_OPTIONS}
     return replace(request, options=options)
 
 
 def refuse(method: Method, request: Request) -> str | None:
     """Why a projection does not apply."""
+    if "project" not in request.options:
+        return "project_to says how far to project: pass project='fast' or 'dense' too"
     if request.options["project"] not in KINDS:
         return f"project must be 'dense' or 'fast', got {request.options['project']!r}"
     if request.landmarks is not None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,15 +28,15 @@ from rich.table import Table
 from rich.text import Text
 
 from sfumato.errors import InputError
-from sfumato.methods import projecting
+from sfumato.methods import curving, projecting
 from sfumato.methods.method import UNSPENT_DELTA, Method, Prediction
-from sfumato.methods.request import GENERAL_OPTIONS, TYPICAL_SPREAD, Request
+from sfumato.methods.request import GENERAL_OPTIONS, PROJECTION_OPTIONS, TYPICAL_SPREAD, Request
 from sfumato.privacy.guarantee import amount_text
 
 CONSTANT = "constant"
 # P at which the largest spread, sqrt(P^1.5 - P^2), is largest.
 WORST_DENSITY = 9 / 16
-TEXT_WIDTH = 110
+TEXT_WIDTH = 80
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,8 @@ class Row:
         Predicted error and cost.
     interval : (float, float) or None
         Where the error lies when P is not public; both ends are `error` when it is. For a curator's densities.
+    at : callable or None
+        The prediction for another P than the one that sizes are chosen for. For a curator's densities.
     work : float
         Multiplications for the curator in all.
     options : mapping
@@ -69,6 +71,7 @@ class Row:
     reason: str | None = None
     prediction: Prediction | None = None
     interval: tuple[float, float] | None = None
+    at: Callable[[float], Prediction] | None = field(default=None, compare=False, repr=False)
     work: float = 0.0
     options: Mapping[str, Any] = field(default_factory=dict)
     unspent_delta: bool = False
@@ -202,16 +205,26 @@ class Ranking:
         table.add_column("method", no_wrap=True)
         for heading in self.columns():
             table.add_column(heading, justify="right", no_wrap=True)
-        table.add_column("sizes")
         for row in self.shown():
             style = "bold" if row is self.chosen else ""
-            table.add_row(row.method, *self.cells(row), self.sizes(row), style=style)
+            table.add_row(row.method, *self.cells(row), style=style)
         return table
 
+    def headline(self) -> str:
+        """Say first what is chosen."""
+        sizes = self.sizes(self.chosen)
+        return f"chosen: {self.method}{f' ({sizes})' if sizes else ''}"
+
     def notes(self) -> list[str]:
-        """Say in sentences why methods do not apply, and what is left of the budget."""
-        lines = [f"{row.method} does not apply: {row.reason}" for row in self.rows if not row.applies]
+        """Say in sentences which methods do not apply, and what is left of the budget."""
+        others = [row.method for row in self.rows if not row.applies]
+        lines = [f"does not apply: {', '.join(others)} (`reasons` says why)."] if others else []
         return [*lines, f"{self.method}: {UNSPENT_DELTA}."] if self.chosen.unspent_delta else lines
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Why methods do not apply, by their names."""
+        return {row.method: row.reason for row in self.rows if row.reason is not None}
 
     def to_document(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
@@ -230,7 +243,7 @@ class Ranking:
         }
 
     def __rich__(self) -> Group:
-        return Group(Text(self.title()), self.table(), *map(Text, self.notes()))
+        return Group(Text(self.headline(), style="bold"), Text(self.title()), self.table(), *map(Text, self.notes()))
 
     def __str__(self) -> str:
         text = io.StringIO()
@@ -253,8 +266,10 @@ def compare(methods: Iterable[Method], request: Request) -> tuple[Row, ...]:
     InputError
         If no method applies, or an option belongs to none.
     """
+    if (straightened := curving.straighten(request)) is not None:
+        request = straightened.request
     known = list(methods)
-    shared = {*GENERAL_OPTIONS[request.trust], *(projecting.OPTIONS if request.trust == "central" else ())}
+    shared = {*GENERAL_OPTIONS[request.trust], *(PROJECTION_OPTIONS if request.trust == "central" else ())}
     names = shared.union(*(method.options for method in known))
     if unknown := sorted(set(request.options) - names):
         raise InputError(f"unknown option {unknown[0]!r}; known are {', '.join(sorted(names))}")
@@ -272,7 +287,7 @@ def choose(methods: Iterable[Method], request: Request) -> Row:
 
 def _reasons(methods: list[Method], rows: list[Row], request: Request) -> str:
     """Say why nothing applies: of the methods that know the request's options, or of all if there are none."""
-    own = request.own_options - set(projecting.OPTIONS)
+    own = request.own_options - set(PROJECTION_OPTIONS)
     meant = [row for method, row in zip(methods, rows, strict=True) if own <= set(method.options)]
     return "; ".join(f"{row.method}: {row.reason}" for row in meant or rows)
 
@@ -288,19 +303,34 @@ def _better(method: Method, request: Request) -> Row:
     return row
 
 
+# What arithmetic raises where public numbers are too large or too small for a formula.
+BEYOND = (ArithmeticError, ValueError, MemoryError, RecursionError)
+
+
 def _row(method: Method, request: Request) -> Row:
-    unknown = sorted(request.own_options - {*method.options, *projecting.OPTIONS})
-    reason = f"it has no option {unknown[0]!r}" if unknown else method.reason(projecting.plain(request))
+    unknown = sorted(request.own_options - {*method.options, *PROJECTION_OPTIONS})
+    reason = f"it has no option {unknown[0]!r}" if unknown else None
     if reason is None:
         try:
-            return _predicted(method, request)
+            reason = method.reason(projecting.plain(request))
+            if reason is None:
+                return _sane(_predicted(method, request))
         except InputError as error:
             reason = str(error)
+        except BEYOND:
+            reason = "its formulas do not reach to these sizes, lengths or budgets"
     return Row(method.name, method.summary, method.baseline, reason)
 
 
+def _sane(row: Row) -> Row:
+    """Refuse a prediction that is no number."""
+    if not math.isfinite(row.predicted.rmse):
+        raise ArithmeticError
+    return row
+
+
 def _predicted(method: Method, request: Request) -> Row:
-    reduced = projecting.reduce(method, request) if projecting.wanted(request) else None
+    reduced = projecting.reduce(method, request) if request.projected else None
     if reduced is not None and (reason := method.reason(reduced.request)) is not None:
         raise InputError(reason)
 
@@ -309,10 +339,11 @@ def _predicted(method: Method, request: Request) -> Row:
             return method.prediction(request, density)
         return reduced.prediction(method.prediction(reduced.request, density), density)
 
-    prediction, interval = predict(request.density), None
+    prediction, interval, shown = predict(request.density), None, None
     if request.trust == "central" and not request.of_distances:
         known = "density" in request.options
         interval = (prediction.rmse,) * 2 if known else (predict(0.0).rmse, predict(1.0).rmse)
+        shown = predict
     # A promised error fixes the sizes by itself; for all else they are spelled out.
     spelled = {} if "alpha" in request.options else prediction.parameters
     return Row(
@@ -321,6 +352,7 @@ def _predicted(method: Method, request: Request) -> Row:
         baseline=method.baseline,
         prediction=prediction,
         interval=interval,
+        at=shown,
         work=prediction.work_per_record * request.n,
         options={**request.options, **spelled},
         unspent_delta=method.pure and request.delta > 0,
@@ -333,9 +365,14 @@ def constant_row(request: Request) -> Row:
     return Row(
         method=CONSTANT,
         summary="always the same answer, the mean density",
-        prediction=Prediction(min(TYPICAL_SPREAD * request.density, largest_spread(request.density)), 0),
+        prediction=Prediction(constant_error(request.density), 0),
         interval=(0.0, largest_spread(worst)),
     )
+
+
+def constant_error(density: float) -> float:
+    """Return the error of always answering the mean density, where that is `density`."""
+    return min(TYPICAL_SPREAD * density, largest_spread(density))
 
 
 def largest_spread(density: float) -> float:

@@ -13,9 +13,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from sfumato.errors import InputError
-from sfumato.methods import projecting
-from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Method
+from sfumato.methods import curving, projecting
+from sfumato.methods.method import Mechanism, Method
 from sfumato.methods.ranking import choose
 from sfumato.methods.request import Request
 from sfumato.quantizers.base import Quantizer
@@ -69,6 +68,8 @@ class Registry(Mapping[str, Method], Generic[Built]):
 
     def build(self, name: str, request: Request) -> Built:
         """Build the named method; "auto" takes the one with the least predicted error."""
+        if (straightened := curving.straighten(request)) is not None:
+            return cast(Built, straightened.wrap(cast(Mechanism, self.build(name, straightened.request))))
         allowed = request.delta
         if name == "auto":
             row = choose(self.values(), request)
@@ -76,7 +77,7 @@ class Registry(Mapping[str, Method], Generic[Built]):
         if name not in self:
             raise InputError(f"unknown method {name!r}; known are auto, {', '.join(sorted(self))}")
         chosen, reduced = self[name], None
-        if projecting.wanted(request):
+        if request.projected:
             reduced = projecting.reduce(chosen, request)
             request = reduced.request
         reason = chosen.reason(request)
@@ -121,6 +122,7 @@ LOCAL: Registry[Design] = Registry(
     "sfumato.local.rows_server",
     "sfumato.local.phases_server",
     "sfumato.local.metric_phases_server",
+    "sfumato.local.metric_rows_server",
     "sfumato.local.vector_server",
     "sfumato.published.local.sketch_servers",
     "sfumato.published.local.point_servers",

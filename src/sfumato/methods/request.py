@@ -6,6 +6,8 @@ collection from devices, a shuffled one.
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -13,14 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.engines.contributions import WEIGHTS_CONDITION, limit_condition
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel, Product
-from sfumato.kernels.distance import Distance
 from sfumato.kernels.scale import Scale
-from sfumato.methods.limits import Limits, header_size, term_size
-from sfumato.privacy.guarantee import UNITS, Guarantee, check_choice
+from sfumato.kernels.unscaled import Distance
+from sfumato.privacy.guarantee import UNITS, Guarantee, check_choice, exact_epsilon
 from sfumato.privacy.noise import CountNoise
-from sfumato.privacy.rational import exact_epsilon
 from sfumato.public.ranges import (
     LARGEST_OPTION,
     MOST_COLUMNS,
@@ -34,6 +35,38 @@ from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.nystrom import PublicSample
 
+INTEGER_BYTES = 8
+# The fixed part of a header with its checksum, and one column's bounds, grid and name; both measured, with room.
+HEADER_BYTES, COLUMN_BYTES = 2500, 128
+MOST_TERMS = 2**40
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a release may cost, in what does not depend on the machine; infinite unless said.
+
+    Attributes
+    ----------
+    work_per_record, work_per_query : float
+        Multiplications for one record (curator) and for one query (anyone).
+    file_size : float
+        Bytes of the release file; sizes are upper bounds, eight bytes an integer and the header.
+    """
+
+    work_per_record: float = math.inf
+    work_per_query: float = math.inf
+    file_size: float = math.inf
+
+
+def header_size(kernel: Kernel, dimension: int) -> int:
+    """Most bytes of a release file that are not features, for column names of up to 32 letters."""
+    return HEADER_BYTES + COLUMN_BYTES * dimension + len(json.dumps(kernel.to_document()))
+
+
+def _whole(value: float) -> int:
+    return max(0, math.floor(min(value, MOST_TERMS)))
+
+
 LIMIT = "max_records_per_user"
 # Options that every method of a trust model knows.
 GENERAL_OPTIONS = {
@@ -41,6 +74,8 @@ GENERAL_OPTIONS = {
     "local": ("density",),
     "shuffled": ("density",),
 }
+# Options of any method on points of fewer columns, see `methods.projecting`.
+PROJECTION_OPTIONS = ("project", "project_to")
 COUNT_SHARE = Fraction(1, 20)
 # The papers' bandwidths give mean kernel values near this; sizes chosen for it are within 12 % of the best for a
 # fourfold other one.
@@ -50,21 +85,6 @@ TYPICAL_SPREAD = 0.6
 SMALLEST_DENSITY = 1e-12
 # Least part of the budget that the count, and what is left, may have.
 SMALLEST_SHARE = Fraction(1, 10**6)
-WEIGHTS_CONDITION = "weights outside [0, 1] are clipped to it; records without a weight are dropped"
-
-
-def limit_condition(limit: int) -> str:
-    """Say what the limit does, for the guarantee.
-
-    Examples
-    --------
-    >>> limit_condition(1)
-    'at most 1 record per user, chosen at random; records without a user are dropped'
-    """
-    return (
-        f"at most {limit} record{'s' if limit > 1 else ''} per user, chosen at random; records without a user are "
-        "dropped"
-    )
 
 
 @dataclass(frozen=True)
@@ -249,6 +269,11 @@ class Request:
         """Names of the options that are not general ones."""
         return set(self.options) - set(GENERAL_OPTIONS[self.trust])
 
+    @property
+    def projected(self) -> bool:
+        """Whether a projection is asked for, which a curator can make."""
+        return self.trust == "central" and not self.options.keys().isdisjoint(PROJECTION_OPTIONS)
+
     def with_options(self, **options: Any) -> Request:
         """Return the same request with more options."""
         return replace(self, options={**self.options, **options})
@@ -297,26 +322,32 @@ class Request:
 
     def most_terms(self, width: int) -> int:
         """Most features of `width` integers that the limits on file and queries allow."""
-        return self.limits.most_terms(self.kernel, self.dimension, width)
+        room = self.limits.work_per_query / self.dimension
+        if not math.isinf(self.limits.file_size):
+            room = min(room, (self.limits.file_size - self.file_size(0, width)) / self._term_size(width))
+        return _whole(room)
 
     @property
     def most_terms_of_a_record(self) -> int:
         """Most features that a record may touch under the limit on the curator's work."""
-        return self.limits.most_terms_of_a_record(self.dimension)
+        return _whole(self.limits.work_per_record / self.dimension)
 
     def too_tight(self, width: int) -> str | None:
         """Say so when the limits leave no room for a single feature of `width` integers."""
         if min(self.most_terms(width), self.most_terms_of_a_record) >= 1:
             return None
-        smallest = header_size(self.kernel, self.dimension) + term_size(self.kernel, self.dimension, width)
         return (
             "the budgets leave no room for a single feature, which takes a file of "
-            f"{smallest} bytes and {self.dimension} multiplications for each record and query"
+            f"{self.file_size(1, width)} bytes and {self.dimension} multiplications for each record and query"
         )
 
     def file_size(self, terms: int, width: int) -> int:
         """Most bytes of a release of `terms` features."""
-        return header_size(self.kernel, self.dimension) + terms * term_size(self.kernel, self.dimension, width)
+        return header_size(self.kernel, self.dimension) + terms * self._term_size(width)
+
+    def _term_size(self, width: int) -> int:
+        """Most bytes of one feature: its sums, and its frequency and offset when they have to be stored."""
+        return INTEGER_BYTES * (width if self.kernel.portable else width + self.dimension + 1)
 
     def guarantee(self, *conditions: str) -> Guarantee:
         """Return the promise of a release that spends the whole budget."""

@@ -25,9 +25,8 @@ from functools import lru_cache
 from typing import Any
 
 from sfumato.errors import BudgetError, InputError, LedgerError
-from sfumato.privacy.events import RULES, Budget, Charge, Event
 from sfumato.privacy.guarantee import amount_text, check_choice
-from sfumato.privacy.loss import Loss, decimal_fraction, gaussian_delta
+from sfumato.privacy.loss import RULES, Budget, Charge, Event, Loss, decimal_fraction, gaussian_delta
 
 CONDITIONS = {
     "pld": "the epsilon, delta and mechanism of every release were fixed before the first release was made; "

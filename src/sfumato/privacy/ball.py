@@ -22,7 +22,7 @@ pair is drawn by rejection. H = 2^20, t = (R + U) / H with an integer R >= 0 and
    None of the three parts is negative. Because S = H t - U + H - 1, the first is a^2 t^2 / 2 - q S plus a constant, so
    what is kept has a density proportional to h. About 0.7 of the proposals are kept where sigma is far above d.
 
-Exactness. Steps 1 to 3 compare integers (`coins`). In step 4, U and V are uniform reals of which as many binary digits
+Exactness. Steps 1 to 3 compare integers (`noise`). In step 4, U and V are uniform reals of which as many binary digits
 are drawn as the comparison V < e^-X takes: floating point with a proven margin first, and where that leaves a doubt,
 the same digits and more of them with fractions below and above X and ln V (`certified`), for as long as it takes: there
 is no number of digits at which a guess is made.
@@ -40,13 +40,23 @@ most 1: beyond, sigma is below d, and rejection takes long.
 Variance of one coordinate: (d + 1) / rate^2, to a relative precision of about rate^2 / 12 in one column, and in more
 columns of order (rate / 6)^(d + 1) (Poisson). Coordinates of one draw are uncorrelated. Laplace noise for the same ball
 has 2 d / rate^2.
+
+Certified numbers: logarithms, pi and a theta series between exact bounds, fractions below and above, as close as asked
+for.
+
+`decimal` rounds `ln` and `exp` correctly, so a result differs from the true value by less than one unit of its last
+digit; what is rounded before is rounded down for the lower bound and up for the upper one. No binary floating-point
+number takes part.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,10 +64,103 @@ from numpy.typing import NDArray
 from sfumato.compiled import njit
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits, Words, next_below
-from sfumato.privacy.certified import log, log_theta
-from sfumato.privacy.coins import fill_gaussian, next_geometric
-from sfumato.privacy.noise import RATE
+from sfumato.privacy.noise import RATE, fill_gaussian, next_geometric
 from sfumato.public.codec import Documented, Schema, Whole
+
+Interval: TypeAlias = tuple[Fraction, Fraction]
+
+SPARE_DIGITS = 12
+
+
+def _digits(precision: int) -> int:
+    """Decimal digits for so many binary ones, some to spare."""
+    return precision * 3 // 10 + SPARE_DIGITS
+
+
+def _around(value: Decimal, digits: int) -> Interval:
+    """Bounds of the number that was rounded to `value`."""
+    exact = Fraction(value)
+    unit = abs(exact) / 10 ** (digits - 1)
+    return exact - unit, exact + unit
+
+
+def log(value: Fraction, precision: int) -> Interval:
+    """Bounds of the natural logarithm of a positive fraction, about 2^-precision apart relative to their terms.
+
+    Examples
+    --------
+    >>> low, high = log(Fraction(1, 2), 64)
+    >>> float(low), low < high
+    (-0.6931471805599453, True)
+    """
+    digits = _digits(precision)
+    context = Context(prec=digits)
+    above = _around(context.ln(Decimal(value.numerator)), digits)
+    below = _around(context.ln(Decimal(value.denominator)), digits)
+    return above[0] - below[1], above[1] - below[0]
+
+
+def exp(value: Interval, precision: int) -> Interval:
+    """Bounds of exp over an interval.
+
+    Examples
+    --------
+    >>> low, high = exp((Fraction(-1), Fraction(-1)), 64)
+    >>> float(low), low < high
+    (0.36787944117144233, True)
+    """
+    digits, context = _digits(precision), Context(prec=_digits(precision))
+    low, high = (
+        Context(prec=digits, rounding=rounding).divide(Decimal(bound.numerator), Decimal(bound.denominator))
+        for bound, rounding in zip(value, (ROUND_FLOOR, ROUND_CEILING), strict=True)
+    )
+    return _around(context.exp(low), digits)[0], _around(context.exp(high), digits)[1]
+
+
+@lru_cache(maxsize=8)
+def pi(precision: int) -> Interval:
+    """Bounds of pi, 2^-precision apart or less: Machin's 16 arctan(1/5) - 4 arctan(1/239) in fixed point.
+
+    Examples
+    --------
+    >>> low, high = pi(64)
+    >>> float(low), high - low < Fraction(1, 2**64)
+    (3.141592653589793, True)
+    """
+    unit = 1 << (precision + 32)
+    # Every term is rounded by less than one unit, and the series, which alternates, by less than one more.
+    terms = precision + 64
+    middle = 16 * _arctan(5, unit, terms) - 4 * _arctan(239, unit, terms)
+    slack = 20 * (terms + 1)
+    return Fraction(middle - slack, unit), Fraction(middle + slack, unit)
+
+
+def _arctan(inverse: int, unit: int, terms: int) -> int:
+    """Sum the series of arctan(1 / inverse) in multiples of 1 / unit, every term rounded down once."""
+    return sum((-1) ** k * (unit // ((2 * k + 1) * inverse ** (2 * k + 1))) for k in range(terms))
+
+
+@lru_cache(maxsize=64)
+def log_theta(sigma: int, precision: int) -> Interval:
+    """Bounds of the logarithm of 1 + 2 sum over k >= 1 of exp(-2 pi^2 sigma^2 k^2), about 2^-precision apart.
+
+    That is the sum of exp(-z^2 / (2 sigma^2)) over all integers z, over sigma sqrt(2 pi) (Poisson).
+
+    Examples
+    --------
+    >>> low, high = log_theta(1, 64)
+    >>> round(float(low) * 1e9, 4), low < high
+    (5.3506, True)
+    """
+    around = pi(precision + 64)
+    low = high = Fraction(1)
+    k = 1
+    while 19 * (sigma * k) ** 2 <= precision + 8:  # 2 pi^2 > 19, and exp(-1) < 2^-1
+        term = exp((-2 * around[1] ** 2 * (sigma * k) ** 2, -2 * around[0] ** 2 * (sigma * k) ** 2), precision + 64)
+        low, high, k = low + 2 * term[0], high + 2 * term[1], k + 1
+    high += Fraction(4, 2 ** (precision + 8))  # all further terms: each is less than half of the one before
+    return log(low, precision + 64)[0], log(high, precision + 64)[1]
+
 
 MOST_BALL_COORDINATES = 2**16
 LARGEST_MEAN_LENGTH = 2**25

@@ -35,16 +35,18 @@ variance of a coordinate, so groups should be scaled to the same; the largest is
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
+from sfumato.compiled import njit
 from sfumato.errors import InputError
-from sfumato.privacy.bits import Integers, SecureBits
-from sfumato.privacy.coins import fill_cubes, fill_discs
-from sfumato.privacy.noise import RATE
+from sfumato.privacy.bits import Integers, SecureBits, next_below
+from sfumato.privacy.noise import RATE, next_geometric
 from sfumato.public.codec import Documented, Many, Nested, Schema, Whole
 from sfumato.public.ranges import MOST_INTEGERS
 
@@ -54,6 +56,9 @@ MOST_COORDINATES = 2**24
 MOST_PARTS = 2**20
 MOST_PAIRS = 128  # all pairs fall in their discs with probability 0.948^pairs
 LARGEST_DISC_RATE = 8  # beyond, hardly any radius is above 0, and rejection takes for ever
+LARGEST_RADIUS = 2**29
+_ZERO, _ONE, _TWO, _TEN = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(10)
+_OCTAGON = np.uint64(82844)
 
 
 @dataclass(frozen=True)
@@ -150,10 +155,10 @@ class CubeNoise(Documented):
         return (self.size + 1) * (self.size + 2) / (3 * float(self.rate) ** 2)
 
 
-class _Stack(Documented, ABC):
+class Stack(Documented, ABC):
     """Noises side by side: `sizes` integers of each part in one draw of all."""
 
-    parts: tuple[CubeNoise | DiscNoise, ...]
+    parts: tuple[Any, ...]
 
     @property
     @abstractmethod
@@ -177,11 +182,11 @@ class _Stack(Documented, ABC):
     @property
     def variance(self) -> float:
         """Largest variance of a coordinate."""
-        return max(part.variance for part in self.parts)
+        return float(max(part.variance for part in self.parts))
 
 
 @dataclass(frozen=True)
-class StackedCubes(_Stack):
+class StackedCubes(Stack):
     """Independent blocks of cube noise, one after the other.
 
     Examples
@@ -205,7 +210,7 @@ class StackedCubes(_Stack):
 
 
 @dataclass(frozen=True)
-class StackedDiscs(_Stack):
+class StackedDiscs(Stack):
     """Several structures side by side, each a number of blocks of disc noise at its own rate.
 
     Parameters
@@ -255,3 +260,120 @@ def _check_blocks(count: int, block: int) -> None:
 
 def _terms(rate: Fraction) -> tuple[np.uint64, np.uint64]:
     return np.uint64(rate.numerator), np.uint64(rate.denominator)
+
+
+# The compiled samplers, whose steps the module's text proves; for their words see `privacy.noise`.
+
+
+@njit(nogil=True, cache=True)
+def _coin(words, at, numerator, denominator):  # type: ignore[no-untyped-def]
+    value, at = next_below(words, at, denominator)
+    return value < numerator, at
+
+
+@njit(nogil=True, cache=True)
+def _cube_radius(words, at, size, numerator, denominator):  # type: ignore[no-untyped-def]
+    """One attempt at a radius with Pr[R] proportional to (2R + 1)^size e^(-rate R): (radius, accepted, position)."""
+    radius = _ZERO
+    for _ in range(size + _ONE):
+        step, _zero, at = next_geometric(words, at, numerator, denominator)
+        if at > words.size:
+            return radius, False, at
+        radius += step
+    odd = _TWO * radius + _ONE
+    for i in range(_ONE, size + _ONE):
+        accepted, at = _coin(words, at, odd, _TWO * (radius + np.uint64(i)))
+        if not accepted or at > words.size:
+            return radius, False, at
+    return radius, True, at
+
+
+@njit(nogil=True, cache=True)
+def fill_cubes(words, out, done, size, numerator, denominator):  # type: ignore[no-untyped-def]
+    """Fill with blocks of cube noise."""
+    at = 0
+    while done < out.size:
+        radius, accepted, end = _cube_radius(words, at, size, numerator, denominator)
+        if accepted:
+            for i in range(done, done + np.int64(size)):
+                value, end = next_below(words, end, _TWO * radius + _ONE)
+                out[i] = np.int64(value) - np.int64(radius)
+        if end > words.size:
+            break
+        at = end
+        if accepted:
+            done += np.int64(size)
+    return done, at
+
+
+@njit(nogil=True, cache=True)
+def _root(value):  # type: ignore[no-untyped-def]
+    """Return floor(sqrt(value)) for value < 2^62, corrected to be exact."""
+    root = np.int64(math.sqrt(value))
+    while root * root > value:
+        root -= 1
+    while (root + 1) * (root + 1) <= value:
+        root += 1
+    return root
+
+
+@njit(nogil=True, cache=True)
+def _disc_pairs(words, at, radius, pairs):  # type: ignore[no-untyped-def]
+    """Fill `pairs` uniformly from the octagons, as long as they stay in their discs: (all inside, position)."""
+    diagonal = _root(2 * radius * radius)
+    odd = np.uint64(2 * radius + 1)
+    for i in range(0, pairs.size, 2):
+        while True:
+            a, at = next_below(words, at, odd)
+            b, at = next_below(words, at, odd)
+            if at > words.size:
+                return False, at
+            x, y = np.int64(a) - radius, np.int64(b) - radius
+            if abs(x) + abs(y) <= diagonal:
+                break
+        if x * x + y * y > radius * radius:
+            return False, at
+        pairs[i], pairs[i + 1] = x, y
+    return True, at
+
+
+@njit(nogil=True, cache=True)
+def _octagon_coins(words, at, radius, pairs):  # type: ignore[no-untyped-def]
+    """Coins of probability |O_R| / (c (2R + 1)^2), c = 82844 / 100000, one for each pair."""
+    corner = np.uint64(2 * radius - _root(2 * radius * radius))
+    square = np.uint64(2 * radius + 1) * np.uint64(2 * radius + 1)
+    rest = square - _TWO * corner * (corner + _ONE)
+    # Long division, 100000 |O_R| = quotient * square + rest, because the product would not fit 64 bits.
+    quotient = _ZERO
+    for _ in range(5):
+        rest *= _TEN
+        quotient = quotient * _TEN + rest // square
+        rest %= square
+    for _ in range(pairs):
+        part, at = next_below(words, at, _OCTAGON)
+        accepted = part < quotient
+        if part == quotient:
+            accepted, at = _coin(words, at, rest, square)
+        if not accepted or at > words.size:
+            return False, at
+    return True, at
+
+
+@njit(nogil=True, cache=True)
+def fill_discs(words, out, done, size, numerator, denominator):  # type: ignore[no-untyped-def]
+    """Fill with blocks of disc noise."""
+    at = 0
+    block = np.int64(size)
+    while done < out.size:
+        radius, accepted, end = _cube_radius(words, at, size, numerator, denominator)
+        accepted = accepted and _ZERO < radius < np.uint64(LARGEST_RADIUS)
+        if accepted:
+            accepted, end = _octagon_coins(words, end, np.int64(radius), block // 2)
+        if accepted:
+            accepted, end = _disc_pairs(words, end, np.int64(radius), out[done : done + block])
+        if end > words.size:
+            break
+        at = end
+        if accepted:
+            done += block
+    return done, at

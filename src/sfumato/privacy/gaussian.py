@@ -14,11 +14,10 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from scipy.optimize import brentq
-
 from sfumato.errors import InputError
 from sfumato.privacy.loss import Loss, gaussian_delta
 from sfumato.privacy.noise import DiscreteGaussian
+from sfumato.roots import brentq
 
 LARGEST_SIGMA = 2.0**29
 # Beyond, exp(epsilon) makes the lattice count beside delta, and pure noise is small enough.

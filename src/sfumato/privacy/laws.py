@@ -12,9 +12,10 @@ import numpy as np
 from sfumato.errors import InputError
 from sfumato.privacy.ball import BallNoise
 from sfumato.privacy.bits import Integers, SecureBits
-from sfumato.privacy.body import CubeNoise, DiscNoise, StackedCubes, StackedDiscs
+from sfumato.privacy.body import MOST_PARTS, CubeNoise, DiscNoise, Stack, StackedCubes, StackedDiscs
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace, FlooredLaplace
-from sfumato.public.codec import Documented, Many, Nested, Real, Schema, Text, refuse
+from sfumato.public.codec import Documented, Many, Nested, Real, Schema, Text, Whole, refuse
+from sfumato.public.ranges import MOST_INTEGERS
 
 MOST_SITES = 2**16
 
@@ -93,6 +94,68 @@ class SummedNoise(Documented):
         return math.fsum(law.variance for law in self.parts)
 
 
+def _part_of_a_stack(document: Any, path: str) -> NoiseLaw:
+    if isinstance(document, Mapping) and document.get("law") in ("sum", "stacked"):
+        raise refuse(f"{path}.law", "a law of one part", document["law"])
+    return law_from_document(document, path)
+
+
+@dataclass(frozen=True)
+class StackedNoise(Stack):
+    """Noises of different laws side by side, for sums of different features; every part keeps its own promise.
+
+    Parameters
+    ----------
+    parts : tuple of NoiseLaw
+        The law of each part.
+    blocks : tuple of int
+        Integers of each part.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> law = StackedNoise((DiscreteLaplace(Fraction(1, 10)), DiscNoise(1, Fraction(1, 60))), blocks=(3, 4))
+    >>> law.sample(SecureBits.seeded(7), 7).shape
+    (7,)
+    """
+
+    schema = Schema(
+        {"law": "stacked"},
+        parts=Many(Nested(_part_of_a_stack), MOST_PARTS, least=1),
+        blocks=Many(Whole(1, MOST_INTEGERS), MOST_PARTS, least=1),
+    )
+    parts: tuple[NoiseLaw, ...]
+    blocks: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        whole = all(type(count) is int and count >= 1 for count in self.blocks)
+        if not self.parts or len(self.parts) != len(self.blocks) or not whole:
+            raise InputError("stacked noise needs at least one part, each of a positive number of integers")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Integers of each part."""
+        return self.blocks
+
+
+def part_variances(law: NoiseLaw) -> tuple[float, ...]:
+    """Variance of a coordinate of each part of noises side by side; one number for every other law.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> part_variances(StackedNoise((ReportNoise(1.0), ReportNoise(4.0)), (2, 3)))
+    (1.0, 4.0)
+    """
+    if isinstance(law, StackedNoise):
+        return tuple(part.variance for part in law.parts)
+    if isinstance(law, SummedNoise):
+        rows = [part_variances(part) for part in law.parts]
+        if len({len(row) for row in rows}) == 1:
+            return tuple(math.fsum(column) for column in zip(*rows, strict=True))
+    return (law.variance,)
+
+
 _READERS: dict[str, Callable[[Any, str], NoiseLaw]] = {
     "discrete-laplace": DiscreteLaplace.from_document,
     "discrete-gaussian": DiscreteGaussian.from_document,
@@ -103,6 +166,7 @@ _READERS: dict[str, Callable[[Any, str], NoiseLaw]] = {
     "reported": ReportNoise.from_document,
     "stacked-cubes": StackedCubes.from_document,
     "stacked-discs": StackedDiscs.from_document,
+    "stacked": StackedNoise.from_document,
     "sum": SummedNoise.from_document,
 }
 

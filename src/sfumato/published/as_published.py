@@ -48,8 +48,7 @@ from sfumato.central.race import (
 from sfumato.central.race import refuse as refuse_hashing
 from sfumato.kernels import Rational
 from sfumato.kernels.rational import ExponentialSum, exponential_sum
-from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Method, Prediction
+from sfumato.methods.method import Mechanism, Method, Prediction
 from sfumato.methods.request import Request
 from sfumato.privacy.noise import DiscreteLaplace, FlooredLaplace
 from sfumato.published import lsq_rff

@@ -33,8 +33,8 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from scipy.special import logsumexp
 
+from sfumato.deferred import logsumexp
 from sfumato.errors import InputError
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits

@@ -196,6 +196,14 @@ class HermiteQuantizer(Described, LinearQuantizer):
         totals, squares = contract(stacked(tables), np.array(self.cells), near, repeated, self.rho)
         return totals, squares, self._misfit(Y, tables, near)
 
+    def weight_squares(self, Y: Floats) -> tuple[Floats, Floats]:
+        """Return the sums of one repetition's squared weights, in units of 1, and the misfits: what a plan asks."""
+        tables = [self._axis_weights(column, Y[:, column]) for column in range(self.dimension)]
+        near, squares = self._near(Y), np.ones((len(Y), 1))
+        for table in tables:
+            squares = np.einsum("qc,qd->qcd", squares, np.square(table).sum(axis=2)).reshape(len(Y), -1)
+        return (squares * near).sum(axis=1), self._misfit(Y, tables, near)
+
     def weights(self, Y: Floats) -> Floats:
         """Weights of all cells, zero beyond the cut-off; the mean over the repetitions."""
         dense = np.full((len(Y), 1, 1), 2.0**-self.bits / self.repetitions)

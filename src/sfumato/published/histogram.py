@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from sfumato.central.grid import CAUTION, MOST_SUMS, Design, fits, lay_out, prediction, spacings_of
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import ShiftInvariantKernel
-from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Method, Prediction
+from sfumato.methods.method import Mechanism, Method, Prediction
 from sfumato.methods.request import Request
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.quantizers import Box

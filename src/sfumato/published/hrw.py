@@ -33,18 +33,17 @@ from __future__ import annotations
 import math
 import os
 import threading
-from typing import Any, NoReturn, SupportsIndex
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sfumato.central.curator import Curator
-from sfumato.central.kde import PrivateKDE
+from sfumato.central.payers import account_of
 from sfumato.engines import engine_of
 from sfumato.engines.base import Presence
 from sfumato.errors import InputError
-from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Method, Prediction
+from sfumato.methods.method import Mechanism, Method, Prediction
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import noise_bits
 from sfumato.privacy.gaussian import gaussian_multiplier
@@ -64,6 +63,9 @@ from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.portable_kernels import refuse_kernel
 from sfumato.release import Count, Release
 from sfumato.sources import open_source
+
+if TYPE_CHECKING:
+    from sfumato.central.kde import PrivateKDE
 
 NAME = "hrw"
 
@@ -137,6 +139,7 @@ class OnlineQueries:
 
     Examples
     --------
+    >>> from sfumato import PrivateKDE
     >>> model = PrivateKDE(bandwidth=1.0, epsilon=1, delta=1e-6, bounds=(-5, 5), n_hint=1000)
     >>> session = OnlineQueries(model, np.random.default_rng(0).normal(size=(1000, 1)), most=10)
     >>> answer, error = session.ask([0.5])
@@ -145,12 +148,12 @@ class OnlineQueries:
     """
 
     def __init__(self, model: PrivateKDE, X: Any, most: int = 100) -> None:
-        source = open_source(X)
+        source = open_source(X, model.columns)
         if not source.repeatable:
             raise InputError("a session reads the data for every query, and this source can be read once")
         if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_QUERIES:
             raise InputError(f"most must be a whole number from 1 to {MOST_QUERIES}, got {most!r}")
-        self.request = model.request(source.dimension)
+        self.request = model.request(source.dimension, column_names=source.column_names, length_unit=source.length_unit)
         if self.request.bounds is None:
             raise InputError("a session needs bounds=: it cannot know how far away its queries will be")
         if self.request.unit != "record" or source.weighted or source.keyed:
@@ -163,7 +166,7 @@ class OnlineQueries:
         self._answered: list[tuple[Floats, int]] = []
         self._lock, self._process = threading.Lock(), os.getpid()
         bits = noise_bits(model.random_state)
-        self._curator = Curator(source, model.ledger, bits, engine_of(model.engine))
+        self._curator = Curator(source, account_of(model.ledger, X), bits, engine_of(model.engine, source=source))
         self._count = self._open()
 
     def ask(self, query: ArrayLike) -> tuple[float, float]:

@@ -37,8 +37,7 @@ from numpy.typing import NDArray
 
 from sfumato.distances.columns import ColumnReading, ColumnSums, distance_method
 from sfumato.errors import InputError
-from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Prediction
+from sfumato.methods.method import Mechanism, Prediction
 from sfumato.methods.request import COUNT_SHARE, Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace, comparing_rate, wrapped

@@ -55,10 +55,9 @@ from itertools import chain, combinations_with_replacement
 
 import numpy as np
 
+from sfumato.compiled import one_blas_thread
 from sfumato.errors import InputError
-from sfumato.kernels.exact import one_blas_thread
-from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Method, Prediction
+from sfumato.methods.method import Mechanism, Method, Prediction
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import LARGEST_SIGMA, DiscreteGaussian, DiscreteLaplace, comparing_rate

@@ -24,8 +24,7 @@ import math
 import numpy as np
 
 from sfumato.errors import InputError
-from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Method, Prediction
+from sfumato.methods.method import Mechanism, Method, Prediction
 from sfumato.methods.request import Request
 from sfumato.privacy import gaussian
 from sfumato.privacy.loss import Loss

@@ -24,17 +24,10 @@ import numpy as np
 
 from sfumato.errors import InputError
 from sfumato.kernels import Gaussian
-from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Method, Prediction
+from sfumato.methods.method import Mechanism, Method, Prediction
 from sfumato.methods.request import Request
 from sfumato.privacy.noise import DiscreteLaplace
-from sfumato.published.common import (
-    dense_prediction,
-    probes,
-    public_box,
-    refuse_bounds,
-    shown,
-)
+from sfumato.published.common import dense_prediction, probes, public_box, refuse_bounds, shown
 from sfumato.published.hermite import CUTOFFS, MOST_RHO, HermiteQuantizer, cells_of
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.portable_kernels import axis_lengths
@@ -103,8 +96,8 @@ def _middle(dimension: int, rho: int, cutoff: str) -> tuple[float, float]:
     box = Box((0.0,) * dimension, (float(side),) * dimension)
     quantizer = HermiteQuantizer(Gaussian(1.0), box, rho, cutoff, bits=BITS, density=1.0)
     places = probes(Box((0.0,) * dimension, (1.0,) * dimension)) + side // 2
-    reading = quantizer.weigh(places, np.zeros(quantizer.size))
-    return float(reading.weight_squares.mean()) * 4.0**BITS, float(np.square(reading.bias).mean())
+    squares, misfits = quantizer.weight_squares(places)
+    return float(squares.mean()), float(np.square(misfits).mean())
 
 
 def predict(request: Request, density: float) -> Prediction:

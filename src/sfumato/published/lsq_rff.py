@@ -51,12 +51,10 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.stats import chi2
 
 from sfumato.errors import InputError
 from sfumato.kernels import Gaussian, ShiftInvariantKernel
-from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Method, Prediction
+from sfumato.methods.method import Mechanism, Method, Prediction
 from sfumato.methods.request import TYPICAL_DENSITY, Request
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.quantizers import FourierQuantizer
@@ -203,6 +201,8 @@ def _terms(request: Request, error: float, groups: int, variance: float) -> int 
 def _groups_for_the_net(request: Request, error: float, eta: float, features: int) -> int:
     """Count the groups that hold the error at the centres of all cells of the net together."""
     dimension = request.dimension
+    from scipy.stats import chi2  # slow to load, and few plans ask for a promise
+
     longest = math.sqrt(2 * float(chi2.isf(FREQUENCY_PART * eta / features, dimension)))
     scale = request.factor * features / (float(request.feature_epsilon) * request.n)
     largest_noise = scale * math.log(2 * features / (NOISE_PART * eta))

@@ -29,11 +29,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.distances.columns import distance_method
-from sfumato.distances.forecast import QUERIES, RECORDS, evenly
+from sfumato.distances.columns import QUERIES, RECORDS, distance_method, evenly
 from sfumato.errors import InputError
-from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Prediction
+from sfumato.methods.method import Mechanism, Prediction
 from sfumato.methods.request import COUNT_SHARE, Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace, wrapped

@@ -30,27 +30,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy.optimize import brentq
 
 from sfumato.errors import InputError
-from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Method, Prediction
+from sfumato.methods.method import Mechanism, Method, Prediction
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace, wrapped
 from sfumato.published.common import dense_prediction
-from sfumato.published.gridded import (
-    LARGEST_ANSWER,
-    SCALE_BITS,
-    NodeQueries,
-    grid_of,
-    refuse_grid,
-    spacing_option,
-)
+from sfumato.published.gridded import LARGEST_ANSWER, SCALE_BITS, NodeQueries, grid_of, refuse_grid, spacing_option
 from sfumato.published.synthetic import Constant
 from sfumato.quantizers.base import Integers
 from sfumato.quantizers.clamping import whole_within
 from sfumato.release import Count
+from sfumato.roots import brentq
 
 NAME = "noisy-sample"
 OPTIONS = ("sample", "spacing")

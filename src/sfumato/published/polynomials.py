@@ -44,24 +44,15 @@ from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import numpy as np
-from scipy.fft import dct
-from scipy.stats import binom
 
+from sfumato.deferred import dct
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel
-from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Method, Prediction
+from sfumato.methods.method import Mechanism, Method, Prediction
 from sfumato.methods.request import Request
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.public.codec import Schema
-from sfumato.published.common import (
-    best_size,
-    dense_prediction,
-    probes,
-    public_box,
-    refuse_bounds,
-    shown,
-)
+from sfumato.published.common import best_size, dense_prediction, probes, public_box, refuse_bounds, shown
 from sfumato.published.separable import SeparableQuantizer
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
@@ -137,6 +128,22 @@ class Polynomials:
         )
 
 
+def bernstein_polynomials(degree: int, places: Floats) -> Floats:
+    """Bernstein polynomials of a degree at places in [0, 1], shape (places, degree + 1).
+
+    Examples
+    --------
+    >>> bernstein_polynomials(2, np.array([0.5, 1.0])).round(12)
+    array([[0.25, 0.5 , 0.25],
+           [0.  , 0.  , 1.  ]])
+    """
+    order, logs = np.arange(degree + 1), np.array([math.lgamma(k + 1) for k in range(degree + 1)])
+    with np.errstate(divide="ignore", invalid="ignore"):  # 0 log 0 is 0
+        left = np.where(order == 0, 0.0, order * np.log(places)[:, None])
+        right = np.where(order == degree, 0.0, (degree - order) * np.log1p(-places)[:, None])
+    return np.asarray(np.exp(logs[-1] - logs - logs[::-1] + left + right))
+
+
 @lru_cache(maxsize=1024)
 def _averages(family: type[SeparableQuantizer], kernel: Kernel, box: Box, degree: int) -> tuple[float, float]:
     """Mean squares of |g(y)| and of the misfit over the box, in units of 1."""
@@ -189,7 +196,7 @@ class BernsteinQuantizer(SeparableQuantizer):
                 f"a bernstein release answers queries within its bounds only: column {column} has one outside "
                 f"({low:g}, {high:g}); pass queries inside, or use another method"
             )
-        return np.asarray(binom.pmf(np.arange(self.degree + 1), self.degree, np.clip(place, 0.0, 1.0)[:, None]))
+        return bernstein_polynomials(self.degree, np.clip(place, 0.0, 1.0))
 
 
 _BERNSTEIN = Polynomials(BERNSTEIN, BernsteinQuantizer, 1, lambda request, size: request.records_per_user * size)

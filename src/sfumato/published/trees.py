@@ -35,16 +35,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.distances.columns import ColumnReading, count_reader, distance_method
-from sfumato.distances.forecast import forecast_by_reading
+from sfumato.distances.columns import ColumnReading, count_reader, distance_method, forecast_by_reading
 from sfumato.distances.projection import MOST_PROJECTIONS, ProjectedQuantizer, Projection
 from sfumato.errors import InputError
-from sfumato.kernels.distance import Distance
-from sfumato.methods.mechanism import Mechanism
-from sfumato.methods.method import Prediction
+from sfumato.kernels.unscaled import Distance
+from sfumato.methods.method import Mechanism, Prediction
 from sfumato.methods.request import Request
+from sfumato.privacy.guarantee import exact_epsilon
 from sfumato.privacy.noise import DiscreteLaplace
-from sfumato.privacy.rational import exact_epsilon
 from sfumato.public.codec import Schema
 from sfumato.published.tree import ALPHAS, BinaryTree, IntervalTree
 from sfumato.quantizers.base import Floats
@@ -57,7 +55,7 @@ class ConsistentTree(BinaryTree):
 
     Examples
     --------
-    >>> from sfumato.kernels.distance import Distance
+    >>> from sfumato.kernels.unscaled import Distance
     >>> from sfumato.quantizers.box import Box
     >>> tree = ConsistentTree(Distance("l1"), Box((0.0,), (1.0,)), scales=(1, 1, 1))
     >>> tree.weigh(np.array([[1.0]]), np.array([3.0, 1, 2, 0, 1, 1, 1])).total

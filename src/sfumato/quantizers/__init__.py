@@ -11,20 +11,21 @@ from sfumato.errors import InputError, ReleaseFileError
 from sfumato.quantizers.base import Bound, Encoder, Quantizer, Reader
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.cells import Cells, Tally
+from sfumato.quantizers.checked import CheckedLandmarks
 from sfumato.quantizers.exponential_sums import ExponentialSums
-from sfumato.quantizers.fourier import FourierQuantizer
+from sfumato.quantizers.fourier import FourierQuantizer, ShardedFourier
 from sfumato.quantizers.grid import GridQuantizer
 from sfumato.quantizers.hashing import HashingQuantizer
 from sfumato.quantizers.inner_product import InnerProductQuantizer, InnerProductSigns
 from sfumato.quantizers.landmarks import LandmarkQuantizer
 from sfumato.quantizers.lattice import LatticeQuantizer
 from sfumato.quantizers.projection import ProjectedPoints
-from sfumato.quantizers.sharded import ShardedFourier
 
 __all__ = [
     "Bound",
     "Box",
     "Cells",
+    "CheckedLandmarks",
     "Encoder",
     "ExponentialSums",
     "FourierQuantizer",
@@ -46,6 +47,7 @@ _FAMILIES: dict[str, Any] = {
     family.name: family
     for family in (
         Cells,
+        CheckedLandmarks,
         ExponentialSums,
         FourierQuantizer,
         GridQuantizer,
@@ -78,9 +80,11 @@ _ELSEWHERE = {
     "interval-tree": ("sfumato.published.tree", "IntervalTree"),
     "consistent-tree": ("sfumato.published.trees", "ConsistentTree"),
     "convex-hypothesis": ("sfumato.published.huang_roth", "ConvexHypothesis"),
+    "curved-points": ("sfumato.quantizers.curving", "CurvedPoints"),
     "local-rows": ("sfumato.local.rows_server", "ReportedRows"),
     "local-phases": ("sfumato.local.phases_server", "ReportedPhases"),
     "local-metric-phases": ("sfumato.local.metric_phases_server", "MetricReportedPhases"),
+    "local-metric-rows": ("sfumato.local.metric_rows_server", "MetricReportedRows"),
     "local-vector": ("sfumato.local.vector_reader", "VectorReader"),
     "local-sketch": ("sfumato.published.local.readers", "SketchReader"),
     "reported-points": ("sfumato.published.local.readers", "ReportedPoints"),

@@ -17,7 +17,7 @@ Either way an answer is post-processing of a release and costs no privacy.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,17 +32,31 @@ class Known:
     Attributes
     ----------
     noise_variance : float
-        Variance of the noise on one integer.
+        Variance of the noise on one integer, the largest where parts of the sums have different noise.
     count, count_variance : float
         The published number of records, and its variance.
     groups : int
         J of a median of means; 1 for the mean.
+    noise_parts : tuple of float
+        That of each part, where noises stand side by side; else empty or the one number.
+    records : float
+        Records that the sums stand for at least, where they are a part of all and show it badly; 0 if not known.
     """
 
     noise_variance: float
     count: float = 1.0
     count_variance: float = 0.0
     groups: int = 1
+    records: float = 0.0
+    noise_parts: tuple[float, ...] = ()
+
+    def of_part(self, place: int) -> Known:
+        """Return the same for one part of the sums."""
+        return replace(
+            self,
+            noise_variance=self.noise_parts[place] if len(self.noise_parts) > 1 else self.noise_variance,
+            noise_parts=(),
+        )
 
 
 @dataclass(frozen=True)

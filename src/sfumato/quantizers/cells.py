@@ -42,9 +42,8 @@ from sfumato.quantizers.base import (
     TermReader,
 )
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.fourier import FourierQuantizer
+from sfumato.quantizers.fourier import FourierQuantizer, ShardedFourier
 from sfumato.quantizers.grid import GridQuantizer
-from sfumato.quantizers.sharded import ShardedFourier
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,9 +267,10 @@ class Cells(Quantizer):
         total, error, bias = np.empty(len(Y)), np.empty(len(Y)), np.empty(len(Y))
         for asked, numbers, row in self._by_cell(Y):
             seen, squares = self._seen(sums, row), float(row @ row)
-            answer = self.inner.read(numbers, seen, replace(known, noise_variance=known.noise_variance * squares))
+            share = self._share(seen, squares, known)
+            answer = self.inner.read(numbers, seen, _of_cells(known, squares, share))
             total[asked], error[asked] = answer.total, answer.standard_error
-            bias[asked] = answer.bias * self._share(seen, squares, known)
+            bias[asked] = answer.bias * share
         return Answer(total, error, bias)
 
     def combined(self, Y: Floats, coefficients: Floats, sums: Floats, known: Known) -> Combined:
@@ -278,10 +278,10 @@ class Cells(Quantizer):
         total, deviation, stated, answers = 0.0, 0.0, 0.0, np.empty(len(Y))
         for asked, numbers, row in self._by_cell(Y):
             seen, squares = self._seen(sums, row), float(row @ row)
-            noise = replace(known, noise_variance=known.noise_variance * squares)
-            part = self.inner.combined(numbers, coefficients[asked], seen, noise)
+            share = self._share(seen, squares, known)
+            part = self.inner.combined(numbers, coefficients[asked], seen, _of_cells(known, squares, share))
             total, deviation = total + part.total, deviation + math.sqrt(part.variance)
-            stated += part.stated * self._share(seen, squares, known)
+            stated += part.stated * share
             answers[asked] = part.answers
         return Combined(total, deviation**2, answers, stated)
 
@@ -330,3 +330,12 @@ class Cells(Quantizer):
         if not isinstance(inner, Quantizer):
             raise ReleaseFileError(f"the records of cells are encoded, and {inner.name} only reads")
         return cls(kernel, inner)
+
+
+def _of_cells(known: Known, squares: float, share: float) -> Known:
+    """Return what is known of the sums that a query sees: their noise, and the records that biases are counted by.
+
+    Noise on many sums of a small cell hides how many records it has. A bias that is relative to the answer must not be
+    counted by fewer of them than those by which it is weighed again.
+    """
+    return replace(known, noise_variance=known.noise_variance * squares, records=share * known.count)

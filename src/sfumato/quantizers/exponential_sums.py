@@ -25,13 +25,12 @@ from sfumato.kernels import Rational
 from sfumato.kernels.rational import ExponentialSum
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.codec import Many, Nested, Object, Real, Reals, Schema
+from sfumato.public.portable import PublicStream
 from sfumato.public.ranges import check_reader_cost
-from sfumato.public.streams import PublicStream
 from sfumato.quantizers.base import Bound, Floats, Integers, TermQuantizer
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.fourier import FourierQuantizer
+from sfumato.quantizers.fourier import FourierQuantizer, ShardedFourier
 from sfumato.quantizers.phases import NARROWEST_DEFAULT_REACH, WIDEST_DEFAULT_REACH, Phases
-from sfumato.quantizers.sharded import ShardedFourier
 
 MOST_TERMS = 256
 Structure = FourierQuantizer | ShardedFourier

@@ -5,24 +5,33 @@ Source: random Fourier features as used by LSQ in Wagner et al. (2023) (3.1 and 
 - ``phase``: one coordinate cos(w.x + b) per term, b uniform (as published): a (1, radius, 1) family;
 - ``pair``: two coordinates (cos w.x, sin w.x) per term: a (2, radius, 2) family whose approximation variance is halved.
 
-The integer phase (see `phases`) picks a cosine from a table of integers of absolute value at most `radius`; for pairs,
-cos^2 + sin^2 <= radius^2 holds for every table entry and is checked when the table is made. The limit of the exact sum
-is the float64 matrix product plus one table look-up per cosine (about 0.7 ns).
+The integer phase picks a cosine from a table of integers (see `phases`). The limit of the exact sum is the float64
+matrix product plus one table look-up per cosine (about 0.7 ns).
 
 Bound of one record. phase: every coordinate is at most r, so l1 <= I r and l2^2 <= I r^2. pair: every pair lies in
 the disc of radius r, so l1 <= sqrt(2) r per pair and l2^2 <= m r^2.
 
-Approximation. The table's phase step of 2^-12 turns and its rounding are undone in expectation by the table's own first
-harmonic (`gain`). Variance of one answer over the draw of w: about P/I for phases and P/(2m) for pairs, P the mean
-kernel value between two points of the data (docs/fourier.md).
+Variance of one answer over the draw of w: about P/I for phases and P/(2m) for pairs, P the mean kernel value between
+two points of the data (docs/fourier.md).
+
+Sharded pairs: every record adds only to the few frequencies of one secret group. Records fall by independent secret
+coins into G groups; a group keeps the pairs (cos w.x, sin w.x) of its own m_g frequencies. Neighbouring data sets
+differ in one record, which the coins put into one group whichever it is, so a group-wise mechanism pays for m_g pairs
+instead of G m_g (parallel composition, conditional on the coins; the coins of other records do not depend on it). The
+work falls by the factor G too.
+
+The group must come from the record's own coins. A group read off the row's position (i mod G, equal splits) moves all
+later records when one is removed and is not private; that twin is in the audit.
+
+Estimate: G times the mean over all terms is unbiased, because every record lands in group g with probability 1/G.
+Variance over the coins: 1 / (2 n m_g) of the mean kernel value, on top of the P / (2 m) of m = G m_g pairs.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,49 +41,18 @@ from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.codec import Object, Schema, Text, Whole
-from sfumato.quantizers.base import Bound, Floats, Integers, Known, TermQuantizer
-from sfumato.quantizers.box import Box
-from sfumato.quantizers.phases import COLUMN_BLOCK, TABLE_BITS, Phases
-
-RADIUS = Whole(2, 2**30 - 1)
-
-
-def pair_l1(radius: int) -> int:
-    """Largest |a| + |b| of integers with a^2 + b^2 <= radius^2: floor(sqrt(2) radius) is an upper bound."""
-    return math.isqrt(2 * radius * radius)
-
-
-def check_radius(radius: int) -> None:
-    """Refuse a radius that has no table."""
-    if not RADIUS.least <= radius <= RADIUS.most:
-        raise InputError(f"radius must be an integer from 2 to 2**30, got {radius}")
-
-
-def cosine_table(radius: int, bits: int = TABLE_BITS) -> NDArray[np.int32]:
-    """Integer cosines at the centres of 2**bits cells of a turn, with every (cos, sin) pair inside the radius.
-
-    Rounding (radius - 1) cos to the nearest integer moves a pair by at most sqrt(1/2) < 1, so it stays within `radius`;
-    rounding radius * cos itself would leave the circle for half of all angles.
-    """
-    check_radius(radius)
-    cells = 1 << bits
-    table = np.rint((radius - 1) * np.cos(2 * np.pi * (np.arange(cells) + 0.5) / cells)).astype(np.int64)
-    sine = table[(np.arange(cells) - cells // 4) % cells]
-    if (table**2 + sine**2 > radius**2).any():
-        raise AssertionError("a table entry leaves the disc")
-    return np.asarray(table, dtype=np.int32)
-
-
-def table_gain(table: NDArray[np.int32]) -> float:
-    """First harmonic of an integer cosine table: the amplitude that decodes it without bias."""
-    turns = (np.arange(len(table)) + 0.5) / len(table)
-    return float(2 * np.mean(table * np.cos(2 * np.pi * turns)))
-
-
-def pair_amplitudes(sums: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Lengths and shifts (in turns) with a cos(p) + b sin(p) = length * cos(p - shift) for interleaved pairs (a, b)."""
-    pairs = sums.reshape(-1, 2)
-    return np.hypot(pairs[:, 0], pairs[:, 1]), np.arctan2(pairs[:, 1], pairs[:, 0]) / (2 * np.pi)
+from sfumato.public.ranges import MOST_INTEGERS
+from sfumato.quantizers.base import Bound, Floats, Integers
+from sfumato.quantizers.phases import (
+    COLUMN_BLOCK,
+    RADIUS,
+    TABLE_BITS,
+    PhaseQuantizer,
+    Phases,
+    check_radius,
+    pair_amplitudes,
+    pair_l1,
+)
 
 
 @njit(nogil=True, cache=True)
@@ -119,68 +97,6 @@ def cosine_terms(turns, lengths, shifts):  # type: ignore[no-untyped-def]
 
 LAYOUTS = ("phase", "pair")
 ROW_BLOCK = 128  # with COLUMN_BLOCK, a block of phases stays within the second-level cache
-
-
-class PhaseQuantizer(TermQuantizer):
-    """Integer cosines of public phases: what single phases, pairs and pairs in groups have in common.
-
-    Attributes
-    ----------
-    phases : Phases
-        Public frequencies and offsets on integer grids.
-    radius : int
-        Integer amplitude of the cosines.
-    """
-
-    phases: Phases
-    radius: int
-
-    @property
-    def box(self) -> Box:
-        """The declared box."""
-        return self.phases.lattice.box
-
-    @property
-    def terms(self) -> int:
-        """Number of frequencies."""
-        return self.phases.terms
-
-    @cached_property
-    def _table(self) -> NDArray[np.int32]:
-        return cosine_table(self.radius)
-
-    @cached_property
-    def gain(self) -> float:
-        """Amplitude that decodes the integer cosines without bias."""
-        return table_gain(self._table)
-
-    @property
-    def shards(self) -> int:
-        """Groups among which the records are divided, each with frequencies of its own; 1 where all see all."""
-        return 1
-
-    def similarity(self, sums: Floats, known: Known) -> tuple[float, float] | None:
-        """Estimate P from the terms' energies, less those of the noise and of the coins.
-
-        For a frequency w the records' mean of exp(i w.x) has a square of mean P over the draw of w (1/n for a record
-        with itself and 1 - 1/n for the pairs); so has twice the square of one cosine with a uniform offset. Coins that
-        keep one record in G, times G, have a mean square of G for a record with itself.
-        """
-        parts = sums.reshape(self.terms, -1)
-        scale = (2.0 / parts.shape[1]) * (self.shards / (self.gain * known.count)) ** 2
-        energies = scale * np.square(parts).sum(axis=1)
-        noise = scale * parts.shape[1] * known.noise_variance + self.shards / known.count
-        error = float(energies.std(ddof=1)) / math.sqrt(self.terms) if self.terms > 1 else 0.0
-        return float(energies.mean()) - noise, error
-
-    def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the public description, and the frequencies if they cannot be drawn again."""
-        return self.schema.write(self), self.phases.to_document()[1]
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int) -> Self:
-        """Draw the frequencies again."""
-        return cls(**{**fields, "phases": Phases.from_document(fields["phases"], arrays, kernel, size)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,3 +222,136 @@ class FourierQuantizer(PhaseQuantizer):
         turns = self.phases.turns(Y)
         cosine_terms(turns, lengths / self.gain, shifts)
         return turns
+
+
+CHUNK_ROWS = 8192
+
+
+@dataclass(frozen=True, eq=False)
+class ShardedFourier(PhaseQuantizer):
+    """Fourier pairs in groups; one record touches the pairs of one group.
+
+    Attributes
+    ----------
+    phases : Phases
+        All G * m_g public frequencies, group by group.
+    per_group : int
+        m_g.
+    radius : int
+        Integer radius of the disc of one pair.
+    """
+
+    phases: Phases
+    per_group: int
+    radius: int
+
+    name: ClassVar[str] = "sharded-fourier"
+    schema = Schema(
+        {"quantizer": name, "table_bits": TABLE_BITS}, per_group=Whole(1, MOST_INTEGERS), radius=RADIUS, phases=Object()
+    )
+
+    def __post_init__(self) -> None:
+        check_radius(self.radius)
+        if self.per_group < 1 or self.phases.terms % self.per_group:
+            raise InputError(f"{self.phases.terms} frequencies cannot be cut into groups of {self.per_group}")
+
+    @property
+    def width(self) -> int:
+        """A pair has two coordinates."""
+        return 2
+
+    @property
+    def groups(self) -> int:
+        """G."""
+        return self.terms // self.per_group
+
+    @property
+    def shards(self) -> int:
+        """G: coins keep one record in G."""
+        return self.groups
+
+    @property
+    def bound(self) -> Bound:
+        """Bounds of one record: the pairs of one group, each in the disc of the radius."""
+        return Bound(
+            l1=self.per_group * pair_l1(self.radius),
+            l2_squared=self.per_group * self.radius**2,
+            largest=self.radius,
+        )
+
+    @cached_property
+    def _constants(self) -> Floats:
+        return np.stack(self.phases.cut(self.per_group))
+
+    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
+        """Integers of the kept rows (zero outside the row's group); the coins decide the groups."""
+        encoded = np.zeros((len(rows), self.size), dtype=np.int64)
+        points = self.phases.rows(len(rows))
+        kept = self.phases.lattice.place(rows, points)
+        own = encoded[:kept].reshape(kept, self.groups, 2 * self.per_group)
+        shift = self.phases.bits - TABLE_BITS
+        _write_grouped(points, self._draw(coins, kept), self._constants, self._table, shift, own)
+        return encoded[:kept]
+
+    def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
+        """Add the rows' integers to the sums of their groups."""
+        points = self.phases.rows(min(CHUNK_ROWS, len(rows)))
+        total = 0
+        for start in range(0, len(rows), CHUNK_ROWS):
+            kept = self.phases.lattice.place(rows[start : start + CHUNK_ROWS], points)
+            self._add(points[:kept], self._draw(coins, kept), sums)
+            total += kept
+        return total
+
+    def _draw(self, coins: SecureBits | None, count: int) -> Integers:
+        if coins is None:
+            raise InputError("sharded features need secret coins: pass coins=SecureBits()")
+        return coins.below(self.groups, count)
+
+    def _add(self, points: Floats, groups: Integers, sums: Integers) -> None:
+        # Sorted by group, so that a group's frequencies stay in the cache while its rows pass.
+        order = np.argsort(groups, kind="stable")
+        shift = self.phases.bits - TABLE_BITS
+        _add_grouped(points, order, groups, self._constants, self._table, shift, sums.reshape(self.groups, -1))
+
+    def weights(self, Y: Floats) -> Floats:
+        """Weights g(y): those of pairs, times G."""
+        angles = 2 * np.pi * self.phases.turns(Y)
+        pairs = np.stack([np.cos(angles), np.sin(angles)], axis=2)
+        return pairs.reshape(len(Y), self.size) * (self.groups / self.gain)
+
+    def term_values(self, Y: Floats, sums: Floats) -> Floats:
+        """One cosine a term, see `pair_amplitudes`."""
+        lengths, shifts = pair_amplitudes(sums)
+        turns = self.phases.turns(Y)
+        cosine_terms(turns, lengths * (self.groups / self.gain), shifts)
+        return turns
+
+
+@njit(nogil=True, cache=True)
+def _add_grouped(points, order, groups, constants, table, shift, sums):  # type: ignore[no-untyped-def]
+    """Add cosine and sine of the phases of each row's group; all sums are exact integers below 2^53, in any order."""
+    mask, quarter = len(table) - 1, len(table) // 4
+    columns, terms = constants.shape[1], constants.shape[2]
+    phase = np.empty(terms)
+    bits = phase.view(np.int64)
+    for row in order:
+        group = groups[row]
+        for k in range(terms):
+            phase[k] = constants[group, columns - 1, k]
+        for j in range(columns - 1):
+            value = points[row, j]
+            for k in range(terms):
+                phase[k] += value * constants[group, j, k]
+        for k in range(terms):
+            cell = (bits[k] >> shift) & mask
+            sums[group, 2 * k] += table[cell]
+            sums[group, 2 * k + 1] += table[(cell - quarter) & mask]
+
+
+@njit(nogil=True, cache=True)
+def _write_grouped(points, groups, constants, table, shift, encoded):  # type: ignore[no-untyped-def]
+    """Write cosine and sine of the phases of each row's group to the row's own integers."""
+    first = np.zeros(1, dtype=np.int64)
+    for row in range(len(encoded)):
+        _add_grouped(points[row : row + 1], first, groups[row : row + 1], constants, table, shift, encoded[row])

@@ -39,8 +39,8 @@ from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import ShiftInvariantKernel
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.codec import Many, Nested, Optional, Real, Schema, Whole
+from sfumato.public.portable import LARGEST_SEED
 from sfumato.public.ranges import MOST_COLUMNS, check_reader_cost
-from sfumato.public.streams import LARGEST_SEED
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.nodes import Nodes, scatter, scatter_each
@@ -241,17 +241,17 @@ class GridQuantizer(LinearQuantizer):
 
     def weigh(self, Y: Floats, sums: Floats) -> Reading:
         """Read the sums; the bias is that of records which share few values."""
-        return self._read(Y, sums, None)
+        return self._read(Y, sums)
 
     def reading(self, Y: Floats, sums: Floats, known: Known) -> Reading:
         """Read the sums; the bias is that of typical records, and what the sums show of it."""
-        return self._read(Y, sums, known.noise_variance)
+        return self._read(Y, sums, known.noise_variance, known.records)
 
     def bias_bound(self, Y: Floats, sums: Floats, known: Known) -> Floats:
         """Bias of records that share few values and all miss alike, for the answers as they are."""
         return self.weigh(Y, sums).bias
 
-    def _read(self, Y: Floats, sums: Floats, noise: float | None) -> Reading:
+    def _read(self, Y: Floats, sums: Floats, noise: float | None = None, least: float = 1.0) -> Reading:
         """Contract the sums with the columns' weights, each query over its own window of the grid."""
         duals = self._duals(Y)
         wide = [duals[column] for column in self.wide]
@@ -264,7 +264,7 @@ class GridQuantizer(LinearQuantizer):
         constant = self._constant(duals) / self.scale
         total *= constant
         squares = np.prod([dual.squares for dual in duals], axis=0) / self.scale**2
-        records = max(self.records_shown(sums), 1.0)
+        records = max(self.records_shown(sums), least, 1.0)
         size = np.minimum(np.abs(total) / records, 1.0)
         bias = self._misfit(duals) * size
         if noise is not None:

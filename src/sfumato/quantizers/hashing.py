@@ -34,8 +34,8 @@ from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Kernel
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.codec import Digits, Flag, Nested, Schema, Text, Whole
+from sfumato.public.portable import LARGEST_SEED, PublicStream
 from sfumato.public.ranges import MOST_INTEGERS, check_reader_cost
-from sfumato.public.streams import LARGEST_SEED, PublicStream
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, TermQuantizer
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.hashes import HashFamily, family_for

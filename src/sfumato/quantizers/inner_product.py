@@ -34,8 +34,8 @@ from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import InnerProduct
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.codec import Digits, Object, Optional, Real, Schema, Whole
+from sfumato.public.portable import LARGEST_SEED, PublicStream
 from sfumato.public.ranges import check_reader_cost
-from sfumato.public.streams import LARGEST_SEED, PublicStream
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading, TermQuantizer
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import Ball, round_into_ball

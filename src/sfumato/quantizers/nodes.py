@@ -16,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.compiled import njit
-from sfumato.public.streams import PublicStream
+from sfumato.public.portable import PublicStream
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.clamping import held
 from sfumato.quantizers.splines import POSITION_BITS, POSITIONS, Dual
+
+LITTLE = 4096  # nodes that are read in all; more are read by compiled code
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +67,10 @@ class Nodes:
         total = np.empty(queries)
         weights, first, lengths = _windows(duals, queries)
         profiles = np.zeros_like(weights)
-        _gather(sums, weights, first, lengths, self.keys, self.starts, self.shift, total, profiles)
+        # What compiled code saves on a few numbers is less than Numba takes to load.
+        little = not self.shift and queries * int(np.prod(lengths)) <= LITTLE
+        gather = _gather.py_func if little else _gather
+        gather(sums, weights, first, lengths, self.keys, self.starts, self.shift, total, profiles)
         return total, [profile[:, :length] for profile, length in zip(profiles, lengths, strict=True)]
 
     def spread(self, duals: Sequence[Dual], coefficients: Floats) -> Floats:

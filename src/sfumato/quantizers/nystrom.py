@@ -45,8 +45,8 @@ import numpy as np
 
 from sfumato.errors import InputError
 from sfumato.public.codec import Documented, Real, Schema
+from sfumato.public.portable import PublicStream
 from sfumato.public.ranges import LARGEST_LENGTH
-from sfumato.public.streams import PublicStream
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.similarities import VALUE_BITS, Similarities
 from sfumato.sources import open_source

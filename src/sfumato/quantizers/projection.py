@@ -46,8 +46,8 @@ from sfumato.kernels import Kernel
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.public.codec import Digits, Nested, Object, Schema, Text, Whole
+from sfumato.public.portable import LARGEST_SEED, PublicStream
 from sfumato.public.ranges import MOST_COLUMNS, check_reader_cost
-from sfumato.public.streams import LARGEST_SEED, PublicStream
 from sfumato.quantizers.answer import Answer, Combined, Floats, Known
 from sfumato.quantizers.base import Bound, Integers, Quantizer
 from sfumato.quantizers.box import Box, Lattice

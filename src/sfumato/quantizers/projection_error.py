@@ -13,12 +13,12 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.optimize import brentq
 
 from sfumato.errors import InputError
 from sfumato.kernels import L2LSH, Exponential, Gaussian, Kernel, Rational
 from sfumato.public.ranges import MOST_COLUMNS
 from sfumato.quantizers.rotation import padded
+from sfumato.roots import brentq
 
 SHARED = 0.25  # squared cosine between two records, seen from a query that is one more of their kind
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from sfumato.compiled import njit
-from sfumato.public.streams import PublicStream
+from sfumato.public.portable import PublicStream
 from sfumato.quantizers.base import Floats
 
 ROTATION_BITS, MOST_ROTATED = 24, 2048

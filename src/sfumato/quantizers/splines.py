@@ -35,9 +35,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-from scipy.linalg import cho_solve_banded, cholesky_banded
 
 from sfumato.errors import InputError
+from sfumato.quantizers.banded import banded_factor, banded_solve
 from sfumato.quantizers.base import Floats, Integers
 
 DEGREES = (0, 1, 2, 3)
@@ -289,11 +289,11 @@ class DualSolver:
             for b in range(a, degree + 1):
                 gram[b - a, a : a + window] += element[a, b]
         gram[0] += RIDGE
-        plain = cholesky_banded(gram, lower=True)
+        plain = banded_factor(gram)
         _, dual, missed = self._solve(np.linspace(0, window * self.axis.spacing, RIDGE_QUERIES), plain)
         matched = (missed**2 @ weights).sum() / max(float(np.square(dual).sum()), RIDGE)
         gram[0] += EDGE_RIDGE * matched * np.maximum(1 - mass, 0)
-        return np.asarray(cholesky_banded(gram, lower=True))
+        return banded_factor(gram)
 
     def _solve(self, places: Floats, factor: Floats) -> tuple[Floats, Floats, Floats]:
         """Kernel values, dual weights and residuals for queries, given in bandwidths from the window's beginning."""
@@ -305,7 +305,7 @@ class DualSolver:
         right = np.zeros((window + degree, len(places)))
         for a in range(degree + 1):
             right[a : a + window] += moments[:, :, a].T
-        dual = np.ascontiguousarray(cho_solve_banded((factor, True), right).T)
+        dual = np.ascontiguousarray(banded_solve(factor, right).T)
         touched = np.stack([dual[:, a : a + window] for a in range(degree + 1)], axis=2)
         return values, dual, values - touched @ splines.T
 

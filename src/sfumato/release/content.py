@@ -56,7 +56,7 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Release
         method=str(header["method"]),
         guarantee=Guarantee.from_document(header["guarantee"]),
         kernel=kernel,
-        kernel_document=dict(header["kernel"]),
+        stored_kernel=dict(header["kernel"]),
         reader=reader,
         values=np.asarray(values, dtype=np.int64),
         noise=law_from_document(header["noise"]),

@@ -21,15 +21,15 @@ from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Distance, InnerProduct, Kernel, Product, ShiftInvariantKernel
 from sfumato.privacy.bits import warn_unless_private
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.privacy.laws import NoiseLaw
+from sfumato.privacy.laws import NoiseLaw, part_variances
 from sfumato.public.codec import Documented, Flag, Real, Schema, Whole
 from sfumato.public.ranges import FARTHEST_QUERY
 from sfumato.quantizers.answer import Answer, Floats, Known
 from sfumato.quantizers.base import Integers, Reader
 from sfumato.release import format as container
+from sfumato.release.saving import saved
 from sfumato.release.shrinking import READINGS, Spread, shrink, spread_of
 from sfumato.sources import open_source
-from sfumato.storage import AtomicFile
 from sfumato.version import __version__
 
 CLEAR_COUNT = 3  # standard errors from zero at which a count is fit to divide by
@@ -59,8 +59,6 @@ class Release:
         What is promised to every record.
     kernel : Kernel or None
         What similar means; None for a user's own kernel read from a file, which cannot carry it.
-    kernel_document : mapping
-        The kernel's description.
     reader : Reader
         The public maps.
     values : ndarray of int64
@@ -77,12 +75,13 @@ class Release:
         Names of the points' columns.
     sampled : bool
         Whether coins chose the records that count (weights, limits per user), which error bars then include.
+    stored_kernel : mapping or None
+        The kernel's description in the file that the release was read from.
     """
 
     method: str
     guarantee: Guarantee
     kernel: Kernel | None
-    kernel_document: Mapping[str, Any]
     reader: Reader
     values: Integers
     noise: NoiseLaw
@@ -92,6 +91,7 @@ class Release:
     columns: tuple[str, ...] | None = None
     sampled: bool = False
     version: str = __version__
+    stored_kernel: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if self.values.shape != (self.reader.size,):
@@ -99,6 +99,11 @@ class Release:
         if not 1 <= self.groups <= self.reader.terms:
             raise ReleaseFileError(f"{self.reader.terms} terms cannot be cut into {self.groups} groups")
         self.values.setflags(write=False)
+
+    @property
+    def kernel_document(self) -> Mapping[str, Any]:
+        """The kernel's description."""
+        return self.stored_kernel or (self.kernel.to_document() if self.kernel is not None else {})
 
     @property
     def dimension(self) -> int:
@@ -214,7 +219,8 @@ class Release:
     @property
     def known(self) -> Known:
         """What a reader is told beside the sums."""
-        return Known(self.noise.variance, self.count.value, self.count.variance, self.groups)
+        parts = part_variances(self.noise)
+        return Known(self.noise.variance, self.count.value, self.count.variance, self.groups, noise_parts=parts)
 
     def density(self, Y: ArrayLike, read: str = "plain") -> Floats:
         """Mean kernel value clipped to [0, 1], where it must lie; `read` as in `query`."""
@@ -302,7 +308,7 @@ class Release:
         ax: Any = None,
         *,
         columns: Sequence[str | int] | None = None,
-        at: Mapping[str, float] | None = None,
+        at: Mapping[str, Any] | None = None,
         extent: Any = None,
         size: int = 128,
         title: str | None = None,
@@ -321,6 +327,12 @@ class Release:
         field = evaluate(self, columns=columns, at=at, extent=extent, size=size, title=title)
         return draw_on(ax, field, contours=contours, uncertainty=uncertainty, geographic=longitude_latitude)
 
+    def sample(self, count: int, *, extent: Any = None, start: Any = None, random_state: int | None = None) -> Floats:
+        """Draw synthetic points from the released density; it costs no privacy. See `sfumato.maps.sample`."""
+        from sfumato.maps.sampling import sample
+
+        return sample(self, count, extent=extent, start=start, random_state=random_state)
+
     def _repr_html_(self) -> str:
         """Show a small card in notebooks."""
         from sfumato.maps.page import card
@@ -332,8 +344,11 @@ class Release:
         _, stored = self.reader.to_document()
         return container.encode(self.describe(), {"values": self.values, **stored})
 
-    def save(self, path: str | Path, overwrite: bool = False) -> None:
-        """Write the release to one file (atomically: a crash leaves the old file or the new one)."""
+    def save(self, path: str | Path, overwrite: bool = False) -> Path:
+        """Write the release to one file, atomically, and return its path.
+
+        What was paid for is never lost: where there is a file of that name and `overwrite` is False, the next
+        free name is taken (``patients-2.sfm``), with a warning; where the disk refuses, the error says where it is.
+        """
         warn_unless_private(self.guarantee)
-        with AtomicFile(path, overwrite=overwrite) as file:
-            file.write(self.to_bytes())
+        return saved(path, self.to_bytes(), overwrite)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from sfumato.shuffled.sealing import AnalyzerKey
     from sfumato.shuffled.secure_aggregation import SecureAggregation
     from sfumato.shuffled.shuffler import Shuffler
+
+# What a device agrees to unless its owner says otherwise; never taken from a document. The command line shows it, and
+# should not load all that a client needs.
+MAX_EPSILON, MAX_DELTA = Fraction(8), 1e-4
 
 # Loaded at first use: bit sums alone need none of the rest.
 _NAMES = {

@@ -34,8 +34,7 @@ from sfumato.privacy.bits import Integers, SecureBits, noise_bits
 from sfumato.privacy.laws import ReportNoise
 from sfumato.release import Count, Release
 from sfumato.shuffled.bitsum import Counts
-from sfumato.shuffled.bitsum.rr import RandomisedResponse
-from sfumato.shuffled.bitsum.sampled_rr import SampledResponse
+from sfumato.shuffled.bitsum.rr import RandomisedResponse, SampledResponse
 from sfumato.shuffled.groups import Group
 from sfumato.shuffled.messages import BLOCK_MESSAGES, read_batch, read_header
 from sfumato.shuffled.sealing import COVER, MESSAGE_BYTES, AnalyzerKey, Context
@@ -137,7 +136,6 @@ def release_from(
         method=METHOD,
         guarantee=protocol.promise.guarantee(protocol.threat, private),
         kernel=protocol.kernel,
-        kernel_document=protocol.kernel.to_document(),
         reader=protocol.quantizer,
         values=features.sums(sums, participants),
         noise=ReportNoise(variance),

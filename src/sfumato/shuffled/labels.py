@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 from sfumato.errors import InputError
 from sfumato.local.account import DeviceAccount
 from sfumato.privacy.bits import Integers, SecureBits
+from sfumato.privacy.guarantee import exact_positive
 from sfumato.privacy.laws import ReportNoise
-from sfumato.privacy.rational import exact_positive
 from sfumato.privacy.response import keeps_epsilon
 from sfumato.quantizers.base import Encoder, Floats
 from sfumato.release import Count, Release

@@ -22,17 +22,17 @@ from typing import Any
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel, get_kernel
 from sfumato.methods.registry import SHUFFLED
-from sfumato.privacy.guarantee import Guarantee, check_choice, checked_delta
-from sfumato.privacy.rational import exact_epsilon
+from sfumato.privacy.guarantee import Guarantee, check_choice, checked_delta, exact_epsilon
 from sfumato.public import document as documents
 from sfumato.public.codec import Nested, Optional, Ratio, Schema, Text, Whole
 from sfumato.quantizers import Quantizer
 from sfumato.release import Release
+from sfumato.shuffled import MAX_DELTA, MAX_EPSILON
 from sfumato.shuffled.analyzer import Analyzer, simulate
 from sfumato.shuffled.bitsum import NAMES
 from sfumato.shuffled.bitsum.bit_sum import checked_participants
 from sfumato.shuffled.bitsum.calibration import LARGEST_INSTANCES, check_delta
-from sfumato.shuffled.client import Client
+from sfumato.shuffled.client import Client, account_of
 from sfumato.shuffled.features import Array, BitFeatures, arrays_from_document
 from sfumato.shuffled.groups import (
     Budget,
@@ -45,7 +45,6 @@ from sfumato.shuffled.groups import (
     participants_of,
 )
 from sfumato.shuffled.labels import Label, LabelResponse, plain_label
-from sfumato.shuffled.limits import MAX_DELTA, MAX_EPSILON, account_of
 from sfumato.shuffled.methods import features_from, named, request_for
 from sfumato.shuffled.promise import THREATS, Plan, Promise
 from sfumato.shuffled.sealing import AnalyzerKey, Context, check_key, key_document

@@ -40,10 +40,9 @@ from sfumato.kernels import InnerProduct, Kernel, get_kernel
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import Integers, SecureBits, noise_bits
 from sfumato.privacy.gaussian import calibrate
-from sfumato.privacy.guarantee import Guarantee, check_choice, checked_delta
+from sfumato.privacy.guarantee import Guarantee, check_choice, checked_delta, exact_epsilon
 from sfumato.privacy.laws import ReportNoise
 from sfumato.privacy.noise import DiscreteGaussian
-from sfumato.privacy.rational import exact_epsilon
 from sfumato.public.document import seed_text
 from sfumato.quantizers import InnerProductQuantizer, Quantizer
 from sfumato.quantizers.clamping import Ball
@@ -200,7 +199,6 @@ class SecureAggregation:
             method=METHOD,
             guarantee=self._guarantee(private),
             kernel=self.kernel,
-            kernel_document=self.kernel.to_document(),
             reader=self.quantizer,
             values=(total + MODULUS // 2) % MODULUS - MODULUS // 2,
             noise=ReportNoise(self.variance(participants)),

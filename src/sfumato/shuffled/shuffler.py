@@ -25,7 +25,9 @@ from __future__ import annotations
 import hashlib
 import secrets
 import shutil
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -245,35 +247,9 @@ class Shuffler:
 
     def _mix(self, file: AtomicFile, secure: SecureBits) -> str:
         """Write all messages in random order, and return the batch's checksum."""
-        folder = self._path / f"buckets-{secrets.token_hex(8)}"
-        with storage_errors("write", folder):
-            private_folder(folder)
-            try:
-                count, buckets = self._scatter(folder)
-                header = Header(self._fingerprint, self._place, self.participants, count)
-                return write_batch_to(file, header, (_mixed(bucket, secure) for bucket in buckets))
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
-
-    def _scatter(self, folder: Path) -> tuple[int, list[Path]]:
-        """Write messages to buckets by a keyed hash, drop copies, and count what is left."""
         assert self._inbox is not None
-        size = self._inbox.size
-        buckets = -(-size * _SHARE // self._memory)
-        if buckets > MOST_BUCKETS:
-            raise InputError(
-                f"the batch is {size} bytes; pass memory= of at least {-(-size * _SHARE // MOST_BUCKETS)} for it"
-            )
-        key, names = secrets.token_bytes(32), [folder / str(number) for number in range(buckets)]
-        with ExitStack() as stack:
-            buffer = max(4096, self._memory // (_SHARE * buckets))
-            files = [stack.enter_context(open(name, "wb", buffer, opener=private_opener)) for name in names]
-            for piece in self._inbox.messages():
-                for start in range(0, len(piece), MESSAGE_BYTES):
-                    message = piece[start : start + MESSAGE_BYTES]
-                    word = hashlib.blake2b(message, digest_size=8, key=key).digest()
-                    files[int.from_bytes(word, "little") * buckets >> 64].write(message)
-        return sum(_without_copies(name) for name in names), names
+        header = partial(Header, self._fingerprint, self._place, self.participants)
+        return mix(file, header, self._inbox.messages(), self._inbox.size, self._path, self._memory, secure)
 
     def close(self) -> None:
         """Let go of the folder; messages stay in it, and how many there are is written down if the disk allows."""
@@ -292,6 +268,63 @@ class Shuffler:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def mix(
+    file: AtomicFile,
+    header: Callable[[int], Header],
+    pieces: Iterable[bytes],
+    size: int,
+    folder: Path,
+    memory: int,
+    secure: SecureBits,
+) -> str:
+    """Write messages in random order, without copies, and return the batch's checksum.
+
+    Parameters
+    ----------
+    file : AtomicFile
+        The batch, open.
+    header : callable
+        Makes the header of a number of messages.
+    pieces : iterable of bytes
+        Whole messages.
+    size : int
+        About how many bytes they have.
+    folder : Path
+        Where buckets may lie meanwhile.
+    memory : int
+        Bytes to use at most.
+    secure : SecureBits
+        Where the order comes from.
+    """
+    inner = folder / f"buckets-{secrets.token_hex(8)}"
+    with storage_errors("write", inner):
+        private_folder(inner)
+        try:
+            count, buckets = _scatter(inner, pieces, size, memory)
+            return write_batch_to(file, header(count), (_mixed(bucket, secure) for bucket in buckets))
+        finally:
+            shutil.rmtree(inner, ignore_errors=True)
+
+
+def _scatter(folder: Path, pieces: Iterable[bytes], size: int, memory: int) -> tuple[int, list[Path]]:
+    """Write messages to buckets by a keyed hash, drop copies, and count what is left."""
+    buckets = -(-size * _SHARE // memory)
+    if buckets > MOST_BUCKETS:
+        raise InputError(
+            f"the batch is {size} bytes; pass memory= of at least {-(-size * _SHARE // MOST_BUCKETS)} for it"
+        )
+    key, names = secrets.token_bytes(32), [folder / str(number) for number in range(buckets)]
+    with ExitStack() as stack:
+        buffer = max(4096, memory // (_SHARE * buckets))
+        files = [stack.enter_context(open(name, "wb", buffer, opener=private_opener)) for name in names]
+        for piece in pieces:
+            for start in range(0, len(piece), MESSAGE_BYTES):
+                message = piece[start : start + MESSAGE_BYTES]
+                word = hashlib.blake2b(message, digest_size=8, key=key).digest()
+                files[int.from_bytes(word, "little") * buckets >> 64].write(message)
+    return sum(_without_copies(name) for name in names), names
 
 
 def _without_copies(path: Path) -> int:

@@ -23,13 +23,13 @@ from sfumato.errors import InputError
 from sfumato.sources.base import Block, Rows, Source, readable
 from sfumato.sources.cells import numbers_of
 from sfumato.sources.codes import codes_of
+from sfumato.sources.compressed import LARGEST_AT_ONCE, LARGEST_RATIO
 from sfumato.sources.keys import Keys, keys_of
 from sfumato.sources.selection import Chosen, Selection, listing
 
 AnyArray = npt.NDArray[Any]
 
 LONGEST_HEADER = 10_000  # of a .npy file, as in NumPy
-LARGEST_WHOLE = 1 << 31  # bytes of an array that must be loaded whole
 
 
 def block_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -68,6 +68,7 @@ def sliced_source(
     """Source over anything of known shape that can be cut by rows."""
     check_shape(shape, origin)
     chosen = selection.choose(None, shape[1], origin)
+    chosen.check_no_lists(origin)
 
     def read(rows: int) -> Iterator[Rows]:
         for start in range(0, shape[0], rows):
@@ -209,9 +210,10 @@ def open_npz(path: Path, member: str | None, selection: Selection) -> Source:
             if size > archive.getinfo(entry).file_size - stream.tell():
                 raise InputError(f"{origin} claims {shape[0]} rows of {shape[1]} numbers and does not hold them.")
     if fortran_order:
-        if size > LARGEST_WHOLE:
+        most = max(LARGEST_AT_ONCE, LARGEST_RATIO * path.stat().st_size)
+        if size > most:
             raise InputError(
-                f"{origin} is in column order and takes {size} bytes of memory at once; {LARGEST_WHOLE} are allowed. "
+                f"{origin} is in column order and takes {size} bytes of memory at once; {most} are allowed. "
                 "Save it in row order (np.ascontiguousarray) or as .npy, which are read in parts."
             )
         with readable(origin), np.load(path) as arrays:

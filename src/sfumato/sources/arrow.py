@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +39,8 @@ class Layout:
         Names of the columns of users and weights, or None.
     coded
         Columns among the coordinates that are categories.
+    declared
+        Columns of lists whose length the caller declares.
     """
 
     columns: tuple[str, ...]
@@ -47,6 +49,7 @@ class Layout:
     key: str | None = None
     weight: str | None = None
     coded: Mapping[str, Overlap] = field(default_factory=dict)
+    declared: frozenset[str] = frozenset()
 
     @property
     def dimension(self) -> int:
@@ -68,9 +71,18 @@ class Layout:
         return [*self.columns, *(name for name in (self.key, self.weight) if name is not None)]
 
     @property
+    def named(self) -> list[str]:
+        """Those of them that may hold text."""
+        return [*self.coded, *([] if self.key is None else [self.key])]
+
+    @property
     def selection(self) -> Selection:
         """The same columns of another schema."""
-        return Selection(self.columns, self.key, self.weight, dict(self.coded.items()))
+        columns = [
+            f"{name}[{width}]" if name in self.declared else name
+            for name, width in zip(self.columns, self.widths, strict=True)
+        ]
+        return Selection(columns, self.key, self.weight, dict(self.coded.items()))
 
     def source(
         self,
@@ -119,8 +131,11 @@ class Layout:
         """Write a batch to rows of the same height."""
         stops = np.cumsum(self.widths)
         targets = [rows.block[:, stop - width : stop] for stop, width in zip(stops, self.widths, strict=True)]
-        columns = [_column(batch, name) for name in self.columns]
         widths = list(self.widths)
+        columns = [
+            _fixed(_column(batch, name), width) if name in self.declared else _column(batch, name)
+            for name, width in zip(self.columns, widths, strict=True)
+        ]
         if rows.weights is not None and self.weight is not None:
             targets.append(rows.weights[:, None])
             columns.append(_column(batch, self.weight))
@@ -151,8 +166,15 @@ def layout_of(schema: pa.Schema, selection: Selection, origin: str) -> Layout:
     InputError
         If a column is missing, named twice, or of a type that is not numeric, or that cannot name users.
     """
-    chosen = selection.choose(schema.names, len(schema), origin)
-    fields = [schema.field(position) for position in chosen.coordinates]
+    try:
+        names = schema.names
+    except UnicodeDecodeError:
+        raise InputError(f"{origin}: the name of a column is not UTF-8. Write it with names that are text.") from None
+    chosen = selection.choose(names, len(schema), origin)
+    fields = [
+        _with_length(schema.field(position), chosen.lengths.get(position), origin) for position in chosen.coordinates
+    ]
+    schema = _replaced(schema, chosen.coordinates, fields)
     strange = [field for field in map(schema.field, chosen.numbers) if not _is_numeric(_value_type(field.type))]
     if strange:
         raise _not_numeric(schema, strange, origin)
@@ -165,9 +187,9 @@ def layout_of(schema: pa.Schema, selection: Selection, origin: str) -> Layout:
     if weight is not None and pa.types.is_fixed_size_list(_storage_type(weight.type)):
         raise InputError(f"{origin}: {_describe(weight)} is a list, and a weight is one number. Pass another weight=.")
     widths = tuple(1 if field.name in coded else _width(field.type) for field in fields)
-    if 0 in widths:
+    if least := [place for place, width in enumerate(widths) if width < 1]:
         raise InputError(
-            f"{origin}: {_describe(fields[widths.index(0)])} is a list of length 0. Leave it out of columns=."
+            f"{origin}: {_describe(fields[least[0]])} is a list of length {widths[least[0]]}. Leave it out of columns=."
         )
     if sum(widths) > MOST_COLUMNS:
         raise InputError(f"{origin}: the columns hold {sum(widths)} coordinates, and {MOST_COLUMNS} can be read.")
@@ -180,14 +202,60 @@ def layout_of(schema: pa.Schema, selection: Selection, origin: str) -> Layout:
         key=None if key is None else key.name,
         weight=None if weight is None else weight.name,
         coded=coded,
+        declared=frozenset(fields[place].name for place, at in enumerate(chosen.coordinates) if at in chosen.lengths),
     )
+
+
+def _with_length(column: pa.Field, length: int | None, origin: str) -> pa.Field:
+    """Give a column of lists the length that its caller declares: where lists vary, no record may decide it."""
+    kind = _storage_type(column.type)
+    if length is None:
+        return column
+    if pa.types.is_fixed_size_list(kind):
+        if kind.list_size != length:
+            raise InputError(
+                f"{origin}: {_describe(column)} has lists of {kind.list_size}, and columns= says {length}."
+            )
+        return column
+    if not _is_list(kind) and not pa.types.is_null(kind):
+        raise InputError(f"{origin}: {_describe(column)} is no column of lists. Leave the length out of columns=.")
+    return pa.field(column.name, pa.list_(kind.value_type if _is_list(kind) else pa.float64(), length))
+
+
+def _replaced(schema: pa.Schema, places: Iterable[int], fields: Sequence[pa.Field]) -> pa.Schema:
+    for place, column in zip(places, fields, strict=True):
+        schema = schema.set(place, column)
+    return schema
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    """Tell whether a type is that of lists of any length."""
+    views = [getattr(pa.types, name, None) for name in ("is_list_view", "is_large_list_view")]
+    return any(test(kind) for test in (pa.types.is_list, pa.types.is_large_list, *views) if test is not None)
+
+
+def _fixed(column: pa.Array, length: int) -> pa.Array:
+    """Return lists of one length, of lists of any: another length, or a null, is a null."""
+    if not _is_list(column.type):
+        return column
+    import pyarrow.compute as pc  # slow to load, and few tables have such columns
+
+    proper = pc.equal(pc.list_value_length(column), length)
+    kept = column.filter(pc.fill_null(proper, False))
+    lists = pa.FixedSizeListArray.from_arrays(kept.flatten(), length)
+    places = np.cumsum(pc.fill_null(proper, False).to_numpy(zero_copy_only=False)) - 1
+    return lists.take(pa.array(places, mask=~pc.fill_null(proper, False).to_numpy(zero_copy_only=False)))
 
 
 def _not_numeric(schema: pa.Schema, strange: list[pa.Field], origin: str) -> InputError:
     numeric = [repr(field.name) for field in schema if _is_numeric(_value_type(field.type))]
     fix = f"for example columns=[{listing(numeric)}]" if numeric else "after converting text or dates to numbers"
-    if any(pa.types.is_list(field.type) or pa.types.is_large_list(field.type) for field in strange):
-        fix += "; cast a list of varying length to a fixed-size list, pyarrow.list_(pyarrow.float32(), length)"
+    if any(_is_list(field.type) for field in strange):
+        example = next(field.name for field in strange if _is_list(field.type))
+        fix += (
+            f"; the length of a column of lists is public and not read off them: name it with its length, as in "
+            f"columns=['{example}[384]']"
+        )
     return InputError(
         f"{origin}: not numeric: {listing(map(_describe, strange))}. "
         f"The columns are {listing(map(_describe, schema))}. Pass columns= with numeric columns only, {fix}."
@@ -196,6 +264,24 @@ def _not_numeric(schema: pa.Schema, strange: list[pa.Field], origin: str) -> Inp
 
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
     return batch.column(batch.schema.get_field_index(name))
+
+
+def check_sound(batch: pa.RecordBatch, texts: Iterable[str]) -> None:
+    """Refuse (pyarrow.ArrowInvalid) a batch whose lengths do not fit its memory, or whose texts lie outside of it.
+
+    Texts are looked at as bytes: they need not be proper UTF-8.
+    """
+    batch.validate()
+    for column in batch.columns:
+        if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+            column.validate(full=True)
+    as_bytes = {"string": pa.binary(), "large_string": pa.large_binary()}
+    for name in texts:
+        column = _column(batch, name)
+        while isinstance(column, pa.ExtensionArray | pa.DictionaryArray):
+            column = column.storage if isinstance(column, pa.ExtensionArray) else column.dictionary
+        kind = as_bytes.get(str(column.type))
+        (column if kind is None else column.view(kind)).validate(full=True)
 
 
 def _describe(field: pa.Field) -> str:

@@ -106,6 +106,8 @@ class Source:
         Whether the rows come with users (`key`) and with weights.
     categories
         Coordinates that are categories, by their places, with their public values: they hold codes.
+    length_unit
+        Unit of the coordinates where a reference system says so: "degrees" of longitude and latitude, or "metres".
 
     Examples
     --------
@@ -127,6 +129,7 @@ class Source:
     keyed: bool = False
     weighted: bool = False
     categories: Mapping[int, Overlap] = field(default_factory=dict)
+    length_unit: str | None = None
     _taken: bool = field(default=False, init=False, repr=False)
 
     def batches(self, rows: int | None = None) -> Iterator[Block]:

@@ -64,6 +64,26 @@ def is_real(scalar: object) -> bool:
     return isinstance(scalar, Real | Decimal | np.bool_) and not isinstance(scalar, np.timedelta64)
 
 
+def lists_of(cells: Iterable[Any], length: int) -> npt.NDArray[np.float64]:
+    """Return the numbers of cells that are lists of a declared length, a row each; NaN for all other cells.
+
+    Examples
+    --------
+    >>> lists_of([[1, 2], np.array([3.0, 4.0]), [5], None], 2)
+    array([[ 1.,  2.],
+           [ 3.,  4.],
+           [nan, nan],
+           [nan, nan]])
+    """
+    listed = list(cells)
+    rows = np.full((len(listed), length), _NAN)
+    for place, cell in enumerate(listed):
+        flat = isinstance(cell, list | tuple) or (isinstance(cell, np.ndarray) and cell.ndim == 1)
+        if flat and len(cell) == length:
+            rows[place] = numbers_of(cell)
+    return rows
+
+
 def numbers_of(cells: Iterable[Any]) -> npt.NDArray[np.float64]:
     """Return the `number` of every cell.
 

@@ -40,7 +40,27 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 NULLS = frozenset(pa.csv.ConvertOptions().null_values)
 
 
-def open_delimited(path: Path, selection: Selection, delimiter: str) -> Source:
+@dataclass(frozen=True)
+class TextFormat:
+    """How numbers are written: what stands between fields, and what in a number before its fraction."""
+
+    separator: str = ","
+    decimal: str = "."
+
+    def __post_init__(self) -> None:
+        for name, mark in (("separator", self.separator), ("decimal", self.decimal)):
+            if not isinstance(mark, str) or len(mark) != 1 or not mark.isascii() or mark.isalnum() or mark in '"\r\n+-':
+                raise InputError(f"{name} must be one character, such as ';' or ','; got {mark!r}")
+        if self.separator == self.decimal:
+            raise InputError(f"separator and decimal are both {self.decimal!r}: pass two characters")
+
+    @cached_property
+    def number(self) -> str:
+        """Regular expression of a number."""
+        return NUMBER.replace(r"\.", re.escape(self.decimal))
+
+
+def open_delimited(path: Path, selection: Selection, text: TextFormat) -> Source:
     """Source over delimited text.
 
     The first line is a header unless every cell of it is a number or a null, and not all are nulls; without a header
@@ -50,16 +70,18 @@ def open_delimited(path: Path, selection: Selection, delimiter: str) -> Source:
     origin = str(path)
     with readable(origin):
         head, body = _split_head(next(_line_blocks(path), b""))
-    cells = _cells(head, delimiter, origin)
-    headless = _is_data(cells)
+    cells = _cells(head, text.separator, origin)
+    headless = _is_data(cells, text)
     names = [str(position) for position in range(len(cells))] if headless else cells
+    _check_separator(names, selection, text.separator, origin)
     chosen = selection.choose(names, len(names), origin)
-    if not headless and (_holds_values(cells) or any(cells[i] in NULLS - {""} for i in chosen.coordinates)):
+    chosen.check_no_lists(origin)
+    if not headless and (_holds_values(cells, text) or any(cells[i] in NULLS - {""} for i in chosen.coordinates)):
         raise InputError(
             f"the first line of {origin} mixes numbers with text, so it may be a record instead of names. "
             "Put a line of column names in front of it, or rename columns whose names are numbers."
         )
-    parser = LineParser(delimiter, len(names), chosen.coordinates, chosen.key, chosen.weight, chosen.coded)
+    parser = LineParser(text, len(names), chosen.coordinates, chosen.key, chosen.weight, chosen.coded)
     textual = parser.columns_of_text(head + body if headless else body)
     if textual:
         problem = [names[i] for i in chosen.numbers], [names[i] for i in textual], origin
@@ -85,9 +107,24 @@ def open_delimited(path: Path, selection: Selection, delimiter: str) -> Source:
     )
 
 
-def _holds_values(cells: Sequence[str]) -> bool:
+def _check_separator(names: Sequence[str], selection: Selection, delimiter: str, origin: str) -> None:
+    """Refuse a line of names that looks like several columns with another separator; no value is looked at."""
+    if len(names) != 1 or selection.columns == names:
+        return
+    other = next((mark for mark in (";", "\t", "|", ",") if mark != delimiter and mark in names[0]), None)
+    if other is None:
+        return
+    shown, columns = repr(other), len(names[0].split(other))
+    raise InputError(
+        f"{origin}: the line of names is one column, {names[0]!r}, and looks like {columns} separated by {shown}. "
+        f"Pass separator={shown} (and often decimal=','), save it with {delimiter!r} and "
+        f"decimal points, or pass columns=[{names[0]!r}] if it is one column."
+    )
+
+
+def _holds_values(cells: Sequence[str], text: TextFormat) -> bool:
     """Tell whether cells of a first line look like values: numbers, other than a count 0, 1, 2, ... or 1, 2, 3, ..."""
-    numbers = [cell for cell in cells if re.fullmatch(NUMBER, cell)]
+    numbers = [cell for cell in cells if re.fullmatch(text.number, cell)]
     counts = [[str(place) for place in range(start, start + len(numbers))] for start in (0, 1)]
     return bool(numbers) and (len(numbers) < 2 or numbers not in counts)
 
@@ -98,8 +135,8 @@ class LineParser:
 
     Attributes
     ----------
-    delimiter
-        Comma or tab.
+    text
+        How numbers are written.
     width
         Fields in a proper line.
     chosen
@@ -110,7 +147,7 @@ class LineParser:
         Positions of the fields among `chosen` that are categories.
     """
 
-    delimiter: str
+    text: TextFormat
     width: int
     chosen: tuple[int, ...]
     key: int | None = None
@@ -144,7 +181,7 @@ class LineParser:
         cells, _ = self._read_cells(self._without_broken_quotes(lines))
         column, shape = _joined(cells.select(list(map(str, self._numbers))))
         present = pc.invert(pc.is_in(column, pa.array(sorted(NULLS)))).to_numpy(zero_copy_only=False)
-        number = _is_number(column).to_numpy(zero_copy_only=False)
+        number = self._is_number(column).to_numpy(zero_copy_only=False)
         text = present.reshape(shape).any(axis=1) & ~number.reshape(shape).any(axis=1)
         return [position for position, is_text in zip(self._numbers, text, strict=True) if is_text]
 
@@ -153,7 +190,8 @@ class LineParser:
         names = list(map(str, self._numbers))
         column, (_, rows_each) = _joined(cells.select(names))
         # Older Arrow versions do not read a plus sign.
-        numbers = pc.ascii_ltrim(pc.if_else(_is_number(column), column, None), "+").cast(pa.float64())
+        numbers = pc.ascii_ltrim(pc.if_else(self._is_number(column), column, None), "+")
+        numbers = pc.replace_substring(numbers, self.text.decimal, ".").cast(pa.float64())
         floats = {name: numbers.slice(place * rows_each, rows_each) for place, name in enumerate(names)}
         ids = {name: cells[name].cast(pa.binary()) for name in map(str, self._texts)}
         proper = self._stack(pa.table(floats | ids), lambda cell: decoded(cell.decode().encode("latin-1")))
@@ -167,6 +205,9 @@ class LineParser:
         if rows.weights is not None:
             rows.weights[places] = proper.weights
         return rows
+
+    def _is_number(self, cells: pa.Array) -> pa.Array:
+        return pc.match_substring_regex(cells, f"^(?:{self.text.number})$")
 
     def _blank(self, rows: int) -> Rows:
         keyed, weighted = self.key is not None, self.weight is not None
@@ -198,9 +239,11 @@ class LineParser:
             # Rows are numbered for the handler only when read by one thread.
             pa.csv.ReadOptions(column_names=names, block_size=len(lines) + 1, use_threads=on_broken_line is None),
             pa.csv.ParseOptions(
-                delimiter=self.delimiter, quote_char='"' if b'"' in lines else False, invalid_row_handler=on_broken_line
+                delimiter=self.text.separator,
+                quote_char='"' if b'"' in lines else False,
+                invalid_row_handler=on_broken_line,
             ),
-            pa.csv.ConvertOptions(column_types=types, include_columns=list(types)),
+            pa.csv.ConvertOptions(column_types=types, include_columns=list(types), decimal_point=self.text.decimal),
         )
 
     def _stack(self, table: pa.Table, text_of: Callable[[bytes], str]) -> Rows:
@@ -219,14 +262,14 @@ class LineParser:
     @cached_property
     def _proper_line(self) -> re.Pattern[bytes]:
         # A field is empty, or starts with another character than a quote, or is quoted from end to end.
-        comma = re.escape(self.delimiter)
+        comma = re.escape(self.text.separator)
         field = f'(?:"[^"]*+(?:""[^"]*+)*+"|[^"{comma}][^{comma}]*+|)'
         return re.compile(f"{field}(?:{comma}{field})*+".encode())
 
     def _without_broken_quotes(self, lines: bytes) -> bytes:
         if b'"' not in lines:
             return lines
-        nothing = self.delimiter.join(["nan"] * self.width).encode()
+        nothing = self.text.separator.join(["nan"] * self.width).encode()
         proper = self._proper_line.fullmatch
         return b"\n".join(line if b'"' not in line or proper(line) else nothing for line in lines.splitlines())
 
@@ -252,10 +295,6 @@ def _joined(table: pa.Table) -> tuple[pa.Array, tuple[int, int]]:
         else pa.array([], type=table.schema[0].type if table.num_columns else pa.string())
     )
     return column, (table.num_columns, table.num_rows)
-
-
-def _is_number(cells: pa.Array) -> pa.Array:
-    return pc.match_substring_regex(cells, f"^(?:{NUMBER})$")
 
 
 def _line_blocks(path: Path) -> Iterator[bytes]:
@@ -304,6 +343,6 @@ def _cells(head: bytes, delimiter: str, origin: str) -> list[str]:
         raise InputError(f"{origin}: the first line cannot be read as column names ({error}).") from error
 
 
-def _is_data(cells: list[str]) -> bool:
+def _is_data(cells: list[str], text: TextFormat) -> bool:
     values = [cell for cell in cells if cell not in NULLS]
-    return bool(values) and all(re.fullmatch(NUMBER, cell) for cell in values)
+    return bool(values) and all(re.fullmatch(text.number, cell) for cell in values)

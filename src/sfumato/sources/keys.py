@@ -37,6 +37,15 @@ _NO_ROUNDING = Context(prec=1000, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _LONGEST_DECIMAL_BITS = 4096  # longer whole numbers are written in base 16: Python refuses to write them in base 10
 
 
+def share_secret(secret: bytes) -> None:
+    """Take the secret of another process, so that the same ids have the same keys here as there.
+
+    For workers, which read parts of one source; they do so before they read anything.
+    """
+    global _KEYED_HASH
+    _KEYED_HASH = hashlib.blake2b(digest_size=8 * KEY_WORDS, key=secret)
+
+
 def keys_of(ids: Any) -> Keys:
     """Keys of a column of ids.
 
@@ -165,9 +174,10 @@ def _keys_of_arrow(column: pa.Array) -> Keys:
 
 def distinct_of_arrow(column: pa.Array) -> tuple[list[object], npt.NDArray[np.integer[Any]]]:
     """Distinct values of an Arrow column, and every row's place among them, -1 for a null."""
-    while isinstance(column, pa.ExtensionArray | pa.DictionaryArray):
-        # A dictionary may list all users there are; the ids of these rows are encoded anew below.
-        column = column.storage if isinstance(column, pa.ExtensionArray) else column.dictionary_decode()
+    while isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    if isinstance(column, pa.DictionaryArray):
+        return _distinct_of_dictionary(column)
     textual = _is_text(column.type)
     # As bytes: text in a file need not be proper UTF-8, and Arrow finds out only when it hands it to Python.
     encoded = (column.cast(pa.large_binary()) if textual else column).dictionary_encode()
@@ -175,6 +185,18 @@ def distinct_of_arrow(column: pa.Array) -> tuple[list[object], npt.NDArray[np.in
     if textual:
         distinct = [None if text is None else decoded(text) for text in distinct]
     return distinct, encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+
+
+def _distinct_of_dictionary(column: pa.DictionaryArray) -> tuple[list[object], npt.NDArray[np.integer[Any]]]:
+    """Look only at what these rows name: a dictionary may list all users there are, and one text in it be long."""
+    wanted = column.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    named = column.indices.is_valid().to_numpy(zero_copy_only=False) & (wanted >= 0)
+    named &= wanted < len(column.dictionary)  # a damaged file may point anywhere: to nobody
+    places, rows = np.unique(np.where(named, wanted, -1), return_inverse=True)
+    present = places[places >= 0]
+    distinct, codes = distinct_of_arrow(column.dictionary.take(pa.array(present)))
+    absent = np.full(len(places) - len(present), -1)
+    return distinct, np.concatenate([absent, codes])[rows]
 
 
 def decoded(text: bytes) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,26 +15,15 @@ import pyarrow as pa
 
 from sfumato.errors import InputError
 from sfumato.kernels.product import Overlap
-from sfumato.sources.arrays import check_shape, open_array, open_npy, open_npz, open_rows, open_sparse
-from sfumato.sources.base import Rows, Source, Weights, open_iterator
-from sfumato.sources.cells import numbers_of
-from sfumato.sources.delimited import open_delimited
+from sfumato.sources.arrays import check_shape, open_array, open_rows, open_sparse
+from sfumato.sources.base import Rows, Source, Weights, open_iterator, readable
+from sfumato.sources.cells import lists_of, numbers_of
+from sfumato.sources.geometry import is_geographic_frame, open_points
 from sfumato.sources.keys import Keys, check_key_dtype, check_key_type, keys_of
 from sfumato.sources.selection import Column, Columns, Selection, warn_of_no_numbers
-from sfumato.sources.tables import ids_of, open_dataset, open_ipc, open_pandas, open_parquet, open_stream
+from sfumato.sources.tables import ids_of, open_dataset, open_pandas, open_relation, open_spark, open_stream
 
 HEAD_ROWS = 1024
-
-FILE_KINDS: dict[str, Callable[[Path, Selection], Source]] = {
-    ".csv": partial(open_delimited, delimiter=","),
-    ".csv.gz": partial(open_delimited, delimiter=","),
-    ".tsv": partial(open_delimited, delimiter="\t"),
-    ".tsv.gz": partial(open_delimited, delimiter="\t"),
-    ".parquet": open_parquet,
-    ".npy": open_npy,
-    ".arrow": open_ipc,
-    ".feather": open_ipc,
-}
 
 
 def open_source(
@@ -43,6 +32,8 @@ def open_source(
     key: Column | None = None,
     weight: Column | None = None,
     categories: Mapping[Any, Any] | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
 ) -> Source:
     """Open data of any supported kind for reading in batches.
 
@@ -50,14 +41,16 @@ def open_source(
     ----------
     data
         One of: a 2-d array, a list of rows, a scipy sparse matrix; a pandas or polars frame, a pyarrow table, record
-        batch, reader or data set, or anything with `__arrow_c_stream__`; the path of a `.csv`, `.tsv` (also `.gz`),
-        `.parquet` (file or folder), `.npy`, `.npz` (`file.npz:NAME` where it holds several arrays), `.arrow` or
-        `.feather` file; an iterator of 2-d batches. An opened source is returned as it is. The first line of `.csv`
-        and `.tsv` is a header unless all of it is numbers.
+        batch, reader or data set, a DuckDB relation, a GeoDataFrame of points, or anything with `__arrow_c_stream__`
+        or `__dataframe__`; the path of a `.csv`, `.tsv` (also `.gz`), `.parquet`, `.npy`, `.npz` (`file.npz:NAME` where
+        it holds several arrays), `.arrow` or `.feather` file, a folder of such files, a pattern of their names, or a
+        list of paths; a Spark DataFrame; an iterator of 2-d batches. An opened source is returned as it is. The first
+        line of `.csv` and `.tsv` is a header unless all of it is numbers.
     columns
         Names, or positions from 0, of the columns that make up a point, in that order. All columns but `key` and
         `weight` if not given; they must then all be numeric. A fixed-size list column (an embedding) counts as its
-        many coordinates.
+        many coordinates; a list of any length, or a column of arrays, is named with its public length, as in
+        ``"embedding[384]"``, and a row with another one is dropped.
     key
         Name or position of the column that names the user a row belongs to, in text or numbers: needed for a release
         that protects users. A row without one belongs to nobody, and such a release drops it.
@@ -66,6 +59,9 @@ def open_source(
     categories
         Columns, by name or position, that are categories, with their public values: a list or a `kernels.Overlap`. They
         are read as codes, see `sfumato.sources.codes`.
+    separator, decimal
+        What stands between the fields of text, and within its numbers: comma (in `.tsv` tab) and point by default. They
+        are never guessed from the rows.
 
     Returns
     -------
@@ -88,12 +84,21 @@ def open_source(
     kinds = None if not categories else {column: Overlap.of(values) for column, values in categories.items()}
     selection = Selection(columns, key, weight, kinds)
     if isinstance(data, Source):
-        given = [name for name, value in vars(selection).items() if value is not None]
+        text = {"separator": separator, "decimal": decimal}
+        given = [name for name, value in (vars(selection) | text).items() if value is not None]
         if given:
             raise InputError(f"{given[0]}= is for data that is not opened yet. Pass it where the source is opened.")
         return data
     if isinstance(data, str | os.PathLike):
-        return _open_path(Path(data), selection)
+        from sfumato.sources.files import open_path  # Arrow's readers of files take a while to load
+
+        return open_path(Path(data), selection, separator, decimal)
+    if isinstance(data, list | tuple) and data and all(isinstance(path, str | os.PathLike) for path in data):
+        from sfumato.sources.files import open_paths
+
+        return open_paths([Path(path) for path in data], selection, separator, decimal)
+    if separator is not None or decimal is not None:
+        raise InputError("separator= and decimal= are for files of text. Leave them out.")
     source = _open_batch(data, selection)
     if source is not None:
         if isinstance(data, list | tuple | np.ndarray) or _is_instance(data, "pandas", "DataFrame"):
@@ -104,28 +109,17 @@ def open_source(
     raise _unknown(data)
 
 
-def _open_path(path: Path, selection: Selection) -> Source:
-    archive, marker, member = str(path).partition(".npz:")
-    if marker:
-        return open_npz(Path(f"{archive}.npz"), member, selection)
-    if not path.exists():
-        raise InputError(f"{path}: no such file or folder. Check the path.")
-    name = path.name.lower()
-    if name.endswith(".npz"):
-        return open_npz(path, None, selection)
-    if path.is_dir():
-        return open_parquet(path, selection)
-    for suffix, open_file in FILE_KINDS.items():
-        if name.endswith(suffix):
-            return open_file(path, selection)
-    raise InputError(
-        f"{path}: unknown kind of file. Known are {', '.join(FILE_KINDS)}, .npz and folders of .parquet; "
-        "rename or convert the file."
-    )
-
-
 def _open_table(data: Any, selection: Selection) -> Source | None:
     """Open anything that is a table in memory, or an Arrow reader or data set; None if `data` is none of these."""
+    if _is_instance(data, "pyspark.sql", "DataFrame"):
+        return open_spark(data, selection)
+    lengths = selection.lengths(None)
+    if lengths == {0: lengths.get(0)} and getattr(data, "ndim", None) == 1 and np.asarray(data).dtype.kind == "O":
+        return open_array(lists_of(np.asarray(data), lengths[0]), Selection())
+    if _is_instance(data, "polars", "LazyFrame"):
+        return open_stream(data.collect(), selection)
+    if _is_instance(data, "duckdb", "DuckDBPyRelation"):
+        return open_relation(data, selection)
     if hasattr(data, "shape"):
         check_shape(data.shape, f"the {type(data).__name__}")
     if isinstance(data, np.ndarray):
@@ -133,11 +127,16 @@ def _open_table(data: Any, selection: Selection) -> Source | None:
     if hasattr(data, "tocsr"):
         return open_sparse(data, selection)
     if _is_instance(data, "pandas", "DataFrame"):
-        return open_pandas(data, selection)
+        return (open_points if is_geographic_frame(data) else open_pandas)(data, selection)
     if _is_instance(data, "pyarrow.dataset", "Dataset"):
         return open_dataset(data, selection)
     if hasattr(data, "__arrow_c_stream__") or isinstance(data, pa.RecordBatch):
         return open_stream(data, selection)
+    if hasattr(data, "__dataframe__"):
+        from pyarrow.interchange import from_dataframe
+
+        with readable(f"the {type(data).__name__}"):
+            return open_stream(from_dataframe(data), selection)
     if hasattr(data, "__array__"):
         return open_array(np.asarray(data), selection)
     return None

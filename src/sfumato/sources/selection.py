@@ -5,9 +5,11 @@ Names or positions are turned into positions, or into an error that lists what i
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,6 +20,8 @@ from sfumato.public.ranges import MOST_COLUMNS
 
 # Columns that have names, each of which costs text and tables a few kilobytes of memory, used or not.
 MOST_NAMED_COLUMNS = 2**15
+
+_WITH_LENGTH = re.compile(r"(.+)\[([1-9][0-9]{0,6})\]", re.DOTALL)
 
 Column = str | int
 Columns = Sequence[Column]
@@ -73,10 +77,11 @@ class Selection:
         if key is not None and key == weight:
             raise InputError(f"key={self.key!r} and weight={self.weight!r} are one column. Pass different ones.")
         beside = {position for position in (key, weight) if position is not None}
-        if self.columns is None:
+        columns, lengths = self._columns_and_lengths(names)
+        if columns is None:
             coordinates = [position for position in range(count) if position not in beside]
         else:
-            coordinates = _coordinates(self.columns, names, count, origin)
+            coordinates = _coordinates(columns, names, count, origin)
         if not coordinates:
             raise InputError(
                 f"{origin} has no column beside its key and weight. A point needs at least one coordinate."
@@ -86,7 +91,26 @@ class Selection:
                 "columns= holds the column of key= or weight=, which is no coordinate of a point. "
                 "Leave it out of columns=."
             )
-        return Chosen(tuple(coordinates), key, weight, self._coded(coordinates, names, count, origin))
+        coded = self._coded(coordinates, names, count, origin)
+        declared = {coordinates[place]: length for place, length in lengths.items()}
+        return Chosen(tuple(coordinates), key, weight, coded, declared)
+
+    def lengths(self, names: Sequence[str] | None) -> dict[str | int, int]:
+        """Return the declared lengths by the names, or positions, of the columns."""
+        columns, lengths = self._columns_and_lengths(names)
+        return {(columns or [])[place]: length for place, length in lengths.items()}
+
+    def _columns_and_lengths(self, names: Sequence[str] | None) -> tuple[Columns | None, dict[int, int]]:
+        """Take the lengths off columns that are named with one, as in "embedding[384]", unless that is their name."""
+        if self.columns is None or isinstance(self.columns, str | int | np.integer):
+            return self.columns, {}
+        columns, lengths = list(self.columns), {}
+        for place, column in enumerate(columns):
+            found = None if not isinstance(column, str) or column in (names or ()) else _WITH_LENGTH.fullmatch(column)
+            if found is not None:
+                name, lengths[place] = found[1], int(found[2])
+                columns[place] = name if names is not None else int(name) if name.isdecimal() else name
+        return columns, lengths
 
     def _coded(
         self, coordinates: list[int], names: Sequence[str] | None, count: int, origin: str
@@ -114,12 +138,20 @@ class Chosen:
         Those of user and weight, or None.
     coded
         Those among the coordinates that are categories.
+    lengths
+        Public lengths of those that are lists, where the caller declares one.
     """
 
     coordinates: tuple[int, ...]
     key: int | None = None
     weight: int | None = None
     coded: Mapping[int, Overlap] = field(default_factory=dict)
+    lengths: Mapping[int, int] = field(default_factory=dict)
+
+    def check_no_lists(self, origin: str) -> None:
+        """Refuse a declared length where columns cannot hold lists."""
+        if self.lengths:
+            raise InputError(f"{origin} has no columns of lists. Leave the length, in brackets, out of columns=.")
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -131,6 +163,26 @@ class Chosen:
     def categories(self) -> dict[int, Overlap]:
         """The categories by their places among the coordinates."""
         return {self.coordinates.index(position): category for position, category in self.coded.items()}
+
+
+@contextmanager
+def arguments_named(**names: str) -> Iterator[None]:
+    """Let errors say the names that the caller's own interface has for the arguments of `open_source`.
+
+    Examples
+    --------
+    >>> with arguments_named(key="users"):
+    ...     raise InputError("Pass key= with these.")
+    Traceback (most recent call last):
+    sfumato.errors.InputError: Pass users= with these.
+    """
+    try:
+        yield
+    except InputError as error:
+        text = str(error)
+        for name, own in names.items():
+            text = re.sub(rf"\b{name}=", own if own[0] == "-" else f"{own}=", text)
+        raise type(error)(text) from error
 
 
 def listing(items: Iterable[str], most: int = 30) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import itertools
 import json
 import struct
 import zipfile
@@ -227,14 +228,19 @@ class Columnar(Tables):
                 "c": pa.array([[1.0, 2.0], [3.0, 4.0], None], pa.list_(pa.float64(), 2)),
             }
         )
-        for name, table in (("plain", plain), ("odd", odd.select(["a", "c"]))):
+        named = pa.table({"a": [1.0, 2.0, 3.0, 4.0], "user": ["ada", "bob", None, "ada"]})
+        listed = named.set_column(1, "user", named.column("user").dictionary_encode())
+        kinds = {"plain": plain, "odd": odd.select(["a", "c"]), "user": named, "user-listed": listed}
+        for (name, table), packed in itertools.product(kinds.items(), (False, True)):
+            kind = f"{name}-packed" if packed else name
             file = io.BytesIO()
-            pyarrow.parquet.write_table(table, file, compression="none")
-            yield f"{name}.parquet", file.getvalue()
+            pyarrow.parquet.write_table(table, file, compression="zstd" if packed else "none")
+            yield f"{kind}.parquet", file.getvalue()
             file = io.BytesIO()
-            with pa.ipc.new_file(file, table.schema) as writer:
+            options = pa.ipc.IpcWriteOptions(compression="lz4" if packed else None)
+            with pa.ipc.new_file(file, table.schema, options=options) as writer:
                 writer.write_table(table)
-            yield f"{name}.arrow", file.getvalue()
+            yield f"{kind}.arrow", file.getvalue()
 
     def alter(self, content: bytes, random: Random) -> bytes:
         """Change any bytes."""
@@ -248,6 +254,10 @@ class Columnar(Tables):
         """Read it."""
         path = folder / seed
         path.write_bytes(content)
+        if seed.startswith("user"):
+            for _ in open_source(path, key="user").keyed_batches():
+                pass
+            return
         columns = None if random.random() < 0.7 else random.choice([["a"], [0], ["c"], ["a", "b"]])
         read_table(path, random, columns)
 

@@ -24,6 +24,7 @@ MECHANISMS: list[tuple[str, Kernel, dict[str, Any]]] = [
     ("sw", Gaussian(0.5), {}),
     ("gi", Gaussian(0.5), {}),
     ("metric-phases", Gaussian(0.5), {}),
+    ("metric-rows", L2LSH(0.5), {}),
     ("vector", InnerProduct(), {}),
     ("vector", Gaussian(0.5), {"landmarks": LANDMARKS}),
 ]

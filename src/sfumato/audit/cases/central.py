@@ -26,8 +26,10 @@ from sfumato.audit import EpsilonClaim, ExactCase, MuClaim, log_weights, registe
 from sfumato.audit.attacks import (
     CentralCase,
     Outputs,
+    at_small_scale,
     count_ratio,
     displacement,
+    exact_case,
     extremes,
     largeness,
     likelihood_ratio,
@@ -35,11 +37,10 @@ from sfumato.audit.attacks import (
     noisy_counts,
     sizes,
 )
-from sfumato.audit.exact import at_small_scale, exact_case
 from sfumato.central import fourier, fourier_gaussian, grid, lattice
 from sfumato.engines.contributions import bounded
 from sfumato.kernels import Gaussian, Kernel
-from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.method import Mechanism
 from sfumato.methods.registry import METHODS
 from sfumato.methods.request import LIMIT, Request
 from sfumato.privacy.bits import SecureBits

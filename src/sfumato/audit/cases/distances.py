@@ -31,8 +31,8 @@ from sfumato.audit.cases.variants import Subject, register_subjects
 from sfumato.distances import hats, moments
 from sfumato.distances.design import laplace_split
 from sfumato.distances.hat import PROFILE_BITS, HatQuantizer
-from sfumato.kernels.distance import Distance
-from sfumato.methods.mechanism import Mechanism
+from sfumato.kernels.unscaled import Distance
+from sfumato.methods.method import Mechanism
 from sfumato.methods.registry import DISTANCES
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.body import StackedCubes

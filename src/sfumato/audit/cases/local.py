@@ -38,6 +38,7 @@ from sfumato.kernels import (
 )
 from sfumato.local.device import device_for, mechanisms
 from sfumato.local.hashing import little_endian
+from sfumato.local.metric_rows import MetricRows
 from sfumato.local.pooled import LABEL, MetricPhases
 from sfumato.local.protocol import Protocol
 from sfumato.privacy.response import same_weight
@@ -160,6 +161,26 @@ def phase_loss(device: MetricPhases) -> float:
     return worst
 
 
+def part_loss(device: MetricRows) -> float:
+    """Return the loss of one row: a response's, or the noise's over as many parts as a radius can move a projection."""
+    worst = 0.0
+    for row in range(min(device.groups * device.rows_each, ROWS)):
+        _, words = device.hash.drawn(row)
+        direction = device.hash.law.numbers(words[1:])
+        length = device.length(direction)
+        if (1 << device.hash.shift) // length < device.least:
+            worst = max(worst, log_odds(device.same, device.other))
+            continue
+        along = np.array(direction, dtype=np.float64) * np.array(device.scales)
+        if not device.euclidean:  # all of an l1 radius in the column that moves the projection most
+            along *= np.abs(along) == np.abs(along).max()
+        along *= device.radius / (2 * np.linalg.norm(along))
+        ends = [device.lattice(device.domain.clip((0.5 + side * along).tolist())) for side in (-1, 1)]
+        moved = abs(sum(a * (x - y) for a, x, y in zip(direction, *ends, strict=True)))
+        worst = max(worst, math.ceil(moved / length) * float(device.share))
+    return worst
+
+
 def loss(device: Any, kernel: Kernel) -> float:
     """Return what one report gives away about two points that the promise covers."""
     if isinstance(device, MetricSketchDevice):
@@ -168,6 +189,8 @@ def loss(device: Any, kernel: Kernel) -> float:
         return float(device.law.mu) * math.ceil(lattice_steps(device.radius, device.step) / math.sqrt(DIMENSION))
     if isinstance(device, MetricPhases):
         return device.rows_each * phase_loss(device)
+    if isinstance(device, MetricRows):
+        return device.rows_each * part_loss(device)
     if isinstance(device, DuchiDevice | PiecewiseDevice | SquareDevice):
         columns = {"dm": 1, "pm": getattr(device, "columns", 1), "sw": DIMENSION}[device.name]
         return columns * log_odds(device.law.odds.heads, device.law.odds.unit)

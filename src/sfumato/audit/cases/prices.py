@@ -24,7 +24,7 @@ import numpy as np
 from sfumato.audit import Revealed, revealed
 from sfumato.audit.losses import norms
 from sfumato.errors import InputError
-from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.method import Mechanism
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.noise import DiscreteGaussian

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from sfumato.audit import EpsilonClaim, ExactCase, log_weights, register_audit
-from sfumato.audit.attacks import CentralCase, low_bits, scan
+from sfumato.audit.attacks import CentralCase, exact_case, low_bits, scan
 from sfumato.audit.cases.central import (
     losses_at_the_sums,
     one_more,
@@ -29,8 +29,7 @@ from sfumato.audit.cases.central import (
     small_mechanism,
     sums_claim,
 )
-from sfumato.audit.exact import exact_case
-from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.method import Mechanism
 from sfumato.privacy.gaussian import calibrate
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.noise import DiscreteGaussian

@@ -17,16 +17,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.audit import Case, EpsilonClaim, ExactCase, load_library
-from sfumato.audit.attacks import CentralCase, Outputs, encoded_sums, noisy_counts, run
-from sfumato.audit.cases import central, distances, learn, linear
-from sfumato.audit.cases.tables import table_cases
+from sfumato.audit.attacks import (
+    SMALL_RADIUS,
+    CentralCase,
+    Outputs,
+    at_small_scale,
+    encoded_sums,
+    exact_case,
+    noisy_counts,
+    run,
+)
+from sfumato.audit.cases import central, distances, learn, metric_rows
+from sfumato.audit.cases.features import table_cases
 from sfumato.audit.cases.twins_collected import LOCAL_PUBLISHED_TWINS, LOCAL_TWINS, SHUFFLED_TWINS
 from sfumato.audit.cases.twins_published import PUBLISHED_TWINS, SIMILARITY_TWINS, SKETCH_TWINS, SMOOTH_TWINS
-from sfumato.audit.exact import SMALL_RADIUS, at_small_scale, exact_case
 from sfumato.central import cells, fourier, fourier_gaussian, grid, lattice
-from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.method import Mechanism
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.privacy.body import DiscNoise, StackedCubes, StackedDiscs
+from sfumato.privacy.laws import StackedNoise
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from sfumato.published import lsq_rff
 from sfumato.quantizers import FourierQuantizer, ShardedFourier
@@ -53,6 +62,8 @@ def with_less_noise(law: Any) -> Any:
         return StackedCubes(tuple(map(with_less_noise, law.parts)))
     if isinstance(law, StackedDiscs):
         return StackedDiscs(tuple(map(with_less_noise, law.parts)), law.blocks)
+    if isinstance(law, StackedNoise):
+        return StackedNoise(tuple(map(with_less_noise, law.parts)), law.blocks)
     return replace(law, rate=law.rate / LOW)
 
 
@@ -254,7 +265,8 @@ TWINS: tuple[Twin, ...] = (
             SKETCH_TWINS,
             distances.TWINS,
             learn.TWINS,
-            linear.TWINS,
+            learn.LINEAR_TWINS,
+            metric_rows.TWINS,
             SMOOTH_TWINS,
         )
         for each in twins

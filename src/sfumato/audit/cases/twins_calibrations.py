@@ -15,10 +15,11 @@ from functools import partial
 from typing import Any
 
 from sfumato.audit import CalibrationCase, load_library
-from sfumato.audit.cases import local, purchases
+from sfumato.audit.cases import local, purchases, searches
 from sfumato.audit.cases import shuffled_calibrations as shuffled
 from sfumato.audit.cases.variants import SUBJECTS, Built, Variant
 from sfumato.bandwidth.private import MECHANISM as BANDWIDTH
+from sfumato.bandwidth.search import SEARCH
 from sfumato.central import race
 from sfumato.local.device import mechanisms
 from sfumato.methods.request import LIMIT, Request
@@ -64,7 +65,7 @@ _OWN = "the noise covers two records, and the distances of two records differ by
 _LEVELS = "the root of a tree does not move when a record is replaced, and the noise covers that it does"
 # Mistakes that give away no more than is stated, and why; all in variants in which a record is replaced, but for trees.
 HARMLESS: dict[tuple[str, str], str] = {
-    **{(name, LOW_NOISE): _POSITIVE for name in ("landmarks, delta", "hrw, delta", "moments-gaussian, delta")},
+    **{(name, LOW_NOISE): _POSITIVE for name in ("hrw, delta", "moments-gaussian, delta")},
     **{
         (name, ADDED): _BETWEEN
         for name in ("bernstein, pure", "laplace-queries, pure", "gaussian-queries, delta", "smalldb, pure")
@@ -198,6 +199,7 @@ def _promising(broken: Built, built: Built) -> Any:
 # Calibrations of what is no mechanism of a request: made for so many times the epsilon that they state.
 MADE: dict[str, Callable[[Fraction], Sequence[CalibrationCase]]] = {
     BANDWIDTH: purchases.calibrations,
+    SEARCH: searches.calibrations,
     purchases.SKETCHES: purchases.sketch_cases,
     purchases.MERGED: purchases.merged_cases,
     purchases.ONLINE: purchases.online_cases,

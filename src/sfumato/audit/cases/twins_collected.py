@@ -26,7 +26,7 @@ from sfumato.published.local.sketch import MetricSketchDevice, difference
 from sfumato.quantizers.base import Floats
 from sfumato.shuffled.bitsum import BitSum, Counts, calibrate
 from sfumato.shuffled.bitsum.bit_sum import rate_below
-from sfumato.shuffled.bitsum.published import _cheapest_flood
+from sfumato.shuffled.bitsum.calibration import _cheapest_flood
 from sfumato.shuffled.bitsum.shares import negative_binomial
 from sfumato.shuffled.bitsum.signed import Pure, ThreeNegativeBinomials
 

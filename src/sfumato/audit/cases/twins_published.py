@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.audit import Case
-from sfumato.audit.attacks import Outputs, encoded_sums, noisy_counts, run
-from sfumato.audit.cases import planes, published
+from sfumato.audit.attacks import Outputs, encoded_sums, exact_case, noisy_counts, run
+from sfumato.audit.cases import features, published
 from sfumato.audit.cases.central import one_more, small_mechanism
 from sfumato.audit.cases.features import (
     PROJECTION,
+    landmark_cases,
     projection_cases,
     published_race_cases,
     published_sum_cases,
@@ -28,9 +29,8 @@ from sfumato.audit.cases.features import (
     sum_cases,
 )
 from sfumato.audit.cases.published import every_record
-from sfumato.audit.exact import exact_case
 from sfumato.central import exponential_sums, inner_product, landmarks, race
-from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.method import Mechanism
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.body import StackedDiscs
 from sfumato.privacy.noise import DiscreteLaplace, rounded_down
@@ -164,7 +164,7 @@ class _CountsItself(LandmarkQuantizer):
 
 def _residual_of_one() -> Case:
     """Publish 1 in the residual's place: a second count, which is not paid for."""
-    mechanism = small_similarity(landmarks.NAME, 1, n_features=4)
+    mechanism = small_similarity(landmarks.NAME, 1, n_features=4, check_share=0)
     quantizer: Any = mechanism.encoder
     broken = _CountsItself(*(getattr(quantizer, field.name) for field in fields(quantizer)))
     return every_record(mechanism.on(broken))
@@ -198,17 +198,29 @@ def _added_signs() -> Case:
 
 def _norm_before_rounding() -> Case:
     """Pay for the length before rounding, 4, where rounding takes a record to (3, 3)."""
-    mechanism = planes.at_scale(planes.plane(1), planes.SMALL_SCALE, paid=4)
-    return planes.exact_plane(mechanism, reach=12)
+    mechanism = features.at_scale(features.plane(1), features.SMALL_SCALE, paid=4)
+    return features.exact_plane(mechanism, reach=12)
 
 
 def _norm_before_rounding_replaced() -> Case:
     """Do the same where one record replaces another."""
-    mechanism = planes.at_scale(planes.plane(1, "replace"), planes.SMALL_SCALE, paid=4)
-    return planes.exact_plane(mechanism, reach=12)
+    mechanism = features.at_scale(features.plane(1, "replace"), features.SMALL_SCALE, paid=4)
+    return features.exact_plane(mechanism, reach=12)
+
+
+def _whole_budget_for_the_check(mechanism: Mechanism, rows: Any, runs: int, bits: SecureBits) -> Outputs:
+    """Give landmarks and check the whole budget each."""
+    law: Any = mechanism.noise
+    parts = tuple(replace(part, rate=2 * part.rate) for part in law.parts)
+    return run(replace(mechanism, noise=replace(law, parts=parts)), rows, runs, bits)
 
 
 SIMILARITY_TWINS: Twins = (
+    (
+        landmarks.NAME,
+        "the whole budget for landmarks and for their check",
+        lambda: replace(landmark_cases()["checked"], run=_whole_budget_for_the_check).case(),
+    ),
     (landmarks.NAME, "count in the residual's place", _residual_of_one),
     (inner_product.NAME, "long records not scaled down", _long_records),
     (inner_product.NAME, "sensitivity off by one", _inner_product_off_by_one),

@@ -27,7 +27,7 @@ from sfumato.central import exponential_sums, fourier, fourier_gaussian, grid, i
 from sfumato.engines.contributions import bounded, thinned
 from sfumato.errors import InputError
 from sfumato.kernels import Gaussian, InnerProduct, Laplacian, Rational
-from sfumato.methods.mechanism import Mechanism
+from sfumato.methods.method import Mechanism
 from sfumato.methods.registry import METHODS
 from sfumato.methods.request import LIMIT, Request
 from sfumato.privacy.bits import SecureBits
@@ -254,7 +254,9 @@ register_subjects(
     _asked(exponential_sums.NAME, "2 features each", SUMMED, tolerance=0.1, n_features=2),
     _asked(exponential_sums.NAME, "even split", SUMMED, tolerance=0.1, n_features=2, split="even", density=0.3),
     _asked(as_published.EXPONENTIAL_SUMS, "1 feature each", SUMMED, tolerance=0.1, n_features=1),
-    _asked(landmarks.NAME, "1 direction", RESEMBLED, n_features=1),
+    _asked(landmarks.NAME, "1 direction", RESEMBLED, n_features=1, check_share=0),
+    _asked(landmarks.NAME, "1 direction, 2 pairs", RESEMBLED, n_features=1, check_features=2),
+    _asked(landmarks.NAME, "8 pairs at a third", RESEMBLED, check_features=8, check_share="1/3"),
     _asked(landmarks.NAME, "default", RESEMBLED),
     _asked(inner_product.NAME, "plain", DIRECTED),
     _asked(inner_product.NAME, "clipped", DIRECTED, clip=0.5),

@@ -1,10 +1,9 @@
-const data = JSON.parse(document.getElementById("data").textContent);
 const element = (name) => document.getElementById(name);
 const canvas = element("map"), reading = element("reading");
 const layers = data.layers.map((stored) => new Layer(stored));
 const painters = layers.map((layer) => new PAINTERS[data.kind](data.axes, layer));
 const view = new View(data.axes, data.aspect);
-const shown = { layer: 0, noise: true, contours: true };
+const shown = { layer: 0, noise: true, contours: true, lines: overlay.lengths.length > 0 };
 let cursor = null;     // the place that is read, in data units
 let waiting = false;   // for the next frame
 
@@ -24,8 +23,8 @@ function inks() {
 }
 
 function layOut() {
-  const width = canvas.clientWidth || 800, scale = window.devicePixelRatio || 1;
-  const margin = { left: data.kind === "dots" ? 34 : 72, right: 18, top: 18, bottom: data.kind === "dots" ? 38 : 52 };
+  const width = canvas.clientWidth || 800, scale = window.devicePixelRatio || 1, narrow = width < 480;
+  const margin = { left: data.kind === "dots" ? 34 : narrow ? 58 : 72, right: 18, top: 18, bottom: data.kind === "dots" ? 38 : 52 };
   const across = width - margin.left - margin.right;
   const [x, y] = data.axes;
   const natural = data.aspect ? (data.aspect * (y.upper - y.lower)) / (x.upper - x.lower) : data.kind === "curve" ? 0.5 : 0.8;
@@ -145,6 +144,10 @@ function read() {
     return `${axis.name} ${withDigits(found.place[index], axis.step / 100)}`;
   });
   const lines = [["place", data.kind === "dots" ? `public point ${found.index + 1}` : place.join(", ")]];
+  if (layer.area) {
+    const certain = error > 0 ? ` \u00b1 ${rounded(error * layer.area)}` : "";
+    lines.push(["records", `${rounded(value * layer.area)}${certain} ${layer.unit}`]);
+  }
   lines.push(["value", error > 0 ? `${number(value)} \u00b1 ${number(error)}` : number(value)]);
   if (error > 0) {
     const reach = data.deviations * error;
@@ -186,16 +189,33 @@ function showLegend() {
   for (let index = 0; index < COLOUR_COUNT; index++)
     image.data.set([...layer.table.slice(3 * index, 3 * index + 3), 255], 4 * index);
   bar.putImageData(image, 0, 0);
-  const step = (layer.high - layer.low) / 1000;
-  const marks = [layer.low, (layer.low + layer.high) / 2, layer.high].map((value) => {
+  const values = [0, 0.5, 1].map((share) => layer.at(share));
+  const step = (layer.logarithmic ? layer.floor : layer.high - layer.low) / (layer.logarithmic ? 10 : 1000);
+  const row = (texts) => texts.map((text) => {
     const mark = document.createElement("span");
-    mark.textContent = value === 0 ? "0" : withDigits(value, step);
+    mark.textContent = text;
     return mark;
   });
-  element("ends").replaceChildren(...marks);
-  element("quantity").textContent = layer.quantity;
+  const small = (texts) => (layer.logarithmic ? [`\u2264 ${texts[0]}`, ...texts.slice(1)] : texts);
+  const kernel = small(values.map((value) => (value === 0 ? "0" : withDigits(value, step))));
+  const records = layer.area ? small(values.map((value) => rounded(value * layer.area))) : null;
+  element("ends").replaceChildren(...row(records ?? kernel));
+  element("quantity").textContent = records ? layer.unit : layer.quantity;
+  element("kernel-ends").replaceChildren(...row(records ? kernel : []));
+  element("kernel-quantity").textContent = records ? layer.quantity : "";
   element("legend").hidden = data.kind === "curve";
-  element("legend").setAttribute("aria-label", `Colour scale: ${layer.quantity}, ${marks.map((mark) => mark.textContent).join(", ")}`);
+  const words = (texts, unit) => `${unit}, ${texts.join(", ")}`;
+  const spoken = [records && words(records, layer.unit), words(kernel, layer.quantity)].filter(Boolean);
+  element("legend").setAttribute("aria-label", `Colour scale: ${spoken.join("; ")}`);
+}
+
+function recolour(logarithmic) {
+  layers.forEach((layer, index) => {
+    layer.logarithmic = logarithmic && !layer.signed;
+    if (painters[index].recolour) painters[index].recolour();
+  });
+  showLegend();
+  refresh();
 }
 
 // Pointers: one drags, two pinch; none just reads.
@@ -205,9 +225,12 @@ const position = (event) => {
   return [event.clientX - box.left, event.clientY - box.top];
 };
 
+const pressed = new Map();  // where each finger came down, to tell a tap from a drag
+
 canvas.addEventListener("pointerdown", (event) => {
-  canvas.setPointerCapture(event.pointerId);
+  if (event.pointerType !== "touch") canvas.setPointerCapture(event.pointerId);
   pointers.set(event.pointerId, position(event));
+  pressed.set(event.pointerId, pointers.size > 1 ? null : position(event));
 });
 
 canvas.addEventListener("pointermove", (event) => {
@@ -218,6 +241,7 @@ canvas.addEventListener("pointermove", (event) => {
   if (others.length) {
     const pivot = others[0][1], apart = (point) => Math.hypot(point[0] - pivot[0], point[1] - pivot[1]);
     if (apart(before) > 0) view.zoomBy(apart(here) / apart(before), ...pivot);
+    view.moveBy((fromX - toX) / 2, (fromY - toY) / 2);
   } else {
     view.moveBy(fromX - toX, fromY - toY);
   }
@@ -225,8 +249,20 @@ canvas.addEventListener("pointermove", (event) => {
   refresh();
 });
 
-for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, (event) => pointers.delete(event.pointerId));
-canvas.addEventListener("pointerleave", () => moveCursor(null));
+canvas.addEventListener("pointerup", (event) => {
+  const from = pressed.get(event.pointerId), here = position(event);
+  const tapped = event.pointerType === "touch" && from && Math.hypot(here[0] - from[0], here[1] - from[1]) < 10;
+  if (tapped) moveCursor(view.inside(...here) ? view.toData(...here) : null);
+});
+for (const name of ["pointerup", "pointercancel"])
+  canvas.addEventListener(name, (event) => {
+    pointers.delete(event.pointerId);
+    pressed.delete(event.pointerId);
+  });
+// A finger that is lifted leaves its value standing; a mouse that leaves takes it along.
+canvas.addEventListener("pointerleave", (event) => {
+  if (event.pointerType !== "touch") moveCursor(null);
+});
 canvas.addEventListener("wheel", (event) => {
   event.preventDefault();
   zoomBy(Math.exp(-Math.max(-100, Math.min(100, event.deltaY)) / 300), ...position(event));
@@ -261,7 +297,8 @@ element("whole").addEventListener("click", () => {
   view.reset();
   refresh();
 });
-for (const name of ["noise", "contours"])
+element("logarithmic").addEventListener("change", (event) => recolour(event.target.checked));
+for (const name of ["noise", "contours", "lines"])
   element(name).addEventListener("change", (event) => {
     shown[name] = event.target.checked;
     refresh();
@@ -276,9 +313,13 @@ element("layers").addEventListener("change", (event) => {
 document.body.className = data.kind;
 element("noise-text").textContent = data.noise_text;
 element("contours-label").hidden = data.kind !== "map";
+element("lines-label").hidden = !(data.kind === "map" && shown.lines);
+element("logarithmic-label").hidden = data.kind === "curve" || layers.every((layer) => layer.signed);
+element("logarithmic").checked = data.logarithmic;
 element("layers-label").hidden = layers.length < 2;
 layers.forEach((layer, index) => element("layers").append(new Option(layer.name, index)));
 window.addEventListener("resize", refresh);
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", refresh);
+if (data.logarithmic) recolour(true);
 showLegend();
 paint();

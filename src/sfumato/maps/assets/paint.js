@@ -12,10 +12,31 @@ class Layer {
     this.values = decodeFloats(stored.values);
     this.errors = decodeFloats(stored.errors);
     this.table = Uint8Array.from(atob(stored.colours), (letter) => letter.charCodeAt(0));
+    this.logarithmic = false;
+  }
+
+  // Where a value stands on the colour scale, from 0 to 1, and the value that stands at a place of it.
+  share(value) {
+    if (!this.logarithmic) return (value - this.low) / (this.high - this.low);
+    return Math.log(Math.max(value, this.floor) / this.floor) / Math.log(this.high / this.floor);
+  }
+
+  at(share) {
+    if (!this.logarithmic) return this.low + share * (this.high - this.low);
+    return this.floor * (this.high / this.floor) ** share;
+  }
+
+  contourLevels() {
+    const between = (v) => v !== 0 && v > this.low && v < this.high;
+    if (!this.logarithmic) return ticks(this.low, this.high, 7).values.filter(between);
+    const levels = [];
+    for (let power = Math.floor(Math.log10(this.floor)); 10 ** power < this.high; power++)
+      for (const factor of [1, 2, 5]) levels.push(factor * 10 ** power);
+    return levels.filter((level) => level > this.floor && between(level));
   }
 
   colour(value) {
-    const share = (value - this.low) / (this.high - this.low);
+    const share = this.share(value);
     const index = 3 * Math.min(COLOUR_COUNT - 1, Math.max(0, Math.floor(share * COLOUR_COUNT)));
     return [this.table[index], this.table[index + 1], this.table[index + 2]];
   }
@@ -26,7 +47,7 @@ class Layer {
 
   noisy(index) {
     const value = this.signed ? Math.abs(this.values[index]) : this.values[index];
-    return value < 2 * this.errors[index];
+    return value < this.cutoff * this.errors[index];
   }
 }
 
@@ -42,8 +63,12 @@ class MapPainter {
     this.axes = axes;
     this.layer = layer;
     [this.columns, this.rows] = axes.map((axis) => axis.cells);
-    this.image = this.raster((index) => [...layer.colour(layer.values[index]), 255]);
     this.mask = this.raster((index) => [0, 0, 0, layer.noisy(index) ? 255 : 0]);
+    this.recolour();
+  }
+
+  recolour() {
+    this.image = this.raster((index) => [...this.layer.colour(this.layer.values[index]), 255]);
     this.lines = this.contourLines();
   }
 
@@ -60,8 +85,7 @@ class MapPainter {
   // Marching squares between cell centres, in cell units; squares that touch noise are left out.
   contourLines() {
     const { layer, columns, rows } = this;
-    const levels = ticks(layer.low, layer.high, 7).values.filter((v) => v !== 0 && v > layer.low && v < layer.high);
-    return levels.map((level) => {
+    return layer.contourLevels().map((level) => {
       const path = new Path2D();
       for (let row = 0; row + 1 < rows; row++)
         for (let column = 0; column + 1 < columns; column++) this.square(path, level, row, column);
@@ -106,6 +130,7 @@ class MapPainter {
       }
     }
     if (shown.noise) this.paintNoise(context, [left, top, right - left, bottom - top], inks);
+    if (shown.lines) paintLines(context, view);
   }
 
   // Hatching keeps its distance on the screen at any zoom, so it is cut out of a pattern by the mask.
@@ -138,6 +163,26 @@ class MapPainter {
 
   step(axis) {
     return (this.axes[axis].upper - this.axes[axis].lower) / this.axes[axis].cells;
+  }
+}
+
+// Coast, boroughs or streets: thin and dark, with a pale edge that sets them off from dark colours.
+const overlay = { lengths: data.overlay.lengths, places: decodeFloats(data.overlay.places) };
+
+function paintLines(context, view) {
+  const path = new Path2D();
+  let corner = 0;
+  for (const length of overlay.lengths)
+    for (let index = 0; index < length; index++, corner++) {
+      const place = view.toScreen(overlay.places[2 * corner], overlay.places[2 * corner + 1]);
+      if (index === 0) path.moveTo(...place);
+      else path.lineTo(...place);
+    }
+  context.lineJoin = "round";
+  for (const [colour, thickness] of [["rgba(255,255,255,0.7)", 2.6], ["rgba(35,27,46,0.85)", 1.1]]) {
+    context.strokeStyle = colour;
+    context.lineWidth = thickness;
+    context.stroke(path);
   }
 }
 

@@ -1,3 +1,5 @@
+const data = JSON.parse(document.getElementById("data").textContent);
+
 // The part of the plane that is shown: a centre and a zoom factor, so that a change of size keeps both.
 class View {
   constructor(axes, aspect) {
@@ -87,6 +89,14 @@ function ticks(low, high, count) {
   const values = [];
   for (let index = Math.ceil(low / step); index * step <= high; index++) values.push(index * step);
   return { values, step };
+}
+
+// A number for people: two or three digits that count, with thousands apart.
+function rounded(value) {
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size >= 1e9 || size < 1e-3) return value.toExponential(1).replace("-", "\u2212");
+  return Number(value.toPrecision(size >= 100 ? 3 : 2)).toLocaleString("en").replace("-", "\u2212");
 }
 
 // A number with the digits that a step of this size needs.

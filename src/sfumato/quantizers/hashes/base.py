@@ -21,11 +21,10 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import binom
 
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel
-from sfumato.public.streams import PublicStream
+from sfumato.public.portable import PublicStream
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Lattice
 
@@ -218,6 +217,8 @@ def check_family(
     >>> check_family(PStable, L2LSH(1.0), points).holds
     True
     """
+    from scipy.stats import binom  # takes longer to load than all of this
+
     table = np.asarray(points, dtype=np.float64)
     drawn = family.draw(kernel, rows, table.shape[1], PublicStream(seed, "hashing/check"), bounds)
     coordinates = np.empty(table.shape)

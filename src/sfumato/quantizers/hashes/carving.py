@@ -48,7 +48,7 @@ from numpy.typing import NDArray
 from sfumato.compiled import njit
 from sfumato.kernels import Erfc, Hat, Jaccard, Laplacian
 from sfumato.public import portable
-from sfumato.public.streams import PublicStream
+from sfumato.public.portable import PublicStream
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box, Lattice
 from sfumato.quantizers.hashes.base import HashFamily, register_family

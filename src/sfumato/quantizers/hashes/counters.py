@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 
 from sfumato.compiled import njit
 from sfumato.errors import InputError
-from sfumato.public.streams import PublicStream
+from sfumato.public.portable import PublicStream
 from sfumato.quantizers.base import Integers
 from sfumato.quantizers.hashes.base import HashFamily
 

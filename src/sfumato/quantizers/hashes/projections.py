@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from sfumato.compiled import njit
 from sfumato.errors import InputError
 from sfumato.public import portable
-from sfumato.public.streams import PublicStream
+from sfumato.public.portable import PublicStream
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box, Lattice
 

@@ -21,8 +21,7 @@ from sfumato.errors import InputError
 from sfumato.privacy.loss import gaussian_delta
 from sfumato.shuffled.bitsum.bit_sum import ComposableBitSum, chance_above, rate_below
 from sfumato.shuffled.bitsum.curves import Accuracy, Curve, composed_delta
-from sfumato.shuffled.bitsum.rr import RandomisedResponse
-from sfumato.shuffled.bitsum.sampled_rr import FOURIER_ERROR, SampledResponse
+from sfumato.shuffled.bitsum.rr import FOURIER_ERROR, RandomisedResponse, SampledResponse
 from sfumato.shuffled.bitsum.signed import ThreeNegativeBinomials, rate_for_difference
 from sfumato.shuffled.bitsum.unsigned import NegativeBinomialNoise, PoissonNoise, rate_for_variance
 

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 from sfumato.compiled import njit
 from sfumato.errors import InputError
 from sfumato.privacy.bits import LARGEST_BOUND, Integers, SecureBits, Words, next_below
-from sfumato.privacy.coins import next_geometric
-from sfumato.privacy.noise import LARGEST_RATE_TERM
+from sfumato.privacy.noise import LARGEST_RATE_TERM, next_geometric
 
 SMALLEST_RATE = Fraction(1, 2**24)
 LARGEST_SHARES = 2**31

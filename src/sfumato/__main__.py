@@ -1,0 +1,6 @@
+"""`python -m sfumato`: the command line, where the console script is not on the path."""
+
+from sfumato.cli import main
+
+if __name__ == "__main__":
+    main()

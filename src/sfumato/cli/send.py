@@ -1,0 +1,157 @@
+"""`sfumato local send` and `sfumato shuffled send`: take part in a collection over the network, once.
+
+The answer is drawn once and kept in the device's account before anything leaves; running the command again sends the
+same answer again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from sfumato.cli import flags
+from sfumato.cli.console import tell
+from sfumato.cli.flags import argument, flag
+from sfumato.errors import InputError
+from sfumato.local.client import MAX_DELTA, MAX_EPSILON
+from sfumato.shuffled import MAX_DELTA as MAX_SHUFFLED_DELTA
+from sfumato.shuffled import MAX_EPSILON as MAX_SHUFFLED_EPSILON
+
+if TYPE_CHECKING:
+    from sfumato.local.account import DeviceAccount
+    from sfumato.services.sending import Route
+    from sfumato.services.signing import SignedProtocol
+
+LOCAL_EXAMPLE = (
+    "[bold]Example[/]: echo 0.2 0.7 | sfumato local send https://collector.example --organiser HEX "
+    "--ledger account.json"
+)
+SHUFFLED_EXAMPLE = (
+    "[bold]Example[/]: echo 0.2 0.7 | sfumato shuffled send https://shuffler.example --organiser HEX "
+    "--ledger account.json"
+)
+Address = Annotated[str, argument("The server's address.", "ADDRESS")]
+Organiser = Annotated[str, flag("The organiser's public key, known from elsewhere.", "HEX")]
+Account = Annotated[Path, flag("The device's account, which keeps the answer.", "PATH", "--ledger")]
+Budget = Annotated[str | None, flag("Of the account, over all collections; --max-epsilon by default.", "E")]
+Relay = Annotated[str | None, flag("An HTTP proxy, so that the server does not see your address.", "ADDRESS")]
+LogAddress = Annotated[str | None, flag("Another way to the server's log, to compare.", "ADDRESS", "--log")]
+IssuerAddress = Annotated[str | None, flag("Address of who admits devices.", "ADDRESS", "--issuer")]
+Code = Annotated[Path | None, flag("File with your invitation.", "FILE", "--invitation")]
+
+
+def send_report(
+    address: Address,
+    organiser: Organiser,
+    ledger: Account,
+    point: flags.Point = None,
+    budget: Budget = None,
+    max_epsilon: Annotated[str, flag("The most that a report may cost, whatever the protocol says.", "E")] = str(
+        MAX_EPSILON
+    ),
+    max_delta: flags.MaxDelta = MAX_DELTA,
+    relay: Relay = None,
+    log: LogAddress = None,
+    issuer: IssuerAddress = None,
+    invitation: Code = None,
+    as_json: flags.Json = False,
+) -> None:
+    """Report your point to a collector's server, once; run it again to send the same report again.
+
+    The point, one number for each column, comes from standard input or a file.
+    """
+    from sfumato.local import Protocol
+    from sfumato.local.account import DeviceAccount
+    from sfumato.local.client import read_point
+
+    route, signed = _fetched(address, organiser, relay, log)
+    client = Protocol.from_document(signed.document).client(max_epsilon=max_epsilon, max_delta=max_delta)
+    account = DeviceAccount(ledger, max_epsilon if budget is None else budget)
+
+    def fresh(_: Sequence[float]) -> bytes:
+        return client.report(read_point(point or "-"))
+
+    price = Fraction(signed.document["epsilon"])
+    _send(route, signed, 0, account, price, fresh, (issuer, relay, invitation), as_json)
+
+
+def send_messages(
+    address: Address,
+    organiser: Organiser,
+    ledger: Account,
+    point: flags.Point = None,
+    label_file: Annotated[Path | None, flag("File with your class, where there are classes.", "FILE")] = None,
+    budget: Budget = None,
+    max_epsilon: Annotated[str, flag("The most that taking part may cost, whatever the protocol says.", "E")] = str(
+        MAX_SHUFFLED_EPSILON
+    ),
+    max_delta: flags.MaxDelta = MAX_SHUFFLED_DELTA,
+    relay: Relay = None,
+    log: LogAddress = None,
+    issuer: IssuerAddress = None,
+    invitation: Code = None,
+    as_json: flags.Json = False,
+) -> None:
+    """Send your sealed messages to a shuffler's server, once; run it again to send the same messages again.
+
+    The point, one number for each column, comes from standard input or a file.
+    """
+    from sfumato.cli.submissions import own_class, reported_class
+    from sfumato.local.account import DeviceAccount
+    from sfumato.local.client import read_point
+    from sfumato.shuffled import Protocol
+    from sfumato.shuffled.client import check_before_class
+
+    route, signed = _fetched(address, organiser, relay, log)
+    made = Protocol.from_document(signed.document)
+    account = DeviceAccount(ledger, max_epsilon if budget is None else budget)
+    own = own_class(made, None, label_file)
+    if not account.keeps(made.fingerprint):
+        check_before_class(made, account, max_epsilon, max_delta)
+    reported = reported_class(made, own, account)
+    client = made.client(reported, max_epsilon=max_epsilon, max_delta=max_delta)
+
+    def fresh(_: Sequence[float]) -> bytes:
+        return client.messages(read_point(point or "-")).to_bytes()
+
+    group, price = made.group(reported)[0], made.promise.budget.epsilon
+    _send(route, signed, group, account, price, fresh, (issuer, relay, invitation), as_json)
+
+
+def _fetched(address: str, organiser: str, relay: str | None, log: str | None) -> tuple[Route, SignedProtocol]:
+    from sfumato.services.sending import Route, fetch_protocol
+
+    route = Route(address, relay)
+    return route, fetch_protocol(route, organiser, None if log is None else Route(log, relay))
+
+
+def _send(
+    route: Route,
+    signed: SignedProtocol,
+    group: int,
+    account: DeviceAccount,
+    price: Fraction,
+    fresh: Any,
+    admission: tuple[str | None, str | None, Path | None],
+    as_json: bool,
+) -> None:
+    from sfumato.services.admission import BlindRequest
+    from sfumato.services.sending import Route, fetch_token, send, token_request
+
+    token = b""
+    if signed.issuer is not None:
+        issuer, relay, invitation = admission
+        if issuer is None or invitation is None:
+            raise InputError("the collection admits by invitation: pass --issuer ADDRESS and --invitation FILE")
+        code, way = invitation.read_text(encoding="ascii").strip(), Route(issuer, relay)
+        asked, question = f"token-request {signed.fingerprint}", f"token {signed.fingerprint}"
+        drawn = account.remembered(asked, (), Fraction(0), lambda _: token_request(signed).to_bytes())
+        kept = BlindRequest.from_bytes(drawn)
+        token = account.remembered(question, (), Fraction(0), lambda _: fetch_token(way, signed, code, kept))
+    content = account.remembered(signed.fingerprint, (), price, fresh)  # on disk before it leaves
+    send(route, signed.fingerprint, group, content, token)
+    told = {"sent": signed.fingerprint, "bytes": len(content), "acknowledged": True}
+    pairs = [("sent", f"{len(content)} bytes to {route.address}, and acknowledged"), ("again", "sends the same bytes")]
+    tell(told, pairs, as_json=as_json)

@@ -1,0 +1,54 @@
+"""Sums in processes of this machine, which read files by their paths: for work that threads cannot share.
+
+It is here to show that an engine is `run` and nothing else, and needs no more than the standard library. Ray and
+Dask over paths do the same on several machines; they were left out, because Spark is where the tables are.
+Processes are spawned, not forked: they share neither locks nor coins with this one.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+
+from sfumato.engines.shipping import Partial, Shipping, Work, dealt, is_limited
+from sfumato.engines.threads import default_threads, spread
+from sfumato.errors import EngineError, InputError
+from sfumato.sources.remote import Files, Remote, Shard
+
+
+@dataclass(frozen=True)
+class Processes(Shipping):
+    """Sums in processes of this machine.
+
+    Attributes
+    ----------
+    workers : int, optional
+        Processes; all available cores by default.
+
+    Examples
+    --------
+    >>> Processes(2)
+    Processes(workers=2)
+    """
+
+    name, takes = "processes", "files"
+    workers: int | None = None
+
+    def run(self, read: Remote, work: Work, take: Callable[[Partial], None]) -> None:
+        """Run all tasks; see `Shipping.run`. With users there is one, for all rows of a user must meet in it."""
+        if not isinstance(read, Files):
+            raise InputError("the engine processes reads files: pass paths, or engine='spark' for a Spark DataFrame")
+        workers, shards = self.workers or default_threads(), read.shards()
+        hands = dealt(shards, 1 if is_limited(read.steps) else len(shards) or 1)
+        with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+            try:
+                spread(hands, lambda hand: pool.submit(_task, work, hand).result(), take, workers)
+            except BrokenProcessPool:
+                raise EngineError("a process of the engine was ended from outside; start the run again") from None
+
+
+def _task(work: Work, shards: Sequence[Shard]) -> Partial:
+    return work.sum(work.read(shards))

@@ -1,0 +1,219 @@
+"""What a device, and a shuffler, sends with: the standard library's HTTP, patience, and no second answer.
+
+An answer is kept in the device's account before it leaves (`sfumato.local.account`), and what is sent again is always
+that answer. A server that is busy or away is asked again, each time after twice the wait and a random part of it; what
+a server refuses for good is not sent again.
+
+A relay is an HTTP proxy that somebody else runs. With TLS to the server the relay sees the address and no content, the
+server the content and no address.
+"""
+
+from __future__ import annotations
+
+import http.client
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from sfumato.errors import InputError, SfumatoError
+from sfumato.public.canonical_json import parse
+from sfumato.services.admission import NONCE_BYTES, BlindRequest, IssuerPublicKey, blind, token_text
+from sfumato.services.log import read_log
+from sfumato.services.signing import LARGEST, SignedProtocol, SigningKey, Ticket
+from sfumato.services.wire import (
+    BATCH,
+    CHECKSUM,
+    FRAMES,
+    ROOT,
+    SIGNATURE,
+    Fate,
+    framed,
+    path,
+    read_receipt,
+)
+from sfumato.shuffled.messages import written_batch
+
+SECONDS = 30.0
+MOST_TRIES = 8
+_PIECE = 1 << 20
+_AGAIN = {408, 425, 429, 500, 502, 503, 504, 507}
+Body = bytes | Callable[[], Iterator[bytes]]
+
+
+class UnreachableError(SfumatoError):
+    """A server did not answer, or did not take something; what was to be sent is kept and can be sent again."""
+
+    exit_code = 8
+
+
+class RefusedError(InputError):
+    """A server refused for good; sending the same again does not help."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """The way to a server.
+
+    Attributes
+    ----------
+    address : str
+        Of the server, ``https://host:port`` and perhaps the beginning of its paths.
+    relay : str, optional
+        Address of an HTTP proxy, ``http://host:port``.
+    tries : int
+        How often to ask at most.
+    """
+
+    address: str
+    relay: str | None = None
+    tries: int = MOST_TRIES
+
+    def ask(self, method: str, where: str, body: Body = b"", headers: Mapping[str, str] | None = None) -> bytes:
+        """Ask until there is an answer; raise `RefusedError` if it is no, `UnreachableError` after the last try."""
+        wait, said = 0.5, ""
+        for number in range(self.tries):
+            try:
+                status, again, answer = self._once(method, where, body, headers or {})
+            except (OSError, http.client.HTTPException) as problem:
+                status, again, said = 0, "", f"{type(problem).__name__}: {problem}"
+            else:
+                if status < 300:
+                    return answer
+                said = _said(status, answer)
+                if status not in _AGAIN:
+                    raise RefusedError(f"{self.address} refused: {said:.300}")
+            if number + 1 < self.tries:
+                time.sleep(max(wait * random.uniform(0.5, 1.0), _seconds(again)))
+                wait = min(2 * wait, 60.0)
+        raise UnreachableError(f"{self.address} did not take it ({said:.300}); nothing is lost: send it again later")
+
+    def _once(self, method: str, where: str, body: Body, headers: Mapping[str, str]) -> tuple[int, str, bytes]:
+        connection, prefix = self._connection()
+        try:
+            content = body if isinstance(body, bytes) else body()
+            connection.request(method, prefix + where, content, dict(headers))
+            answer = connection.getresponse()
+            read = answer.read(LARGEST + 1)
+            if answer.length and len(read) <= LARGEST:  # a read with a bound does not say that the answer was cut off
+                raise http.client.IncompleteRead(read, answer.length)
+            return answer.status, answer.headers.get("retry-after", ""), read
+        finally:
+            connection.close()
+
+    def _connection(self) -> tuple[http.client.HTTPConnection, str]:
+        parts = urlsplit(self.address)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InputError(f"{self.address!r} is no address such as https://collector.example:8443")
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        if self.relay is None:
+            return kind(parts.hostname, parts.port, timeout=SECONDS), parts.path.rstrip("/")
+        between = urlsplit(self.relay)
+        if between.scheme != "http" or not between.hostname:
+            raise InputError(f"{self.relay!r} is no relay's address such as http://relay.example:8080")
+        made = kind(between.hostname, between.port, timeout=SECONDS)
+        made.set_tunnel(parts.hostname, parts.port)
+        return made, parts.path.rstrip("/")
+
+
+def _said(status: int, answer: bytes) -> str:
+    try:
+        problem = parse(answer, "the answer", 10_000)
+        return f"{problem['code']}: {problem['title']} {problem.get('detail', '')}".strip()
+    except (SfumatoError, KeyError, TypeError, AttributeError):
+        return f"status {status}"
+
+
+def _seconds(again: str) -> float:
+    return min(float(again), 60.0) if again.isdecimal() else 0.0
+
+
+def fetch_protocol(route: Route, organiser: str | None, log: Route | None = None) -> SignedProtocol:
+    """Fetch the newest protocol of a server, and refuse it unless it is signed and stands in the server's log.
+
+    Parameters
+    ----------
+    route : Route
+        To the server.
+    organiser : str, optional
+        The organiser's public key, in hexadecimal.
+    log : Route, optional
+        Another way to the log, so that a document for one victim would have to be in a log that others see.
+    """
+    listed = parse(route.ask("GET", f"{ROOT}/collections"), "the server's collections", LARGEST)
+    try:
+        newest, key = str(listed["collections"][-1]["fingerprint"]), str(listed["key"])
+    except (LookupError, TypeError):
+        raise InputError("the server lists no collections; update sfumato, or tell the organiser") from None
+    signed = SignedProtocol.read(route.ask("GET", f"{ROOT}/collections/{newest}/protocol"), organiser)
+    entries = read_log((log or route).ask("GET", f"{ROOT}/log"), key)
+    if not any(entry["fingerprint"] == signed.fingerprint and entry["event"] == "opened" for entry in entries):
+        raise InputError(
+            "the protocol is not in the server's public log: it may be made for you alone; do not take part"
+        )
+    return signed
+
+
+def send(route: Route, fingerprint: str, group: int, content: bytes, token: bytes = b"") -> None:
+    """Send one report or submission until it is acknowledged; raise `InputError` if it is refused for good."""
+    answer = route.ask("POST", path(fingerprint, group, "frames"), framed([token + content]), {"content-type": FRAMES})
+    fate = read_receipt(answer, 1)[0]
+    if fate is not Fate.HELD:
+        raise RefusedError(f"the server refused what was sent: {fate.name.lower()} (see docs/wire.md)")
+
+
+def token_request(signed: SignedProtocol) -> BlindRequest:
+    """Draw a token; keep it before `fetch_token` is called, so that an answer that is lost costs no invitation."""
+    return blind(token_text(signed.fingerprint), _issuer(signed))
+
+
+def _issuer(signed: SignedProtocol) -> IssuerPublicKey:
+    if signed.issuer is None:
+        raise InputError("the collection admits everybody: no token is needed")
+    return IssuerPublicKey(signed.issuer)
+
+
+def fetch_token(route: Route, signed: SignedProtocol, code: str, request: BlindRequest) -> bytes:
+    """Have an issuer sign a token for an invitation."""
+    key = _issuer(signed)
+    where = f"{ROOT}/collections/{signed.fingerprint}/token"
+    answer = route.ask("POST", where, framed([code.encode(), request.blinded]), {"content-type": FRAMES})
+    return request.prepared[:NONCE_BYTES] + request.finished(answer, key)
+
+
+def batch_stage(analyzer: str, fingerprint: str, group: int) -> str:
+    """Ask an analyzer where a batch stands; a batch that it refused is an error."""
+    found = parse(Route(analyzer, tries=1).ask("GET", path(fingerprint, group, "status")), "the analyzer's status")
+    return _stage(found)
+
+
+def send_batch(analyzer: str, fingerprint: str, group: int, batch: Path, key: SigningKey) -> str:
+    """Hand a batch to an analyzer, and return where it stands then."""
+    checksum = written_batch(batch)
+    if checksum is None:
+        raise InputError(f"{str(batch)!r} is no whole batch")
+    size = batch.stat().st_size
+    headers = {
+        "content-type": BATCH,
+        "content-length": str(size),
+        CHECKSUM: checksum,
+        SIGNATURE: Ticket.sign(checksum, size, key).signature,
+    }
+
+    def pieces() -> Iterator[bytes]:
+        with open(batch, "rb") as file:
+            while piece := file.read(_PIECE):
+                yield piece
+
+    answer = Route(analyzer, tries=1).ask("PUT", path(fingerprint, group, "batch"), pieces, headers)
+    return _stage(parse(answer, "the analyzer's status"))
+
+
+def _stage(found: object) -> str:
+    if not isinstance(found, dict) or not isinstance(found.get("stage"), str):
+        raise UnreachableError("the analyzer's status is not one; update sfumato")
+    if found["stage"] == "refused":
+        raise UnreachableError("the analyzer refused the batch; its operator can see why")
+    return str(found["stage"])

@@ -1,0 +1,113 @@
+"""A collection in a file, SQLite in WAL mode: the embedded default."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sfumato.services.store import Rows, Store, Transaction
+from sfumato.services.wire import Problem
+from sfumato.storage import private_folder, private_opener, storage_errors
+
+_BUSY_SECONDS = 30.0
+
+
+class _SQLiteTransaction(Transaction):
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def run(self, statement: str, values: Sequence[Any] = ()) -> Rows:
+        return self._connection.execute(statement, values).fetchall()
+
+    def many(self, statement: str, rows: Sequence[Sequence[Any]]) -> int:
+        return max(self._connection.executemany(statement, rows).rowcount, 0)
+
+
+class SQLiteStore(Store):
+    """A collection in a file, in WAL mode; a commit is on disk before it returns.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file; made, with its folder, if it does not exist. Only its owner can read it.
+    collection : str
+        What it holds, such as a protocol's fingerprint; a file of another collection is refused.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sfumato.services.store import Item
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = SQLiteStore(f"{folder}/items.db", "a collection")
+    ...     print(store.add([Item(b"1", b"a"), Item(b"1", b"a"), Item(b"1", b"b")]))
+    ...     store.close()
+    [<Fate.HELD: 0>, <Fate.HELD: 0>, <Fate.CONFLICT: 4>]
+    """
+
+    def __init__(self, path: str | Path, collection: str) -> None:
+        self.path = Path(path)
+        with storage_errors("use", self.path):
+            private_folder(self.path.parent)
+            open(self.path, "ab", opener=private_opener).close()
+        self._connection = self._connect()
+        self._lock = threading.Lock()  # one connection, one transaction at a time
+        super().__init__(collection)
+
+    def _connect(self) -> sqlite3.Connection:
+        with _sqlite_problems():
+            made = sqlite3.connect(self.path, _BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+            made.execute("PRAGMA journal_mode = WAL")
+            made.execute("PRAGMA synchronous = FULL")  # the log is on disk when a commit returns
+            made.execute("PRAGMA secure_delete = ON")  # what is forgotten is overwritten
+            return made
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Begin, and commit at the end."""
+        with self._lock, _sqlite_problems():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield _SQLiteTransaction(self._connection)
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def blocks(self, items: int) -> Iterator[Rows]:
+        """Give all items from a connection of their own, which sees the moment at which it began."""
+        connection = self._connect()
+        try:
+            cursor = connection.execute("SELECT identity, digest, content FROM items ORDER BY identity")
+            while rows := cursor.fetchmany(items):
+                yield rows
+        finally:
+            connection.close()
+
+    def _tables(self, now: Transaction) -> bool:
+        return bool(now.run("SELECT 1 FROM sqlite_master WHERE name = 'facts'"))
+
+    def forget(self) -> None:
+        """Delete items and spent tokens, and let the file shrink."""
+        super().forget()
+        with self._lock, _sqlite_problems():
+            self._connection.execute("VACUUM")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+
+@contextmanager
+def _sqlite_problems() -> Iterator[None]:
+    """Tell a full disk from other failures of the storage."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        name = getattr(error, "sqlite_errorname", "")
+        raise Problem("full" if name.startswith("SQLITE_FULL") else "storage", str(error), retry_after=5) from error

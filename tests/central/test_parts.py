@@ -1,0 +1,200 @@
+"""Parts of sites: exact sums that add up to those of all rows, merged once, charged every time, and nobody else's."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sfumato import BudgetError, InputError, Ledger, Part, PrivateDistance, PrivateKDE, merge_parts, merge_releases
+from sfumato.central.parts import SITE_CONDITION
+from sfumato.errors import ReleaseFileError
+from sfumato.kernels import L2LSH, Gaussian, InnerProduct
+from sfumato.release import format as container
+
+POINTS = np.random.default_rng(0).normal(size=(3000, 2))
+SITES = [POINTS[:500], POINTS[500:1700], POINTS[1700:]]
+SETTINGS: dict[str, Any] = {"epsilon": 1, "n_hint": 3000, "feature_seed": 1}
+QUERIES = np.random.default_rng(1).normal(size=(10, 2))
+
+# One of every kind of encoder; without coins releases are the same bit for bit.
+COINS = {"landmarks"}
+MODELS = {
+    "race": lambda **more: PrivateKDE(L2LSH(1.0), method="race", **SETTINGS, **more),
+    "fourier-gaussian": lambda **more: PrivateKDE(
+        bandwidth=1.0, method="fourier-gaussian", delta=1e-6, **SETTINGS, **more
+    ),
+    "grid": lambda **more: PrivateKDE(bandwidth=1.0, method="grid", bounds=(-4, 4), **SETTINGS, **more),
+    "lattice": lambda **more: PrivateKDE(
+        bandwidth=1.0, method="lattice", delta=1e-6, bounds=(-4, 4), **SETTINGS, **more
+    ),
+    "landmarks": lambda **more: PrivateKDE(
+        bandwidth=1.0, method="landmarks", landmarks=POINTS[:40], bounds=(-4, 4), **SETTINGS, **more
+    ),
+    "inner-product": lambda **more: PrivateKDE(InnerProduct(3.0), method="inner-product", **SETTINGS, **more),
+    "replace": lambda **more: PrivateKDE(L2LSH(1.0), method="race", neighbours="replace", **SETTINGS, **more),
+    "distance": lambda **more: PrivateDistance(bounds=(-4, 4), **SETTINGS, **more),
+}
+
+
+def sums_of(model: PrivateKDE | PrivateDistance, **more: Any) -> list[Part]:
+    return [Part.of(model, rows, site=f"site {i}", **more) for i, rows in enumerate(SITES)]
+
+
+@pytest.mark.filterwarnings("ignore:NOT PRIVATE")
+@pytest.mark.parametrize("name", MODELS)
+def test_merged_parts_are_the_release_of_all_rows(name: str, tmp_path: Path) -> None:
+    make = MODELS[name]
+    parts = sums_of(make())
+    for place, part in enumerate(parts):
+        part.save(tmp_path / f"{place}.part")
+        assert os.stat(tmp_path / f"{place}.part").st_mode & 0o777 == 0o600
+    loaded = [Part.load(tmp_path / f"{place}.part") for place in range(3)]
+    assert [part.public for part in loaded] == [part.public for part in parts]
+    whole = make(random_state=4).fit(POINTS).release_
+    for each in (parts, loaded):
+        merged = merge_parts(each, random_state=4)
+        assert merged.values.shape == whole.values.shape and merged.count == whole.count
+        assert merged.noise == whole.noise and merged.parameters == {**whole.parameters, "sites": 3}
+        assert merged.guarantee.conditions == (*whole.guarantee.conditions, SITE_CONDITION.format(3))
+        if name not in COINS:
+            assert np.array_equal(merged.values, whole.values)
+            assert np.array_equal(merged.query(QUERIES), whole.query(QUERIES))
+
+
+def test_users_and_weights_are_chosen_at_their_sites() -> None:
+    options = {"max_records_per_user": 2, "count_share": "1/2"}
+    model = PrivateKDE(L2LSH(1.0), method="race", unit="user", options=options, **{**SETTINGS, "epsilon": 500})
+    users = [np.arange(len(rows)) // 5 + 1000 * site for site, rows in enumerate(SITES)]
+    parts = [
+        Part.of(model, rows, users=names, sample_weight=np.ones(len(rows)))
+        for rows, names in zip(SITES, users, strict=True)
+    ]
+    release = merge_parts(parts)
+    assert release.sampled and abs(release.count.value - 2 * 600) <= 3
+    assert any("each person's records are all at one" in said for said in release.guarantee.conditions)
+
+
+def test_a_part_is_merged_once_and_so_is_a_site(tmp_path: Path) -> None:
+    model = MODELS["race"]()
+    parts = sums_of(model)
+    parts[0].save(tmp_path / "a.part")
+    copied = Part.load(tmp_path / "a.part")
+    with pytest.raises(InputError, match="copies of one"):
+        merge_parts([*parts, copied])
+    with pytest.raises(InputError, match="the same site"):
+        merge_parts([*parts, Part.of(model, SITES[0], site="site 0")])
+    with pytest.raises(InputError, match="nothing to merge"):
+        merge_parts([])
+
+
+def test_parts_of_other_parameters_are_refused() -> None:
+    part = Part.of(MODELS["race"](), SITES[0])
+    for change in ({"epsilon": 2}, {"feature_seed": 2}, {"n_hint": 40_000}, {"delta": 1e-6}, {"neighbours": "replace"}):
+        other = PrivateKDE(L2LSH(1.0), method="race", **{**SETTINGS, **change})
+        with pytest.raises(InputError, match="different public parameters"):
+            merge_parts([part, Part.of(other, SITES[1])])
+    named = pa.table({"x": SITES[1][:, 0], "y": SITES[1][:, 1]})
+    with pytest.raises(InputError, match="columns and feature_seed"):
+        merge_parts([part, Part.of(MODELS["race"](), named)])
+
+
+def test_every_release_of_a_part_is_charged(tmp_path: Path) -> None:
+    account = Ledger(tmp_path / "ledger").account("all sites")
+    account.set_budget(2)
+    parts = sums_of(MODELS["race"](ledger=account))
+    assert not account.charges
+    merge_parts(parts, ledger=account)
+    merge_parts(parts[:2], ledger=account)
+    assert account.spent[0] == Fraction(2) and len(account.charges) == 2
+    with pytest.raises(BudgetError):
+        merge_parts(parts, ledger=account)
+    with pytest.raises(BudgetError, match="released before"):
+        merge_parts(parts)
+    assert len(account.charges) == 2
+    fresh = sums_of(MODELS["race"]())
+    merge_parts(fresh)
+    with pytest.raises(BudgetError, match="released before"):
+        merge_parts(fresh[:1])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"feature_seed": None}, "feature_seed is missing"),
+        ({"n_hint": "paid"}, "cannot be bought before"),
+        ({"random_state": 1}, "no use in a part"),
+        ({"kernel": Gaussian(1.0), "bounds": None, "method": "grid"}, "bounds"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:NOT PRIVATE")
+def test_what_a_part_needs(change: dict[str, Any], message: str) -> None:
+    settings = {"kernel": L2LSH(1.0), "method": "race", **SETTINGS, **change}
+    with pytest.raises(InputError, match=message):
+        Part.of(PrivateKDE(settings.pop("kernel"), **settings), SITES[0])
+
+
+def test_altered_files_are_refused(tmp_path: Path) -> None:
+    part = Part.of(MODELS["race"](), SITES[0])
+    header, arrays = container.decode(part.to_bytes())
+
+    def file(name: str, **change: Any) -> Path:
+        sums = change.pop("sums", arrays["sums"])
+        path = tmp_path / name
+        path.write_bytes(container.encode({**header, **change}, {"sums": sums}))
+        return path
+
+    assert np.array_equal(Part.load(file("same.part")).sums, part.sums)
+    for name, change in {
+        "kept": {"kept": 10**18},
+        "more": {"kept": header["seen"] + 1},
+        "huge": {"sums": arrays["sums"] * 10**6},
+        "short": {"sums": arrays["sums"][:-1]},
+        "request": {"request": {**header["request"], "epsilon": "2"}},
+        "method": {"method": "lattice"},
+        "lists": {"request": []},
+        "content": {"content": "a release"},
+    }.items():
+        with pytest.raises(ReleaseFileError):
+            Part.load(file(f"{name}.part", **change))
+    damaged = bytearray(part.to_bytes())
+    damaged[-40] ^= 1
+    (tmp_path / "damaged.part").write_bytes(damaged)
+    with pytest.raises(ReleaseFileError, match="checksum"):
+        Part.load(tmp_path / "damaged.part")
+
+
+def test_parts_are_not_copied() -> None:
+    part = Part.of(MODELS["race"](), SITES[0])
+    for copying in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="released unpaid"):
+            copying(part)
+    assert "sums" not in repr(part) and str(part.kept) not in repr(part).replace("3000", "")
+
+
+@pytest.mark.filterwarnings("ignore:NOT PRIVATE")
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "replace"])
+def test_releases_of_sites_that_trust_nobody_add_up_with_their_noise(name: str) -> None:
+    releases = [MODELS[name](random_state=seed).fit(rows).release_ for seed, rows in enumerate(SITES)]
+    merged = merge_releases(releases)
+    assert np.array_equal(merged.values, sum(release.values for release in releases))
+    assert merged.noise.variance == pytest.approx(3 * releases[0].noise.variance)
+    assert merged.guarantee.epsilon == 1 and merged.parameters["sites"] == 3
+    answers, bars = merged.query(QUERIES, return_std=True)
+    assert np.isfinite(answers).all() and (bars > 0).all()
+
+
+def test_merged_answers_are_those_of_all_rows_within_their_bars() -> None:
+    loud = {**SETTINGS, "epsilon": 20}
+    releases = [PrivateKDE(bandwidth=1.0, method="fourier", **loud).fit(rows).release_ for rows in SITES]
+    merged = merge_releases(releases)
+    answers, bars = merged.query(QUERIES, return_std=True)
+    scores = (answers - Gaussian(1.0).exact_density(POINTS, QUERIES)) / bars
+    assert (np.abs(scores) < 6).all()

@@ -1,0 +1,69 @@
+"""What a command loads before it answers: nobody should wait for libraries that a question does not need."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sfumato
+
+HEAVY = {"matplotlib", "numba", "pandas", "scipy.optimize", "scipy.stats", "sklearn"}
+# Beyond that, a question about a release needs no SciPy at all; a plan transforms a kernel.
+QUESTIONS = HEAVY | {"scipy"}
+CHILD = """
+import json, sys
+from sfumato.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+"""
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("start") / "points.sfm"
+    points = np.random.default_rng(0).uniform(0, 10, (500, 2))
+    model = sfumato.PrivateKDE(bandwidth=1.0, epsilon=1, bounds=(0, 10), n_hint=500, method="grid").fit(points)
+    model.release_.save(path)
+    return path
+
+
+def loaded(*arguments: str, folder: Path) -> set[str]:
+    environment = {**os.environ, "PYTHONPATH": str(Path(sfumato.__file__).parents[1]), "XDG_STATE_HOME": str(folder)}
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, *arguments], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stderr.splitlines()[-1]))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("query", "{release}", "--at", "1,2"),
+        ("inspect", "{release}"),
+        ("verify", "{release}"),
+        ("ledger", "show"),
+        ("plan", "--dimension", "2", "--epsilon", "1", "--n-hint", "1000", "--bandwidth", "1", "--bounds", "0,10"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_questions_load_nothing_heavy(release: Path, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    given = [text.format(release=release) for text in arguments]
+    assert not loaded(*given, folder=tmp_path) & (HEAVY if given[0] == "plan" else QUESTIONS)
+
+
+def test_the_package_runs_as_a_module() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(sfumato.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-m", "sfumato", "--version"], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == f"sfumato {sfumato.__version__}"

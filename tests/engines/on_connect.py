@@ -1,0 +1,54 @@
+"""Sums through Spark Connect, which has no SparkContext; ``python -m tests.engines.on_connect FOLDER`` prints JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from sfumato import PrivateKDE
+from sfumato.engines import Threads
+from sfumato.engines.spark import SparkEngine
+from sfumato.kernels import L2LSH, Gaussian
+from sfumato.privacy.bits import SecureBits
+from sfumato.quantizers import FourierQuantizer
+from sfumato.sources import open_source
+from tests.engines.workers import LIMIT, PEOPLE, ROWS, Subsets, write_points
+
+
+def main(folder: Path) -> dict[str, bool]:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.remote("local[2]")
+    settings = {
+        "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false",
+        "spark.connect.grpc.binding.address": "127.0.0.1", "spark.local.dir": str(folder),
+        "spark.sql.shuffle.partitions": "3",
+    }  # fmt: skip
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    engine, points = SparkEngine(session), write_points(folder)
+    frame, source = session.read.parquet(str(points)), open_source(points, ["x", "y"])
+    encoder = FourierQuantizer.draw(Gaussian(1.0), 2, 20, 1, layout="pair")
+    sums = Threads(1).sum(source, encoder)[0]
+    asked = {"method": "race", "epsilon": 1.0, "n_hint": ROWS, "random_state": 3, "feature_seed": 1}
+    by_itself = PrivateKDE(L2LSH(1.0), **asked).fit(frame.select("x", "y")).release_.to_bytes()
+    limited = engine.counted(open_source(frame, ["number", "bit"], key="person"), LIMIT, SecureBits())
+    found = {
+        "files": bool(np.array_equal(engine.sum(source, encoder)[0], sums)),
+        "frame": bool(np.array_equal(engine.sum(open_source(frame, ["x", "y"]), encoder)[0], sums)),
+        "release": by_itself == PrivateKDE(L2LSH(1.0), **asked).fit(source).release_.to_bytes(),
+        "users": engine.sum(limited, Subsets())[1] == LIMIT * PEOPLE,
+        "remote": ".connect." in type(session).__module__,
+    }
+    session.stop()
+    return found
+
+
+if __name__ == "__main__":
+    print("FOUND " + json.dumps(main(Path(sys.argv[1]))))

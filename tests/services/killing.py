@@ -1,0 +1,121 @@
+"""A server that is killed again and again while devices send: a measurement of what is lost and what is doubled.
+
+Used by the tests with a few kills, and by the benchmark with many. Everything runs in forks of this process, so that a
+kill takes away nothing else; loops are bounded in count and time, on loopback.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import random
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import uvicorn
+
+from sfumato.services.role import Role
+from sfumato.services.running import make_config
+from sfumato.services.sending import RefusedError, Route, UnreachableError
+from sfumato.services.server import Server
+from sfumato.services.wire import FRAMES, Fate, framed, path, read_receipt
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def forked(job: Callable[[], None]) -> int:
+    """Run a job in a fork, and return its process."""
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        job()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def serve(make_role: Callable[[], Role], port: int) -> None:
+    """Serve until killed."""
+    uvicorn.Server(make_config(Server(make_role(), every=0.2), "127.0.0.1", port)).run()
+
+
+def send_all(port: int, name: str, contents: list[bytes], log: Path, seed: int, seconds: float) -> None:
+    """Send contents in small bodies, again until each is acknowledged; log what was, each before the next is sent."""
+    coins, end = random.Random(seed), time.monotonic() + seconds
+    with open(log, "wb", buffering=0) as acknowledged:
+        at = 0
+        while at < len(contents):
+            size = coins.randint(1, 5)
+            body = contents[at : at + size]
+            try:
+                answer = Route(f"http://127.0.0.1:{port}", tries=1).ask(
+                    "POST", path(name, 0, "frames"), framed(body), {"content-type": FRAMES}
+                )
+            except (UnreachableError, RefusedError, http.client.HTTPException, OSError):
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.02)
+                continue
+            assert all(fate is Fate.HELD for fate in read_receipt(answer, len(body)))
+            acknowledged.write(b"".join(body))
+            at += size
+
+
+def kill_while_sending(
+    make_role: Callable[[], Role], name: str, parts: list[list[bytes]], folder: Path, kills: int, seconds: float
+) -> int:
+    """Kill a server so often while devices send parts; returns how often it was killed with senders at work."""
+    port, coins, done = free_port(), random.Random(0), 0
+    senders = [
+        forked(lambda number=number, part=part: send_all(port, name, part, folder / f"log-{number}", number, seconds))  # type: ignore[misc]
+        for number, part in enumerate(parts)
+    ]
+    alive, server = set(senders), 0
+    try:
+        while alive:
+            server = forked(lambda: serve(make_role, port))
+            _wait_for(port)
+            until = time.monotonic() + (coins.uniform(0.01, 0.1) if done < kills else seconds)
+            while alive and time.monotonic() < until:
+                for child in list(alive):
+                    found, status = os.waitpid(child, os.WNOHANG)
+                    if found:
+                        alive.discard(child)
+                        assert os.waitstatus_to_exitcode(status) == 0, "a sender failed"
+                time.sleep(0.01)
+            server = _killed(server)
+            done += bool(alive)
+    finally:
+        for child in {server, *alive} - {0}:
+            _killed(child)
+    return done
+
+
+def _killed(child: int) -> int:
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return 0
+
+
+def _wait_for(port: int) -> None:
+    for _ in range(6000):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.01)
+    raise AssertionError("the server did not start")

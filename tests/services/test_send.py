@@ -1,0 +1,158 @@
+"""`sfumato local send` and `sfumato shuffled send`, as typed: once, again with the same bytes, through a relay."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from sfumato.cli import app
+from sfumato.local import Protocol
+from sfumato.services import sending
+from sfumato.services.admission import IssuerKey
+from sfumato.services.collector import CollectorRole
+from sfumato.services.issuer import IssuerRole, code_hash, new_codes
+from sfumato.services.server import Server
+from sfumato.services.shuffler import Policy, ShufflerRole
+from sfumato.services.signing import SignedProtocol, SigningKey
+from sfumato.shuffled import Protocol as Shuffled
+from tests.services.conftest import running
+from tests.services.relay import relay
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setattr(sending, "time", SimpleNamespace(sleep=lambda seconds: None))
+
+    def invoke(*words: object) -> Result:
+        result = CliRunner().invoke(app, [str(word) for word in words], input="0.2 0.7\n", prog_name="sfumato")
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return invoke
+
+
+@pytest.fixture
+def collector(tmp_path: Path, local_signed: SignedProtocol) -> Iterator[tuple[str, CollectorRole]]:
+    role = CollectorRole(tmp_path / "collector", [local_signed])
+    with running(Server(role)) as address:
+        yield address, role
+
+
+def test_a_report_is_sent_once_whatever_happens(
+    run: Run,
+    collector: tuple[str, CollectorRole],
+    organiser: SigningKey,
+    local_protocol: Protocol,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Through a relay that loses the answer to the report: the same bytes go again, then again by hand."""
+    monkeypatch.setattr(sending, "SECONDS", 3.0)  # for each answer that is lost
+    address, role = collector
+    account = tmp_path / "account.json"
+    words = ("local", "send", address, "--organiser", organiser.public.hex(), "--ledger", account)
+    with relay() as between:
+        first = run(*words, "--relay", between.address, "--json")
+        assert first.exit_code == 0 and json.loads(first.stdout)["acknowledged"] is True
+        assert between.tunnels == 4  # collections, protocol, log, frames
+        between.lose = 4
+        again = run(*words, "--relay", between.address)
+        assert again.exit_code == 0 and "the same bytes" in again.stdout
+        assert between.tunnels > 8
+    kept = json.loads(account.read_text())
+    assert kept["protocols"][local_protocol.fingerprint]["reports"] == 1
+    store = role.intakes[local_protocol.fingerprint, 0].store
+    assert store.count() == 1 and store.refused() == {}
+
+
+def test_an_answer_is_kept_when_nobody_listens(
+    run: Run, local_signed: SignedProtocol, organiser: SigningKey, local_protocol: Protocol, tmp_path: Path
+) -> None:
+    role = CollectorRole(tmp_path / "collector", [local_signed])
+    store = role.intakes[local_protocol.fingerprint, 0].store
+    with running(Server(role)) as address:
+        words = ("local", "send", address, "--organiser", organiser.public.hex(), "--ledger", tmp_path / "account")
+        add = store.add
+        store.add = lambda *arguments: (_ for _ in ()).throw(sending.SfumatoError("gone"))  # type: ignore[method-assign]
+        failed = run(*words)
+        assert failed.exit_code == 8 and "send it again later" in failed.stderr
+        kept = json.loads((tmp_path / "account").read_text())["kept"]
+        store.add = add  # type: ignore[method-assign]
+        assert run(*words).exit_code == 0
+        assert json.loads((tmp_path / "account").read_text())["kept"] == kept
+        ((identity, payload, _),) = next(store.blocks(10))
+    assert list(kept[local_protocol.fingerprint].values()) == [
+        (bytes.fromhex(local_protocol.fingerprint)[:4] + identity + payload).hex()
+    ]
+
+
+def test_another_organisers_key_is_refused(run: Run, collector: tuple[str, CollectorRole], tmp_path: Path) -> None:
+    other = SigningKey.generate().public.hex()
+    result = run("local", "send", collector[0], "--organiser", other, "--ledger", tmp_path / "account")
+    assert result.exit_code == 2 and "do not take part" in " ".join(result.stderr.split())
+    assert not (tmp_path / "account").exists()
+
+
+def test_a_promise_above_the_devices_limit_is_refused(
+    run: Run, collector: tuple[str, CollectorRole], organiser: SigningKey, tmp_path: Path
+) -> None:
+    words = ("--organiser", organiser.public.hex(), "--ledger", tmp_path / "account", "--max-epsilon", "1")
+    assert run("local", "send", collector[0], *words).exit_code == 2
+    assert not (tmp_path / "account").exists()
+
+
+def test_an_invitation_admits_one_device(
+    run: Run, shuffled_protocol: Shuffled, organiser: SigningKey, tmp_path: Path
+) -> None:
+    key, codes = IssuerKey.generate(), new_codes(1)
+    signed = SignedProtocol.sign(shuffled_protocol.document, organiser, key.public.text, "00" * 32)
+    (tmp_path / "hashes").write_text(code_hash(codes[0]) + "\n")
+    (tmp_path / "code").write_text(codes[0] + "\n")
+    shuffler = ShufflerRole(tmp_path / "shuffler", [signed], "http://127.0.0.1:9", Policy(participants=100))
+    issuer = IssuerRole(tmp_path / "issuer", [signed], [key], tmp_path / "hashes")
+    (tmp_path / "point").write_text("0.5\n")
+    with running(Server(shuffler)) as address, running(Server(issuer)) as way:
+        words = ("shuffled", "send", address, "--organiser", organiser.public.hex(), "--max-delta", "0.01",
+                 "--point", tmp_path / "point")  # fmt: skip
+        missing = run(*words, "--ledger", tmp_path / "one")
+        assert missing.exit_code == 2 and "--invitation" in missing.stderr
+        admitted = ("--issuer", way, "--invitation", tmp_path / "code")
+        for _ in range(2):
+            assert run(*words, "--ledger", tmp_path / "one", *admitted).exit_code == 0
+        second = run(*words, "--ledger", tmp_path / "two", *admitted)
+        assert second.exit_code == 2 and "used before" in second.stderr
+        assert shuffler.intakes[shuffled_protocol.fingerprint, 0].store.count() == 1
+
+
+def test_an_answer_that_is_cut_off_is_no_answer(run: Run) -> None:
+    """A server that dies between the head of its answer and the receipt is asked again."""
+    import socket
+    import threading
+
+    answers = [b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n\0"]
+    bodies = []
+
+    def serve(listening: socket.socket) -> None:
+        for answer in answers:
+            connection, _ = listening.accept()
+            with connection:
+                asked = b""
+                while not asked.endswith(b"report"):
+                    asked += connection.recv(1 << 16)
+                bodies.append(asked.partition(b"\r\n\r\n")[2])
+                connection.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, args=(listening,))
+        thread.start()
+        sending.send(sending.Route(f"http://127.0.0.1:{listening.getsockname()[1]}"), "0" * 64, 0, b"report")
+        thread.join()
+    assert len(bodies) == 2 and bodies[0] == bodies[1]
