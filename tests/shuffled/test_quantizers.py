@@ -107,7 +107,7 @@ class TestPrediction:
         protocol = Protocol("inner-product", dimension=3, epsilon=9, participants=50, bitsum="pure", seed=1)
         document = protocol.plan().to_document()
         assert document["central_rmse"] is None and document["messages"] > 100 and document["rmse"] > 0
-        assert "error of an answer about" in str(protocol.plan()) and "curator" not in str(protocol.plan())
+        assert "of a mean similarity, for P = 0.02" in str(protocol.plan()) and "curator" not in str(protocol.plan())
         with pytest.raises(InputError, match="density must be"):
             protocol.plan(density=2)
 

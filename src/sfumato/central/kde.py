@@ -16,9 +16,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sfumato.central.curator import Curator
 from sfumato.central.looking import check_readable, go_on
-from sfumato.central.payers import Payer, account_of
+from sfumato.central.payers import Payer, account_of, warn_of_score, warn_of_validation
 from sfumato.central.survey import FIRST_ROWS, survey
-from sfumato.central.validating import warn_of_score, warn_of_validation
 from sfumato.engines import Engine, Progress, engine_of
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel, Overlap, Product

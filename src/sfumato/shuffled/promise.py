@@ -274,8 +274,6 @@ class Plan:
         What every participant sends.
     real_messages : float
         Messages of one participant without cover, on average.
-    content_bits : float
-        The same in bits, without sealing: content and number of the instance.
     bit_sum_rmse, central_rmse : float
         Error of one sum of bits, and of Gaussian noise that a trusted curator would add (infinite if delta = 0).
     accuracy : Accuracy
@@ -289,7 +287,6 @@ class Plan:
     messages: int
     bytes: int
     real_messages: float
-    content_bits: float
     bit_sum_rmse: float
     central_rmse: float
     accuracy: Accuracy
@@ -315,22 +312,31 @@ class Plan:
             messages=group.messages,
             bytes=HEAD_BYTES + group.messages * MESSAGE_BYTES,
             real_messages=real,
-            content_bits=real * (bitsum.message_bits + math.ceil(math.log2(features.instances))),
             bit_sum_rmse=bitsum.rmse,
             central_rmse=central,
             accuracy=accuracy(protocol.quantizer, bitsum.variance, bitsum.n, typical),
             density=float(typical),
         )
 
+    def facts(self) -> list[tuple[str, str]]:
+        """Say what taking part costs and what error to expect, each under a word; the command line shows the same."""
+        curator = "" if math.isinf(self.central_rmse) else f"; {self.central_rmse:.4g} for a trusted curator"
+        return [
+            (
+                "sends",
+                f"{self.messages:,} messages a person, {self.bytes:,} bytes sealed, of which {self.real_messages:.4g} "
+                f"on average are no cover; {self.instances} instances",
+            ),
+            ("sum of bits", f"error {self.bit_sum_rmse:.4g} with {self.participants:,} participants{curator}"),
+            (
+                "error",
+                f"about {self.accuracy.rmse:.2g} of a mean similarity, for P = {self.density:.3g} (the published bound "
+                f"is {self.accuracy.published:.2g})",
+            ),
+        ]
+
     def __str__(self) -> str:
-        curator = "" if math.isinf(self.central_rmse) else f", {self.central_rmse:.4g} for a trusted curator"
-        return (
-            f"{self.participants} participants, {self.instances} instances: {self.messages} messages each "
-            f"({self.bytes:.3g} bytes sealed; {self.real_messages:.4g} on average are no cover)\n"
-            f"error of a sum of bits {self.bit_sum_rmse:.4g}{curator}\n"
-            f"error of an answer about {self.accuracy.rmse:.2g} for P = {self.density:.3g}; the published bound is "
-            f"{self.accuracy.published:.2g}"
-        )
+        return "\n".join(f"{name}: {text}" for name, text in self.facts())
 
     def to_document(self) -> dict[str, Any]:
         """Return the plan as JSON values; what is infinite is None."""
