@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from sfumato.deferred import QUANTIZERS
 from sfumato.errors import (
     BudgetError,
     EngineError,
@@ -17,6 +16,7 @@ from sfumato.errors import (
     StorageError,
     TooFewError,
 )
+from sfumato.families import QUANTIZERS
 from sfumato.version import __version__
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from sfumato.engines.packing import packed, unpacked
 from sfumato.engines.shipping import Work, dealt
-from sfumato.engines.spark import packed, unpacked
 from sfumato.sources.base import Rows
 from sfumato.sources.keys import keys_of, share_secret
 from tests.quantizers.families import QUANTIZERS, AssignedCoins

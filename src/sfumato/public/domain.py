@@ -103,10 +103,10 @@ class Domain:
         """Read back what `to_document` wrote."""
         try:
             lower, upper = (tuple(map(_real, plain(document[side]))) for side in ("lower", "upper"))
-            domain = cls(lower, upper, _truth(document["declared"]))
+            domain = cls(lower, upper, document["declared"])
         except (KeyError, TypeError):
             raise InputError("the protocol's domain is damaged; ask the organiser for the file again") from None
-        if domain.to_document() != document:
+        if domain.to_document() != document or type(domain.declared) is not bool:
             raise InputError("the protocol's domain says something that this version of sfumato does not know")
         return domain
 
@@ -127,10 +127,4 @@ def _binary64(value: float) -> float:
 def _real(value: object) -> float:
     if not isinstance(value, float):
         raise InputError("bounds of a protocol are decimals")
-    return value
-
-
-def _truth(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise InputError("whether bounds of a protocol were declared is true or false")
     return value

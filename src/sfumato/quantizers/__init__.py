@@ -6,8 +6,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from sfumato.deferred import QUANTIZERS
 from sfumato.errors import InputError, ReleaseFileError
+from sfumato.families import QUANTIZERS
 from sfumato.quantizers.base import Bound, Encoder, Quantizer, Reader
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.cells import Cells, Tally

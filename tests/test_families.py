@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import sfumato.quantizers  # noqa: F401  registers those of its own room
-from sfumato.deferred import QUANTIZERS, Families, erf
 from sfumato.errors import InputError
+from sfumato.families import QUANTIZERS, Families
 from sfumato.quantizers import register_quantizer
 from sfumato.quantizers.base import Reader
 
@@ -31,7 +31,3 @@ def test_a_family_that_nobody_placed_is_none() -> None:
     families = Families()
     families.add("own", int)
     assert families.get("own") is int and families.get("other") is None and "other" not in families
-
-
-def test_deferred_functions_are_scipys() -> None:
-    assert erf(0.0) == 0.0 and erf.__name__ == "erf"
