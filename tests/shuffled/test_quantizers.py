@@ -15,9 +15,9 @@ from sfumato.kernels import L2LSH, Gaussian, InnerProduct, Kernel
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.shuffled import Protocol
+from sfumato.shuffled.accuracy import accuracy, published_error
 from sfumato.shuffled.features import BitFeatures, RotatedLandmarks
 from sfumato.shuffled.methods import make, request_for
-from sfumato.shuffled.promise import accuracy, published_error
 from tests.shuffled.collections_for_tests import points
 
 Points = NDArray[np.float64]
