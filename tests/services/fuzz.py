@@ -98,7 +98,7 @@ class Fuzzer:
 
     def _answer(self, raw: bytes) -> tuple[int, str, bytes] | None:
         """Send bytes; None if the connection was closed without an answer."""
-        with socket.create_connection(self._where, timeout=30) as connection:
+        with socket.create_connection(self._where, timeout=300) as connection:
             try:
                 connection.sendall(raw)
                 content = b""

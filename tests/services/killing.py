@@ -79,10 +79,18 @@ def send_all(port: int, name: str, contents: list[bytes], log: Path, seed: int, 
 def kill_while_sending(
     make_role: Callable[[], Role], name: str, parts: list[list[bytes]], folder: Path, kills: int, seconds: float
 ) -> int:
-    """Kill a server so often while devices send parts; returns how often it was killed with senders at work."""
+    """Kill a server so often while devices send parts; returns how often it was killed with senders at work.
+
+    A kill waits until a further share of the reports is acknowledged, and then for a random moment: on a slow machine
+    as on a fast one every kill comes while there is something left to send.
+    """
     port, coins, done = free_port(), random.Random(0), 0
+    logs = [folder / f"log-{number}" for number in range(len(parts))]
+    whole = sum(len(content) for part in parts for content in part)
+    for log in logs:
+        log.write_bytes(b"")
     senders = [
-        forked(lambda number=number, part=part: send_all(port, name, part, folder / f"log-{number}", number, seconds))  # type: ignore[misc]
+        forked(lambda number=number, part=part: send_all(port, name, part, logs[number], number, seconds))  # type: ignore[misc]
         for number, part in enumerate(parts)
     ]
     alive, server = set(senders), 0
@@ -90,14 +98,15 @@ def kill_while_sending(
         while alive:
             server = forked(lambda: serve(make_role, port))
             _wait_for(port)
-            until = time.monotonic() + (coins.uniform(0.01, 0.1) if done < kills else seconds)
-            while alive and time.monotonic() < until:
+            due = whole * (done + 1) / (kills + 2)
+            while alive and (done == kills or sum(log.stat().st_size for log in logs) < due):
                 for child in list(alive):
                     found, status = os.waitpid(child, os.WNOHANG)
                     if found:
                         alive.discard(child)
                         assert os.waitstatus_to_exitcode(status) == 0, "a sender failed"
                 time.sleep(0.01)
+            time.sleep(coins.uniform(0.0, 0.02))
             server = _killed(server)
             done += bool(alive)
     finally:

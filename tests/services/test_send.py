@@ -13,7 +13,6 @@ from typer.testing import CliRunner, Result
 from sfumato.cli import app
 from sfumato.local import Protocol
 from sfumato.services import sending
-from sfumato.services.admission import IssuerKey
 from sfumato.services.collector import CollectorRole
 from sfumato.services.issuer import IssuerRole, code_hash, new_codes
 from sfumato.services.server import Server
@@ -21,6 +20,7 @@ from sfumato.services.shuffler import Policy, ShufflerRole
 from sfumato.services.signing import SignedProtocol, SigningKey
 from sfumato.shuffled import Protocol as Shuffled
 from tests.services.conftest import running
+from tests.services.make_vectors import issuer_key
 from tests.services.relay import relay
 
 Run = Callable[..., Result]
@@ -52,10 +52,8 @@ def test_a_report_is_sent_once_whatever_happens(
     organiser: SigningKey,
     local_protocol: Protocol,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Through a relay that loses the answer to the report: the same bytes go again, then again by hand."""
-    monkeypatch.setattr(sending, "SECONDS", 3.0)  # for each answer that is lost
     address, role = collector
     account = tmp_path / "account.json"
     words = ("local", "send", address, "--organiser", organiser.public.hex(), "--ledger", account)
@@ -112,7 +110,7 @@ def test_a_promise_above_the_devices_limit_is_refused(
 def test_an_invitation_admits_one_device(
     run: Run, shuffled_protocol: Shuffled, organiser: SigningKey, tmp_path: Path
 ) -> None:
-    key, codes = IssuerKey.generate(), new_codes(1)
+    key, codes = issuer_key(), new_codes(1)
     signed = SignedProtocol.sign(shuffled_protocol.document, organiser, key.public.text, "00" * 32)
     (tmp_path / "hashes").write_text(code_hash(codes[0]) + "\n")
     (tmp_path / "code").write_text(codes[0] + "\n")
