@@ -33,18 +33,19 @@ COLUMNS = {
 
 
 def units(settings: Settings) -> Sequence[Unit]:
-    return ["single", "batched", "opening"]
+    return [{"what": what} for what in ("single", "batched", "opening")]
 
 
 def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
-    if unit == "opening":
+    what = unit["what"]
+    if what == "opening":
         yield from _opening(settings["messages"])
         return
-    count = settings[unit]
-    batch, connections = (1, settings["connections"]) if unit == "single" else (settings["batch"], 8)
+    count = settings[what]
+    batch, connections = (1, settings["connections"]) if what == "single" else (settings["batch"], 8)
     seconds = _served(count, batch, connections)
     values = {"count": count, "core_seconds": seconds, "per_core_second": count / seconds}
-    yield Measurement(str(unit), values, {"set": "made up", "n": count}, [SEED])
+    yield Measurement(what, values, {"set": "made up", "n": count}, [SEED])
 
 
 def _served(count: int, batch: int, connections: int) -> float:
