@@ -8,7 +8,7 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -25,26 +25,14 @@ from sfumato.services.server import Server
 from sfumato.services.signing import SignedProtocol, SigningKey
 from sfumato.services.wire import CODES, FRAMES, Fate, framed, path
 from tests.services.conftest import SECONDS, running
-from tests.services.killing import kill_while_sending
+from tests.services.killed import kill_collector, kill_issuer, kill_shuffler
 from tests.services.test_collector import post
 
 
-def test_killed_while_devices_send(tmp_path: Path, local_signed: SignedProtocol, local_protocol: Protocol) -> None:
+@pytest.mark.parametrize("kill", [kill_collector, kill_shuffler, kill_issuer])
+def test_killed_while_devices_send(kill: Callable[[Path, int], int], tmp_path: Path) -> None:
     """Nothing that was acknowledged is lost, nothing counts twice: the storage holds exactly what was sent."""
-    device = local_protocol.client()
-    parts = [[device.report([0.5, 0.5]) for _ in range(400)] for _ in range(2)]
-    role = lambda: CollectorRole(tmp_path / "collector", [local_signed])  # noqa: E731
-    killed = kill_while_sending(role, local_protocol.fingerprint, parts, tmp_path, kills=4, seconds=600)
-    assert killed == 4
-    after = role()
-    store = after.intakes[local_protocol.fingerprint, 0].store
-    kept = {bytes(row[0]) + bytes(row[1]) for rows in store.blocks(100) for row in rows}
-    sent = {report[4:] for part in parts for report in part}
-    acknowledged = (tmp_path / "log-0").stat().st_size + (tmp_path / "log-1").stat().st_size
-    assert acknowledged == sum(len(report) for part in parts for report in part)
-    assert kept == sent and store.count() == 800
-    assert after.release(local_protocol.fingerprint).count.value == 800
-    store.close()
+    assert kill(tmp_path, 3) == 3
 
 
 @pytest.fixture(scope="module")
