@@ -12,9 +12,11 @@ from typer.testing import CliRunner, Result
 
 from sfumato.cli import app
 from sfumato.local import Protocol
+from sfumato.public.canonical_json import canonical
 from sfumato.services import sending
 from sfumato.services.collector import CollectorRole
 from sfumato.services.issuer import IssuerRole, code_hash, new_codes
+from sfumato.services.log import read_log
 from sfumato.services.server import Server
 from sfumato.services.shuffler import Policy, ShufflerRole
 from sfumato.services.signing import SignedProtocol, SigningKey
@@ -97,6 +99,22 @@ def test_another_organisers_key_is_refused(run: Run, collector: tuple[str, Colle
     result = run("local", "send", collector[0], "--organiser", other, "--ledger", tmp_path / "account")
     assert result.exit_code == 2 and "do not take part" in " ".join(result.stderr.split())
     assert not (tmp_path / "account").exists()
+
+
+def test_a_log_is_compared_with_a_copy(run: Run, collector: tuple[str, CollectorRole], tmp_path: Path) -> None:
+    address, role = collector
+    copy = tmp_path / "log.jsonl"
+    first = run("serve", "log", address, "-o", copy)
+    assert first.exit_code == 0 and "opened" in first.stdout
+    role.note("published", role.newest)
+    assert run("serve", "log", address, "--compare", copy).exit_code == 0  # it goes on where the copy ends
+    (entry,) = read_log(copy.read_bytes(), role.key.public.hex())
+    shown = {**entry, "fingerprint": "0" * 64}  # what the server showed to somebody else
+    del shown["signature"]
+    shown["signature"] = role.key.sign(canonical(shown)).hex()
+    copy.write_text(json.dumps(shown) + "\n")
+    other = run("serve", "log", address, "--compare", copy)
+    assert other.exit_code == 2 and "do not take part" in " ".join(other.stderr.split())
 
 
 def test_a_promise_above_the_devices_limit_is_refused(
