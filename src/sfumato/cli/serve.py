@@ -211,6 +211,36 @@ def issuer(
     _run(made, 60.0, host, port, certificate, tls_key, proxy)
 
 
+@app.command(epilog="[bold]Example[/]: sfumato serve log https://collector.example --compare yesterday.jsonl")
+def log(
+    address: Annotated[str, argument("The server's address.", "ADDRESS")],
+    compare: Annotated[Path | None, flag("A copy of the log, of another day or of somebody else.", "FILE")] = None,
+    output: Annotated[Path | None, flag("Keep a copy.", "FILE", "-o", "--output")] = None,
+    relay: Annotated[str | None, flag("An HTTP proxy to go through.", "ADDRESS")] = None,
+    force: flags.Force = False,
+) -> None:
+    """Read a server's public log, check it, and compare it with a copy: one server must show one log to everybody.
+
+    The head is a hash of the whole log: two people who read out the same one have seen the same log.
+    """
+    from sfumato.services.log import head, read_log, same_log
+    from sfumato.services.sending import Route, fetch_log
+    from sfumato.storage import AtomicFile, storage_errors
+
+    key, content = fetch_log(Route(address, relay))
+    entries = read_log(content, key)
+    if compare is not None:
+        with storage_errors("read", compare):
+            copy = read_log(compare.read_bytes(), key)
+        if not same_log(entries, copy):
+            raise InputError(f"the log differs from {str(compare)!r}: do not take part, and tell the organiser")
+    if output is not None:
+        with AtomicFile(output, overwrite=force) as file:
+            file.write(content)
+    facts([("key", key), ("head", head(entries)), ("entries", str(len(entries)))])
+    facts([(entry["event"], f"{entry['fingerprint']} {entry['time']}") for entry in entries])
+
+
 def _loaded(paths: Sequence[Path]) -> list[SignedProtocol]:
     _need_server()
     from sfumato.services.signing import SignedProtocol
