@@ -1,8 +1,8 @@
 """The command: `python -m benchmarks [--full] [--only NAME ...] [--list]`.
 
 The quick mode (minutes) measures again each time. The full mode is resumable: it skips what its result file already
-holds for the same case, so an interrupted run goes on where it stopped; delete a result file to measure afresh. Real
-data sets are read from the folder named by SFUMATO_DATA; without it their rows are skipped, and the page says so.
+holds for the same case and the same code, so an interrupted run goes on where it stopped. Real data sets are read from
+the folder named by SFUMATO_DATA; without it their rows are skipped, and the page says so.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def run(case: Case, file: ResultFile) -> None:
     """Measure a case, unit by unit; each is saved before the next begins."""
     for unit in load_kind(case.kind).units(case.settings):
         name = f"{case.name} {_text(unit)}".strip()
-        if case.full and file.measured(case, unit):
+        if case.full and file.fresh(case, unit):
             print(f"{name}: measured before", flush=True)
             continue
         print(f"{name}: {_measure(case, unit, file)}", flush=True)
