@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import case as cases
-from benchmarks import page, results
+from benchmarks import page, reproduction, results
 from benchmarks.case import Case
 from benchmarks.kinds import Skipped, Unit, load_kind
 from benchmarks.results import ResultFile
@@ -45,6 +45,9 @@ def main(
             run(case, ResultFile.of(result_folder, case))
     page_path.write_text(page.render(case_folder, result_folder, page_path.parent), encoding="utf-8")
     print(f"wrote {page_path.name}")
+    if case_folder == cases.FOLDER:
+        beside = page_path.with_name("reproduction.md")
+        beside.write_text(reproduction.render(case_folder, result_folder), encoding="utf-8")
     return 0
 
 

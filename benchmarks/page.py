@@ -44,17 +44,21 @@ def _claims(shown: Sequence[tuple[Case, Sequence[Row]]]) -> str:
     body = []
     for case, rows in shown:
         measured = [row for row in rows if "skipped" not in row]
-        verdicts = [verdict for row in measured if (verdict := _verdict(case, row))]
-        held = f"{verdicts.count('yes')} of {len(verdicts)}" if verdicts else ""
-        held = f"**{held}**" if "**no**" in verdicts else held
         date = max((row["date"] for row in measured), default="not yet")
         date += ", **stale**" if any(stale(row, case) for row in measured) else ""
-        body.append(_line([f"[{case.claim}](#{anchor(case.title)})", _found(case, measured), held, date]))
+        body.append(line([f"[{case.claim}](#{anchor(case.title)})", found(case, measured), held(case, measured), date]))
     heads = ["claim", "found, in the rows that it is about", "rows as expected", "measured"]
-    return "\n".join([_line(heads), _line(["---"] * len(heads)), *body])
+    return "\n".join([line(heads), line(["---"] * len(heads)), *body])
 
 
-def _found(case: Case, rows: Sequence[Row]) -> str:
+def held(case: Case, rows: Sequence[Row]) -> str:
+    """In how many of the rows that are meant the expectations hold; bold where not in all."""
+    verdicts = [verdict for row in rows if (verdict := _verdict(case, row))]
+    text = f"{verdicts.count('yes')} of {len(verdicts)}" if verdicts else ""
+    return f"**{text}**" if "**no**" in verdicts else text
+
+
+def found(case: Case, rows: Sequence[Row]) -> str:
     """Range of every value that the case expects something of, over the rows that are meant."""
     heads, parts = load_kind(case.kind).COLUMNS, []
     for name in dict.fromkeys(item.value for item in case.expectations):
@@ -64,7 +68,7 @@ def _found(case: Case, rows: Sequence[Row]) -> str:
             if any(item.value == name and item.concerns(row["label"], row["values"]) for item in case.expectations)
         ]
         if values:
-            low, high = _cell(min(values)), _cell(max(values))
+            low, high = cell(min(values)), cell(max(values))
             parts.append(f"{heads[name]}: {low if low == high else f'{low} to {high}'}")
     return "; ".join(parts)
 
@@ -95,8 +99,8 @@ def _remarks(case: Case, rows: Sequence[Row]) -> list[str]:
     for row in rows:
         for expectation in case.expectations if "skipped" not in row else ():
             if expectation.concerns(row["label"], row["values"]) and not expectation.holds(row["values"]):
-                found = _cell(row["values"][expectation.value])
-                lines.append(f"{_unit_text(row)}{row['label']}: {found}, expected {expectation}")
+                value = cell(row["values"][expectation.value])
+                lines.append(f"{_unit_text(row)}{row['label']}: {value}, expected {expectation}")
     return lines
 
 
@@ -147,11 +151,11 @@ def _table(case: Case, rows: Sequence[Row]) -> str:
         cells += [row["values"].get(name) for name in columns]
         cells += [_seeds(row["seeds"])] * random + [_relation(row)] * private
         cells += [_verdict(case, row)] * bool(case.expectations)
-        body.append(_line(map(_cell, cells)))
-    return "\n".join([_line(heads), _line(["---"] * len(heads)), *body])
+        body.append(line(map(cell, cells)))
+    return "\n".join([line(heads), line(["---"] * len(heads)), *body])
 
 
-def _line(cells: Iterable[str]) -> str:
+def line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
@@ -170,7 +174,7 @@ def _verdict(case: Case, row: Row) -> str:
     return "yes" if all(item.holds(row["values"]) for item in concerned) else "**no**"
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, int):

@@ -21,10 +21,11 @@ BENCHMARKS = Path(__file__).parent
 UNRECORDED = "measured before its code was recorded"
 
 
-def loaded(kind: str) -> dict[str, str]:
-    """Fingerprints of what this process has loaded of the library, and of a kind of measurement."""
+def loaded(kind: str = "") -> dict[str, str]:
+    """Fingerprints of what this process has loaded of the library, and of a kind of measurement, if it is one."""
     rooms = {name.split(".")[1] for name in sys.modules if name.startswith("sfumato.")}
-    parts = [*sorted(f"sfumato/{room}" for room in rooms), f"benchmarks/kinds/{kind.replace('-', '_')}"]
+    parts = sorted(f"sfumato/{room}" for room in rooms)
+    parts += [f"benchmarks/kinds/{kind.replace('-', '_')}"] if kind else []
     return {part: fingerprint(part) for part in parts if _files(part)}
 
 
