@@ -21,7 +21,7 @@ from sfumato.kernels import Gaussian
 FOLDER = Path(__file__).parents[1] / "docs" / "images" / "concepts"
 BLUE, ORANGE, GREEN = COLOURS[:3]
 INK = "#000000"
-PEOPLE = 2_000
+PEOPLE = 600
 SEEN, HIDDEN = ORANGE, GREEN
 
 
