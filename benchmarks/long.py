@@ -47,13 +47,13 @@ def benchmark_pieces(case_folder: Path = case.FOLDER, result_folder: Path = resu
     return sorted(found, key=lambda piece: (piece.since, piece.name))
 
 
-def audit_pieces(path: Path = audit_full.RESULTS) -> list[Piece]:
-    """Audits that are unmeasured or stale."""
+def audit_pieces(path: Path = audit_full.RESULTS, trials: int = audit_full.TRIALS) -> list[Piece]:
+    """Audits that are unmeasured, stale, or of fewer trials."""
     rows = audit_full.read(path)
     found = []
     for name in audit_full.names():
         row = rows.get(name)
-        if row is None or audit_full.stale(row):
+        if row is None or audit_full.stale(row) or 0 < row["trials"] < trials:
             command = ("-m", "benchmarks.audit_full", "--only", name)
             found.append(Piece(name, command, "" if row is None else row["date"]))
     return sorted(found, key=lambda piece: (piece.since, piece.name))
