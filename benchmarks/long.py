@@ -62,8 +62,14 @@ def audit_pieces(path: Path = audit_full.RESULTS, trials: int = audit_full.TRIAL
 PIECES = {"bench": benchmark_pieces, "audit": audit_pieces}
 
 
-def work(pieces: Sequence[Piece], hours: float) -> int:
-    """Run pieces until the time is over; 0 if none failed. A piece that is cut off keeps what it has saved."""
+def work(pieces: Sequence[Piece], hours: float, cut: Path) -> int:
+    """Run pieces until the time is over; 0 if none failed.
+
+    A piece that is cut off keeps what it has saved. Its name is left in the file `cut`: the next run takes it last,
+    lest one that is longer than the budget keep all others waiting for ever.
+    """
+    late = cut.read_text(encoding="utf-8") if cut.exists() else ""
+    pieces = sorted(pieces, key=lambda piece: piece.name == late)
     end, failed = time.monotonic() + hours * HOUR, []
     for place, piece in enumerate(pieces, start=1):
         left = end - time.monotonic()
@@ -74,6 +80,7 @@ def work(pieces: Sequence[Piece], hours: float) -> int:
         try:
             done = subprocess.run([sys.executable, *piece.command], cwd=ROOT, timeout=left, check=False)
         except subprocess.TimeoutExpired:
+            cut.write_text(piece.name, encoding="utf-8")
             print(f"time is over in {piece.name}; {len(pieces) - place + 1} pieces are left", flush=True)
             break
         if done.returncode:
@@ -118,7 +125,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if not options.hours > 0:
         parser.error("--hours must be positive")
-    return work(PIECES[options.run](), options.hours) if options.here else start(options.run, options.hours)
+    if not options.here:
+        return start(options.run, options.hours)
+    FOLDER.mkdir(exist_ok=True)
+    return work(PIECES[options.run](), options.hours, FOLDER / f"{options.run}.cut")
 
 
 if __name__ == "__main__":

@@ -80,14 +80,21 @@ def test_comments_do_not_count(tmp_path: Path) -> None:
     assert list(sources.code_lines(before)) != list(sources.code_lines(before.replace("return 1", "return 2")))
 
 
-def test_work_goes_on_after_a_failure_and_stops_when_time_is_over(capfd: pytest.CaptureFixture[str]) -> None:
+def test_work_goes_on_after_a_failure_and_stops_when_time_is_over(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    cut = tmp_path / "cut"
     pieces = [Piece("bad", ("-c", "raise SystemExit(3)"), ""), Piece("good", ("-c", "print('done')"), "")]
-    assert long.work(pieces, hours=1) == 1
+    assert long.work(pieces, 1, cut) == 1
     assert "done" in capfd.readouterr().out
     endless = Piece("endless", ("-c", "import time; time.sleep(600)"), "")
-    assert long.work([endless, Piece("later", ("-c", "print('too late')"), "")], hours=1 / 3600) == 0
+    later = Piece("later", ("-c", "print('its turn')"), "")
+    assert long.work([endless, later], 5 / 3600, cut) == 0
     said = capfd.readouterr().out
-    assert "2 pieces are left" in said and "too late" not in said
+    assert "time is over in endless; 2 pieces are left" in said and "its turn" not in said
+    assert long.work([Piece("endless", ("-c", "print('at last')"), ""), later], 1, cut) == 0
+    said = capfd.readouterr().out
+    assert said.index("its turn") < said.index("at last")  # what was cut off comes last
 
 
 def test_a_second_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
