@@ -1,4 +1,4 @@
-"""The command: `python -m benchmarks [--full] [--only NAME ...] [--list]`.
+"""The command: `python -m benchmarks [--full] [--only NAME ...] [--page] [--list]`.
 
 The quick mode (minutes) measures again each time. The full mode is resumable: it skips what its result file already
 holds for the same case and the same code, so an interrupted run goes on where it stopped. Real data sets are read from
@@ -41,7 +41,7 @@ def main(
         print(f"no case is named {unknown[0]!r}; --list names them all", file=sys.stderr)
         return 2
     for case in chosen:
-        if not options.only or case.name in options.only:
+        if not options.page and (not options.only or case.name in options.only):
             run(case, ResultFile.of(result_folder, case))
     page_path.write_text(page.render(case_folder, result_folder, page_path.parent), encoding="utf-8")
     print(f"wrote {page_path.name}")
@@ -81,6 +81,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure, and write docs/benchmarks.md.")
     parser.add_argument("--full", action="store_true", help="full sizes and seeds (about half an hour; resumable)")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="only these cases")
+    parser.add_argument("--page", action="store_true", help="measure nothing, write the pages anew")
     parser.add_argument("--list", action="store_true", help="list the cases and stop")
     return parser.parse_args(arguments)
 

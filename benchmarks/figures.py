@@ -168,7 +168,15 @@ def both_schemes(alt: str, path: str) -> str:
     return f"![{alt}]({stem}.svg#gh-light-mode-only)\n![{alt}]({stem}-dark.svg#gh-dark-mode-only)"
 
 
-def write(figure: Figure, page_folder: Path, case: Case) -> str:
-    """Save a case's figure and return the Markdown that shows it."""
-    write_schemes(figure, page_folder / FOLDER, case.name)
-    return both_schemes(case.title, f"{FOLDER}/{case.name}.svg")
+def write(case: Case, rows: Sequence[Row], page_folder: Path) -> str:
+    """Draw and save a case's figure, if it has one, and return the Markdown that shows it."""
+    figure = figure_of(case, rows)
+    if figure is not None:
+        write_schemes(figure, page_folder / FOLDER, case.name)
+    return drawn(page_folder, case) if figure is not None else ""
+
+
+def drawn(page_folder: Path, case: Case) -> str:
+    """Return the Markdown that shows a case's figure, if there is one."""
+    path = f"{FOLDER}/{case.name}.svg"
+    return both_schemes(case.title, path) if (page_folder / path).exists() else ""

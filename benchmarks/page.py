@@ -24,10 +24,10 @@ command measures it anew. What the five publications show, beside our figures: [
 """
 
 
-def render(case_folder: Path, result_folder: Path, page_folder: Path) -> str:
+def render(case_folder: Path, result_folder: Path, page_folder: Path, draw: bool = True) -> str:
     """Return the page for all cases: the full mode's rows where there are any, else the quick mode's.
 
-    Figures are saved below the page's folder.
+    Figures are saved below the page's folder, or taken from there where they are not to be drawn.
     """
     quick, full = load_cases(case_folder, full=False), load_cases(case_folder, full=True)
     shown: list[tuple[Case, list[Row]]] = []
@@ -36,7 +36,7 @@ def render(case_folder: Path, result_folder: Path, page_folder: Path) -> str:
     remarks = "\n".join(f"- {case.name}: {line}" for case, rows in shown for line in _remarks(case, rows)) or "None."
     parts = [HEADER, "## Every claim in one line\n", _claims(shown), ""]
     parts += ["## Rows that were skipped or do not show what is expected\n", f"{remarks}\n"]
-    return "\n".join([*parts, *(_section(case, rows, page_folder) for case, rows in shown)])
+    return "\n".join([*parts, *(_section(case, rows, page_folder, draw) for case, rows in shown)])
 
 
 def _claims(shown: Sequence[tuple[Case, Sequence[Row]]]) -> str:
@@ -109,15 +109,14 @@ def _unit_text(row: Row) -> str:
     return f"{text}: " if text else ""
 
 
-def _section(case: Case, rows: Sequence[Row], page_folder: Path) -> str:
+def _section(case: Case, rows: Sequence[Row], page_folder: Path, draw: bool) -> str:
     measured = [row for row in rows if "skipped" not in row]
     lines = [f"## {case.title}\n", f"{case.about}\n", f"`{case.command}`\n"]
     if case.expectations:
         wanted = "; ".join(f"{item}{_condition(item.where)}" for item in case.expectations)
         lines.append(f"Expected: {wanted}.\n")
-    figure = figures.figure_of(case, rows)
-    if figure is not None:
-        lines.append(f"{figures.write(figure, page_folder, case)}\n")
+    if shown := figures.write(case, rows, page_folder) if draw else figures.drawn(page_folder, case):
+        lines.append(f"{shown}\n")
     if measured:
         lines += [_table(case, measured), "", *sorted({_circumstances(row, case) for row in measured}), ""]
     return "\n".join(lines)

@@ -64,7 +64,7 @@ def _picked(item: Item, shown: Shown) -> str:
         case, rows = shown[pick["case"]]
         for row in (row for row in rows if "skipped" not in row):
             have = {"label": row["label"], **row["values"]}
-            if all(value is None or have.get(name) == value for name, value in wanted.items()):
+            if pick["value"] in have and all(have.get(name) == value for name, value in wanted.items() if value):
                 found.append(f"{pick['text']} {page.cell(row['values'][pick['value']])}")
                 break
         else:

@@ -1,8 +1,9 @@
-"""What MkDocs calls while it builds: notebooks are pages."""
+"""What MkDocs calls while it builds: notebooks are pages, and pages of results say what is stale by now."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -11,9 +12,15 @@ from mkdocs.structure.pages import Page
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # MkDocs loads this file by its path
 
+from benchmarks import audit_full, case, page, reproduction, results
 from handbook.notebook import as_markdown
 
 SUFFIX = ".ipynb"
+GENERATED: dict[str, Callable[[Path], str]] = {
+    "benchmarks.md": lambda docs: page.render(case.FOLDER, results.FOLDER, docs, draw=False),
+    "reproduction.md": lambda docs: reproduction.render(case.FOLDER, results.FOLDER),
+    "audits.md": lambda docs: audit_full.render(audit_full.read(), audit_full.names()),
+}
 
 
 class NotebookFile(File):
@@ -33,6 +40,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
-    """Run a notebook and give its text; other pages are read as usual."""
-    path = page.file.abs_src_path
-    return as_markdown(Path(path)) if path is not None and path.endswith(SUFFIX) else None
+    """Run a notebook, or look at results anew; other pages are read as usual."""
+    if page.file.src_uri.endswith(SUFFIX):
+        return as_markdown(Path(config.docs_dir) / page.file.src_uri)
+    generate = GENERATED.get(page.file.src_uri)
+    return None if generate is None else generate(Path(config.docs_dir))
