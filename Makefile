@@ -39,7 +39,7 @@ collect-demo: $(VENV)/ready
 
 # The site, in site/, without a network; a broken link or an unknown name is an error. `python3 -m http.server -d site` shows it.
 docs: $(VENV)/ready
-	PYTHONPATH=. NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --quiet --strict
 
 test: $(VENV)/ready lint
 	$(RUN)/pytest -n 2 --dist loadfile
