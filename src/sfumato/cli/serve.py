@@ -12,6 +12,7 @@ import typer
 from sfumato.cli import flags, serve_demo
 from sfumato.cli.console import complain, facts
 from sfumato.cli.flags import argument, flag
+from sfumato.deferred import require
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ def collector(
     body: Body = 16,
 ) -> None:
     """Receive reports of the local model and publish what they say."""
+    require("server")
     from sfumato.services.collector import CollectorRole
 
     made = CollectorRole(folder, _loaded(signed), _limits(rate, body), database)
@@ -150,6 +152,7 @@ def shuffler(
     body: Body = 16,
 ) -> None:
     """Receive sealed submissions, and hand them over mixed once enough took part."""
+    require("server")
     from sfumato.services.shuffler import Policy, ShufflerRole
 
     if close_at is None and close_after is None:
@@ -178,6 +181,7 @@ def analyzer(
 
     A key is deleted when its collection is published or the key expired, and the public log says so.
     """
+    require("server")
     from sfumato.services.analyzer import AnalyzerRole
 
     patient = replace(_limits(rate, 16), request_seconds=_BATCH_SECONDS)
@@ -203,6 +207,7 @@ def issuer(
     rate: Rate = 50.0,
 ) -> None:
     """Sign one blinded token for each invitation."""
+    require("server")
     from sfumato.services.admission import IssuerKey
     from sfumato.services.issuer import IssuerRole
 
@@ -242,18 +247,9 @@ def log(
 
 
 def _loaded(paths: Sequence[Path]) -> list[SignedProtocol]:
-    _need_server()
     from sfumato.services.signing import SignedProtocol
 
     return [SignedProtocol.load(path) for path in paths]
-
-
-def _need_server() -> None:
-    from importlib.util import find_spec
-
-    missing = [name for name in ("starlette", "uvicorn", "httptools") if find_spec(name) is None]
-    if missing:
-        raise InputError(f"servers need {', '.join(missing)}: pip install 'sfumato[server]'")
 
 
 def _limits(rate: float, megabytes: int) -> Limits:
