@@ -14,7 +14,7 @@ SALTED := $(addprefix tests/,privacy quantizers release methods central distance
 SMOKE := $(addprefix tests/,cli/test_release.py cli/test_plan.py privacy/test_accounting.py sources/test_formats.py \
   maps/test_figure.py local/test_client.py central/test_kde.py)
 
-.PHONY: demo collect-demo test test-lowest test-salted lint fuzz audit bench lock clean
+.PHONY: demo collect-demo page test test-lowest test-salted lint fuzz audit bench lock clean
 
 # CONSTRAINTS=constraints/ci.txt repeats a run with the versions of another.
 $(VENV)/ready: pyproject.toml $(CONSTRAINTS)
@@ -35,6 +35,12 @@ demo: $(VENV)/ready
 collect-demo: $(VENV)/ready
 	rm -rf collect-demo
 	$(RUN)/sfumato serve demo --output collect-demo
+
+# The script of the page on which people take part, with the device in it; needs Node 20. docs/collect.md.
+page: src/sfumato/services/assets/take-part.js
+
+src/sfumato/services/assets/take-part.js: $(shell find clients/js/page clients/js/src -name '*.ts') clients/js/package-lock.json
+	cd clients/js && npm ci --no-audit --no-fund && node page/build.mjs
 
 test: $(VENV)/ready lint
 	$(RUN)/pytest -n 2 --dist loadfile

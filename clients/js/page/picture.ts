@@ -1,0 +1,132 @@
+/**
+ * What chance does to one's own answer, drawn on the device for its owner alone: nothing of it is ever sent.
+ *
+ * In the local model the picture is a map of one pattern: where one could be by one's true answer, and where by what
+ * would be sent. In the shuffled model it is the bits of an answer before and after chance has turned some of them over.
+ */
+
+import { Coins, type LocalProtocol, type ShuffledProtocol } from "../src/index.js";
+import { byId, draw, make } from "./elements.js";
+import type { Frame, Place } from "./frame.js";
+import type { Texts } from "./texts.js";
+
+const CELLS = 60;
+const BITS_SHOWN = 120;
+const BITS_EACH_LINE = 24;
+
+type AnyProtocol = LocalProtocol | ShuffledProtocol;
+
+/** The same coins again, so that a second preview looks at the same pattern; what comes after them does not matter. */
+class SameCoins extends Coins {
+  private at = 0;
+  private readonly tape: Uint8Array[] = [];
+
+  override take(count: number): Uint8Array {
+    const known = this.tape[this.at];
+    const made = known?.length === count ? known : super.take(count);
+    this.tape[this.at++] = made;
+    return made;
+  }
+
+  rewound(): this {
+    this.at = 0;
+    return this;
+  }
+}
+
+/** Draw the picture for an answer, anew each time. */
+export function drawPicture(protocol: AnyProtocol, point: number[], frame: Frame | null, texts: Texts): void {
+  if (protocol.trust === "shuffled") drawBits(protocol, point, texts);
+  else if (frame !== null) drawPatches(protocol, point as Place, frame, texts);
+  else drawDigit(protocol, point, texts);
+  drawHundred(protocol, texts);
+}
+
+function drawPatches(protocol: LocalProtocol, point: Place, frame: Frame, texts: Texts): void {
+  const coins = new SameCoins();
+  const own = protocol.preview(point, coins);
+  const reach = Math.floor(protocol.law.likely / 2);
+  const alike = (one: number, other: number): boolean => {
+    const apart = Math.abs(one - other);
+    return Math.min(apart, protocol.law.outcomes - apart) <= reach;
+  };
+  const lines = Math.round((CELLS * frame.height) / frame.width);
+  const [wide, high] = [frame.width / CELLS, frame.height / lines];
+  let [truth, sent] = ["", ""];
+  for (let line = 0; line < lines; line++)
+    for (let column = 0; column < CELLS; column++) {
+      const place = frame.between((column + 0.5) / CELLS, 1 - (line + 0.5) / lines);
+      const there = protocol.preview(place, coins.rewound()).truth;
+      const cell = `M${(column * wide).toFixed(1)} ${(line * high).toFixed(1)}h${wide.toFixed(2)}v${high.toFixed(2)}h-${wide.toFixed(2)}z`;
+      if (alike(there, own.truth)) truth += cell;
+      if (alike(there, own.reported)) sent += cell;
+    }
+  const stays = alike(own.truth, own.reported);
+  const said = texts.say(stays ? "patchStays" : "patchGoes");
+  const sheet = frame.sheet({ class: "map still", role: "img", "aria-label": said });
+  sheet.append(draw("path", { class: "truth", d: truth }), draw("path", { class: "sent", d: sent }), frame.pin(point));
+  byId("picture-before").textContent = texts.say("patchBefore", pool(protocol));
+  byId("drawing").replaceChildren(sheet, key([["truth", "patchTruth"], ["sent", "patchSent"], ["dot", "patchPlace"]], texts));
+  byId("picture-after").textContent = said;
+}
+
+function key(rows: [string, string][], texts: Texts): HTMLElement {
+  const sign = (name: string): SVGElement =>
+    draw("svg", { viewBox: "0 0 20 20", class: "map still", "aria-hidden": "true" }, name === "dot" ? draw("circle", { class: name, cx: 10, cy: 10, r: 7 }) : draw("rect", { class: name, width: 20, height: 20 }));
+  return make("ul", { class: "key" }, ...rows.map(([name, text]) => make("li", {}, sign(name), texts.say(text))));
+}
+
+function pool(protocol: LocalProtocol): Record<string, number> {
+  const mechanism = protocol.document["mechanism"] as Record<string, unknown>;
+  const [groups, each] = [Number(mechanism["groups"] ?? 1), Number(mechanism["rows_each"] ?? 1)];
+  return { rows: groups * each, each, outcomes: protocol.law.outcomes };
+}
+
+function drawDigit(protocol: LocalProtocol, point: number[], texts: Texts): void {
+  const { row, truth, reported } = protocol.preview(point);
+  byId("picture-before").textContent = texts.say("digitBefore", pool(protocol));
+  byId("picture-after").textContent = texts.say("digitDrawn", { row: row + 1, truth: truth + 1, reported: reported + 1 });
+}
+
+function drawBits(protocol: ShuffledProtocol, point: number[], texts: Texts): void {
+  const all = protocol.preview(point);
+  const bits = all.slice(0, BITS_SHOWN);
+  const turned = bits.filter((bit) => bit.truth !== bit.reported).length;
+  const values = { count: all.length, shown: bits.length, turned };
+  const lines = Math.ceil(bits.length / BITS_EACH_LINE);
+  const [size, top] = [600 / BITS_EACH_LINE, 26];
+  const sheet = draw("svg", {
+    viewBox: `0 0 600 ${2 * (top + lines * size) + 12}`,
+    class: "figures",
+    role: "img",
+    "aria-label": texts.say("bitsAfter", values),
+  });
+  (["truth", "reported"] as const).forEach((side, panel) => {
+    const y = panel * (top + lines * size + 12);
+    sheet.append(draw("text", { x: 2, y: y + 17 }, texts.say(side === "truth" ? "bitsTrue" : "bitsSent")));
+    bits.forEach((bit, number) => {
+      const kind = `${bit[side] ? "one" : "zero"}${side === "reported" && bit.truth !== bit.reported ? " turned" : ""}`;
+      const [column, line] = [number % BITS_EACH_LINE, Math.floor(number / BITS_EACH_LINE)];
+      const at = { x: column * size + 4, y: y + top + line * size + 4, width: size - 8, height: size - 8 };
+      sheet.append(draw("rect", { class: kind, ...at }));
+    });
+  });
+  byId("picture-before").textContent = texts.say("bitsBefore", values);
+  byId("drawing").replaceChildren(sheet);
+  byId("picture-after").textContent = texts.say("bitsAfter", values);
+}
+
+function drawHundred(protocol: AnyProtocol, texts: Texts): void {
+  const { outcomes, likely, same, other } = protocol.law;
+  const [inside, outside] = [likely * Number(same), (outcomes - likely) * Number(other)];
+  const stays = Math.round((100 * inside) / (inside + outside));
+  const local = likely > 1 ? "hundredNear" : "hundredText";
+  const said = texts.say(protocol.trust === "shuffled" ? "hundredBits" : local, { stays, goes: 100 - stays });
+  const figures = Array.from({ length: 100 }, (_, number) => {
+    const [column, line] = [number % 20, Math.floor(number / 20)];
+    return draw("circle", { class: number < stays ? "stays" : "goes", cx: 15 + 30 * column, cy: 15 + 30 * line, r: 10 });
+  });
+  const sheet = draw("svg", { viewBox: "0 0 600 150", class: "figures", role: "img", "aria-labelledby": "hundred-text" }, ...figures);
+  byId("hundred").replaceChildren(sheet);
+  byId("hundred-text").textContent = said;
+}
