@@ -1,6 +1,6 @@
 /** The form: a place or numbers, perhaps a class and an invitation, and the picture of what chance makes of it. */
 
-import type { Account, LocalProtocol, ShuffledProtocol, SignedProtocol } from "../src/index.js";
+import type { Account, Protocol, SignedProtocol } from "../src/index.js";
 import { byId, make, show } from "./elements.js";
 import { Frame, type Place } from "./frame.js";
 import type { Asked, Notice } from "./notice.js";
@@ -13,7 +13,7 @@ const PATIENCE = 300; // milliseconds without a change, after which the picture 
 
 export interface Collection {
   signed: SignedProtocol;
-  protocol: LocalProtocol | ShuffledProtocol;
+  protocol: Protocol;
   notice: Notice | null;
   account: Account;
 }

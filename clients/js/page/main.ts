@@ -24,7 +24,8 @@ import { askedIn, fetchNotice } from "./notice.js";
 import { writeParties, writePromise } from "./promise.js";
 import { Texts, chosenLanguage, languageButtons } from "./texts.js";
 
-const BUDGET = "4";
+/** Of the account, the sum of the epsilons of all collections of this server. */
+const BUDGET = "8";
 const RECEIPTS = "sfumato-receipt-";
 const settings = document.body.dataset;
 const languages = (settings["languages"] ?? "en").split(" ");
@@ -45,6 +46,8 @@ async function start(language: string): Promise<void> {
   texts.fill();
   await languageButtons(languages, language, (chosen) => void start(chosen).catch(fail));
   byId("title").textContent = document.title = texts.say("title");
+  show("trouble", false);
+  if (!window.isSecureContext) return trouble("insecure");
   byId("progress").textContent = texts.say("loading");
   try {
     collection ??= await fetched();
@@ -57,7 +60,7 @@ async function start(language: string): Promise<void> {
 
 async function fetched(): Promise<Collection> {
   const signed = await fetchProtocol(here, link.get("organiser"));
-  const protocol = openProtocol(signed);
+  const protocol = await openProtocol(signed);
   const noticed = settings["notice"] ?? "";
   const notice = noticed === "" ? null : await fetchNotice(`take-part/${noticed}`, signed);
   const account = await IndexedDbAccount.open("sfumato", BUDGET);
@@ -69,7 +72,7 @@ async function present(found: Collection): Promise<void> {
   if (asked !== null) byId("title").textContent = document.title = asked.title;
   const kept = keptReceipt(found.signed.fingerprint);
   if (kept !== null) return done(kept);
-  if (await tookPart(found.account, found.signed.fingerprint)) return waiting();
+  if (await tookPart(found.account, found.signed.fingerprint)) return waiting(found);
   if (found.protocol.expired() || !(await isOpen(found))) return trouble("closed");
   if (found.signed.issuer !== null && settings["issuer"] === "") return trouble("noIssuer");
   writePromise(found.protocol, texts);
@@ -138,15 +141,18 @@ async function results({ fingerprint, group }: Kept): Promise<void> {
   byId("results").replaceChildren(status.released ? ready : texts.say("resultsLater"));
 }
 
-/** An answer that was made here and is not acknowledged: the same one is sent again. */
-function waiting(): void {
+/** An answer that was made here and is not acknowledged: the same one is sent again, whatever point and class are said. */
+function waiting(found: Collection): void {
   trouble("held");
-  const again = make("button", { type: "button", id: "send-again" }, texts.say("sendAgain"));
-  const middle = collection?.protocol.lower.map(() => 0) ?? [];
-  again.addEventListener("click", () => {
-    if (collection !== null) void deliver(collection, middle, null, link.get("invitation") ?? "").catch(fail);
-  });
-  byId("trouble-help").append(again);
+  const { dimension, classes } = found.protocol;
+  offer("sendAgain", () => deliver(found, Array<number>(dimension).fill(0), classes?.[0] ?? null, ""));
+}
+
+/** Offer a way on below what went wrong. */
+function offer(text: string, next: () => Promise<void>): void {
+  const button = make("button", { type: "button" }, texts.say(text));
+  button.addEventListener("click", () => void next().catch(fail));
+  byId("trouble-help").replaceChildren(button);
 }
 
 function trouble(kind: string, said = ""): void {
@@ -165,8 +171,10 @@ function fail(problem: unknown): void {
   if (problem instanceof StorageError) trouble("storage", said);
   else if (problem instanceof BudgetError) trouble("budget", said);
   else if (problem instanceof RefusedError) trouble("notTaken", said);
-  else if (problem instanceof UnreachableError) trouble("unreachable", said);
-  else trouble("refused", said);
+  else if (problem instanceof UnreachableError) {
+    trouble("unreachable", said);
+    offer("tryAgain", () => start(texts.language));
+  } else trouble("refused", said);
 }
 
 byId("answer").addEventListener("submit", (event) => {

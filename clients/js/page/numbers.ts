@@ -46,7 +46,10 @@ export class Numbers {
   }
 
   set values(numbers: number[]) {
-    this.fields.forEach((field, column) => (field.value = String(numbers[column] ?? "")));
+    this.fields.forEach((field, column) => {
+      const value = numbers[column] ?? NaN;
+      field.value = Number.isFinite(value) ? String(value) : "";
+    });
   }
 
   /** Mark the fields that hold no number within the bounds, and go to the first; null if all do. */

@@ -5,7 +5,7 @@
  * would be sent. In the shuffled model it is the bits of an answer before and after chance has turned some of them over.
  */
 
-import { Coins, type LocalProtocol, type ShuffledProtocol } from "../src/index.js";
+import { Coins, type LocalProtocol, type Protocol, type ShuffledProtocol } from "../src/index.js";
 import { byId, draw, make } from "./elements.js";
 import type { Frame, Place } from "./frame.js";
 import type { Texts } from "./texts.js";
@@ -13,8 +13,6 @@ import type { Texts } from "./texts.js";
 const CELLS = 60;
 const BITS_SHOWN = 120;
 const BITS_EACH_LINE = 24;
-
-type AnyProtocol = LocalProtocol | ShuffledProtocol;
 
 /** The same coins again, so that a second preview looks at the same pattern; what comes after them does not matter. */
 class SameCoins extends Coins {
@@ -35,9 +33,9 @@ class SameCoins extends Coins {
 }
 
 /** Draw the picture for an answer, anew each time. */
-export function drawPicture(protocol: AnyProtocol, point: number[], frame: Frame | null, texts: Texts): void {
+export function drawPicture(protocol: Protocol, point: number[], frame: Frame | null, texts: Texts): void {
   if (protocol.trust === "shuffled") drawBits(protocol, point, texts);
-  else if (frame !== null) drawPatches(protocol, point as Place, frame, texts);
+  else if (frame !== null && pool(protocol).rows > 0) drawPatches(protocol, point as Place, frame, texts);
   else drawDigit(protocol, point, texts);
   drawHundred(protocol, texts);
 }
@@ -61,24 +59,32 @@ function drawPatches(protocol: LocalProtocol, point: Place, frame: Frame, texts:
       if (alike(there, own.truth)) truth += cell;
       if (alike(there, own.reported)) sent += cell;
     }
-  const stays = alike(own.truth, own.reported);
-  const said = texts.say(stays ? "patchStays" : "patchGoes");
+  const goes = sent === "" ? "patchNowhere" : "patchGoes";
+  const said = texts.say(alike(own.truth, own.reported) ? "patchStays" : goes);
   const sheet = frame.sheet({ class: "map still", role: "img", "aria-label": said });
-  sheet.append(draw("path", { class: "truth", d: truth }), draw("path", { class: "sent", d: sent }), frame.pin(point));
+  sheet.append(stripes(), draw("path", { class: "truth", d: truth }), draw("path", { class: "sent", d: sent }), frame.pin(point));
   byId("picture-before").textContent = texts.say("patchBefore", pool(protocol));
   byId("drawing").replaceChildren(sheet, key([["truth", "patchTruth"], ["sent", "patchSent"], ["dot", "patchPlace"]], texts));
   byId("picture-after").textContent = said;
 }
 
 function key(rows: [string, string][], texts: Texts): HTMLElement {
-  const sign = (name: string): SVGElement =>
-    draw("svg", { viewBox: "0 0 20 20", class: "map still", "aria-hidden": "true" }, name === "dot" ? draw("circle", { class: name, cx: 10, cy: 10, r: 7 }) : draw("rect", { class: name, width: 20, height: 20 }));
+  const sign = (name: string): SVGElement => {
+    const shape = name === "dot" ? draw("circle", { class: name, cx: 10, cy: 10, r: 7 }) : draw("rect", { class: name, width: 20, height: 20 });
+    return draw("svg", { viewBox: "0 0 20 20", "aria-hidden": "true" }, shape);
+  };
   return make("ul", { class: "key" }, ...rows.map(([name, text]) => make("li", {}, sign(name), texts.say(text))));
 }
 
-function pool(protocol: LocalProtocol): Record<string, number> {
+/** Stripes, so that what would be sent can be told from the truth where both are, and without seeing colours. */
+function stripes(): SVGElement {
+  const lines = { id: "stripes", width: 10, height: 10, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" };
+  return draw("defs", {}, draw("pattern", lines, draw("rect", { class: "stripe", width: 5, height: 10 })));
+}
+
+function pool(protocol: LocalProtocol): { rows: number; each: number; outcomes: number } {
   const mechanism = protocol.document["mechanism"] as Record<string, unknown>;
-  const [groups, each] = [Number(mechanism["groups"] ?? 1), Number(mechanism["rows_each"] ?? 1)];
+  const [groups, each] = [Number(mechanism["groups"] ?? 0), Number(mechanism["rows_each"] ?? 1)];
   return { rows: groups * each, each, outcomes: protocol.law.outcomes };
 }
 
@@ -116,7 +122,7 @@ function drawBits(protocol: ShuffledProtocol, point: number[], texts: Texts): vo
   byId("picture-after").textContent = texts.say("bitsAfter", values);
 }
 
-function drawHundred(protocol: AnyProtocol, texts: Texts): void {
+function drawHundred(protocol: Protocol, texts: Texts): void {
   const { outcomes, likely, same, other } = protocol.law;
   const [inside, outside] = [likely * Number(same), (outcomes - likely) * Number(other)];
   const stays = Math.round((100 * inside) / (inside + outside));

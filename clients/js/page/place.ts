@@ -29,10 +29,7 @@ export class PlaceMap {
     this.sheet.append(...this.edges(), this.layer);
     this.said = make("p", { id: "map-said", "aria-live": "polite" }, texts.say("mapNone"));
     container.replaceChildren(make("p", { class: "soft" }, texts.say("mapHelp")), this.sheet, this.said);
-    this.sheet.addEventListener("pointerdown", (event) => this.point(event as PointerEvent));
-    this.sheet.addEventListener("pointermove", (event) => {
-      if ((event as PointerEvent).buttons === 1) this.point(event as PointerEvent);
-    });
+    this.sheet.addEventListener("click", (event) => this.point(event as MouseEvent)); // a finger that drags scrolls the page
     this.sheet.addEventListener("keydown", (event) => this.key(event as KeyboardEvent));
   }
 
@@ -53,16 +50,14 @@ export class PlaceMap {
       text(8, height - 8, "start", number(lower[0])),
       text(width / 2, height - 8, "middle", `${this.names[0]} →`),
       text(width - 8, height - 8, "end", number(upper[0])),
-      text(8, height - 28, "start", number(lower[1])),
+      text(8, height - 34, "start", number(lower[1])),
       text(8, height / 2, "start", `↑ ${this.names[1]}`),
-      text(8, 20, "start", number(upper[1])),
+      text(8, 24, "start", number(upper[1])),
     ];
   }
 
-  private point(event: PointerEvent): void {
+  private point(event: MouseEvent): void {
     const box = this.sheet.getBoundingClientRect();
-    this.sheet.focus();
-    event.preventDefault();
     this.choose(this.frame.place((event.clientX - box.left) / box.width, 1 - (event.clientY - box.top) / box.height));
   }
 

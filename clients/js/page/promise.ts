@@ -1,15 +1,13 @@
 /** What is promised and by whom, in plain words, from the document whose promise the device has checked. */
 
-import type { LocalProtocol, ShuffledProtocol, SignedProtocol } from "../src/index.js";
+import type { Protocol, SignedProtocol } from "../src/index.js";
 import { byId, make } from "./elements.js";
 import type { Texts } from "./texts.js";
 
-type AnyProtocol = LocalProtocol | ShuffledProtocol;
-
 /** Write the promises as a list, and the whole statement below it. */
-export function writePromise(protocol: AnyProtocol, texts: Texts): void {
+export function writePromise(protocol: Protocol, texts: Texts): void {
   const ratio = Math.exp(quotient(protocol.epsilon));
-  const values = { factor: upwards(ratio, 3), percent: Math.min(100, upwards(100 - 100 / (1 + ratio), 4)) };
+  const values = { factor: upwards(ratio, 3), percent: Math.min(100, upwards(100 - 100 / (1 + ratio), 3)) };
   const within = String(part(protocol, "guarantee")["within"] ?? "");
   const lines: (Node | string)[][] = [];
   if (protocol.trust === "shuffled") {
@@ -39,11 +37,11 @@ export function writeParties(signed: SignedProtocol, organiser: string, pinned: 
   );
 }
 
-function part(protocol: AnyProtocol, name: string): Record<string, unknown> {
+function part(protocol: Protocol, name: string): Record<string, unknown> {
   return protocol.document[name] as Record<string, unknown>;
 }
 
-function groups(protocol: AnyProtocol): Record<string, unknown>[] {
+function groups(protocol: Protocol): Record<string, unknown>[] {
   return part(protocol, "mechanism")["groups"] as Record<string, unknown>[];
 }
 
