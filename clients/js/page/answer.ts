@@ -1,7 +1,7 @@
 /** The form: a place or numbers, perhaps a class and an invitation, and the picture of what chance makes of it. */
 
 import type { Account, Protocol, SignedProtocol } from "../src/index.js";
-import { byId, make, show } from "./elements.js";
+import { byId, field, make, show } from "./elements.js";
 import { Frame, type Place } from "./frame.js";
 import type { Asked, Notice } from "./notice.js";
 import { Numbers } from "./numbers.js";
@@ -42,7 +42,8 @@ export class Answer {
     const { protocol, notice, signed } = collection;
     const [lower, upper] = [[...protocol.lower], [...protocol.upper]];
     const bounded = [...lower, ...upper].every(Number.isFinite);
-    this.frame = protocol.dimension === 2 && bounded ? new Frame(lower as Place, upper as Place, notice?.outline ?? []) : null;
+    this.frame =
+      protocol.dimension === 2 && bounded ? new Frame(lower as Place, upper as Place, notice?.outline ?? []) : null;
     this.names = asked?.columns ?? this.ownNames();
     this.numbers = new Numbers(byId("numbers"), this.names, lower, upper, texts, () => this.changed());
     this.map =
@@ -55,7 +56,7 @@ export class Answer {
     this.say();
     this.offerClasses();
     show("invitation", signed.issuer !== null && invitation === "");
-    if (invitation !== "") byId<HTMLInputElement>("code").value = invitation;
+    if (invitation !== "") field("code").value = invitation;
     if (before !== null) this.numbers.values = before.numbers.values;
     byId("again").onclick = () => this.draw();
     byId("missing").textContent = "";
@@ -117,7 +118,7 @@ export class Answer {
 
   /** The whole answer; null, and a word on what is missing, if it is not whole. */
   checked(): Given | null {
-    const code = byId<HTMLInputElement>("code");
+    const code = field("code");
     const { classes } = this.collection.protocol;
     const column = this.numbers.firstMissing();
     let missing = "";

@@ -3,10 +3,15 @@
 const SVG = "http://www.w3.org/2000/svg";
 
 /** The element with an id, which the page has. */
-export function byId<T extends HTMLElement = HTMLElement>(id: string): T {
+export function byId(id: string): HTMLElement {
   const found = document.getElementById(id);
   if (!found) throw new Error(`the page has no element ${id}`);
-  return found as T;
+  return found;
+}
+
+/** The field with an id, which the page has. */
+export function field(id: string): HTMLInputElement {
+  return byId(id) as HTMLInputElement;
 }
 
 /** A new element with attributes and contents. */
@@ -22,7 +27,11 @@ export function make<K extends keyof HTMLElementTagNameMap>(
 }
 
 /** A new part of a drawing. */
-export function draw(name: string, attributes: Record<string, string | number> = {}, ...contents: (Node | string)[]): SVGElement {
+export function draw(
+  name: string,
+  attributes: Record<string, string | number> = {},
+  ...contents: (Node | string)[]
+): SVGElement {
   const made = document.createElementNS(SVG, name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
   made.append(...contents);

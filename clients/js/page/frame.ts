@@ -61,7 +61,14 @@ export class Frame {
   }
 
   private rings(): string {
-    const points = (ring: Place[]): string => ring.map((one) => this.at(one).map((value) => value.toFixed(1)).join(" ")).join("L");
+    const points = (ring: Place[]): string =>
+      ring
+        .map((one) =>
+          this.at(one)
+            .map((value) => value.toFixed(1))
+            .join(" "),
+        )
+        .join("L");
     return this.outline.map((ring) => `M${points(ring)}Z`).join("");
   }
 

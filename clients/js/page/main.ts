@@ -20,7 +20,7 @@ import {
 } from "../src/index.js";
 import { Answer, type Collection } from "./answer.js";
 import { byId, make, show } from "./elements.js";
-import { askedIn, fetchNotice } from "./notice.js";
+import { askedIn, fetchNotice, type Asked } from "./notice.js";
 import { writeParties, writePromise } from "./promise.js";
 import { Texts, chosenLanguage, languageButtons } from "./texts.js";
 
@@ -44,14 +44,15 @@ let answer: Answer | null = null;
 async function start(language: string): Promise<void> {
   texts = await Texts.load(language);
   texts.fill();
+  link.set("lang", language);
+  history.replaceState(null, "", `#${link.toString()}`);
   await languageButtons(languages, language, (chosen) => void start(chosen).catch(fail));
   byId("title").textContent = document.title = texts.say("title");
   show("trouble", false);
-  if (!window.isSecureContext) return trouble("insecure");
   byId("progress").textContent = texts.say("loading");
   try {
-    collection ??= await fetched();
-    await present(collection);
+    if (window.isSecureContext) await present((collection ??= await fetched()));
+    else trouble("insecure");
   } finally {
     byId("progress").textContent = "";
     byId("main").setAttribute("aria-busy", "false");
@@ -71,10 +72,14 @@ async function present(found: Collection): Promise<void> {
   const asked = askedIn(found.notice, texts.language);
   if (asked !== null) byId("title").textContent = document.title = asked.title;
   const kept = keptReceipt(found.signed.fingerprint);
-  if (kept !== null) return done(kept);
-  if (await tookPart(found.account, found.signed.fingerprint)) return waiting(found);
-  if (found.protocol.expired() || !(await isOpen(found))) return trouble("closed");
-  if (found.signed.issuer !== null && settings["issuer"] === "") return trouble("noIssuer");
+  if (kept !== null) done(kept);
+  else if (await tookPart(found.account, found.signed.fingerprint)) waiting(found);
+  else if (found.protocol.expired() || !(await isOpen(found))) trouble("closed");
+  else if (found.signed.issuer !== null && settings["issuer"] === "") trouble("noIssuer");
+  else ask(found, asked);
+}
+
+function ask(found: Collection, asked: Asked | null): void {
   writePromise(found.protocol, texts);
   writeParties(found.signed, asked?.organiser ?? "", link.has("organiser"), settings["role"] ?? "", texts);
   answer = new Answer(found, asked, link.get("invitation") ?? "", texts, answer);
@@ -91,7 +96,7 @@ async function send(): Promise<void> {
   if (collection === null || answer === null) return;
   const given = answer.checked();
   if (given === null) return;
-  const button = byId<HTMLButtonElement>("send");
+  const button = byId("send") as HTMLButtonElement;
   button.disabled = true;
   byId("progress").textContent = texts.say("sending");
   try {
@@ -102,8 +107,13 @@ async function send(): Promise<void> {
   }
 }
 
-/** Send an answer, or the one that is kept, until there is a receipt; then nothing of the invitation is left in the link. */
-async function deliver(found: Collection, point: number[], label: string | number | null, invitation: string): Promise<void> {
+/** Send an answer, or the one that is kept, until there is a receipt; the link then loses its invitation. */
+async function deliver(
+  found: Collection,
+  point: number[],
+  label: string | number | null,
+  invitation: string,
+): Promise<void> {
   const { signed, protocol, account } = found;
   const admission = signed.issuer === null ? {} : { issuer: new Route(settings["issuer"] ?? ""), invitation };
   const chosen = label === null ? {} : { label };
@@ -129,7 +139,9 @@ function done(kept: Kept): void {
     ["receiptBytes", texts.say("bytes", { count: kept.bytes })],
     ["receiptCollection", make("code", {}, kept.fingerprint)],
   ];
-  byId("receipt").replaceChildren(...rows.flatMap(([name, value]) => [make("dt", {}, texts.say(name)), make("dd", {}, value)]));
+  byId("receipt").replaceChildren(
+    ...rows.flatMap(([name, value]) => [make("dt", {}, texts.say(name)), make("dd", {}, value)]),
+  );
   show("done");
   void results(kept);
 }
@@ -141,7 +153,7 @@ async function results({ fingerprint, group }: Kept): Promise<void> {
   byId("results").replaceChildren(status.released ? ready : texts.say("resultsLater"));
 }
 
-/** An answer that was made here and is not acknowledged: the same one is sent again, whatever point and class are said. */
+/** An answer that is not acknowledged: the same one is sent again, whatever point and class are said. */
 function waiting(found: Collection): void {
   trouble("held");
   const { dimension, classes } = found.protocol;

@@ -15,7 +15,9 @@ export class Numbers {
     private readonly texts: Texts,
     changed: () => void,
   ) {
-    this.fields = names.map((_, column) => make("input", { id: `column-${column}`, type: "text", inputmode: "decimal" }));
+    this.fields = names.map((_, column) =>
+      make("input", { id: `column-${column}`, type: "text", inputmode: "decimal" }),
+    );
     const rows = this.fields.map((field, column) => {
       const hint = make("span", { class: "small", id: `range-${column}` }, this.range(column));
       field.setAttribute("autocomplete", "off");

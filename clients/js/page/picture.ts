@@ -2,7 +2,7 @@
  * What chance does to one's own answer, drawn on the device for its owner alone: nothing of it is ever sent.
  *
  * In the local model the picture is a map of one pattern: where one could be by one's true answer, and where by what
- * would be sent. In the shuffled model it is the bits of an answer before and after chance has turned some of them over.
+ * would be sent. In the shuffled model it is the bits of an answer before and after chance turned some of them over.
  */
 
 import { Coins, type LocalProtocol, type Protocol, type ShuffledProtocol } from "../src/index.js";
@@ -50,27 +50,46 @@ function drawPatches(protocol: LocalProtocol, point: Place, frame: Frame, texts:
   };
   const lines = Math.round((CELLS * frame.height) / frame.width);
   const [wide, high] = [frame.width / CELLS, frame.height / lines];
+  const square = `h${wide.toFixed(2)}v${high.toFixed(2)}h-${wide.toFixed(2)}z`;
   let [truth, sent] = ["", ""];
   for (let line = 0; line < lines; line++)
     for (let column = 0; column < CELLS; column++) {
       const place = frame.between((column + 0.5) / CELLS, 1 - (line + 0.5) / lines);
       const there = protocol.preview(place, coins.rewound()).truth;
-      const cell = `M${(column * wide).toFixed(1)} ${(line * high).toFixed(1)}h${wide.toFixed(2)}v${high.toFixed(2)}h-${wide.toFixed(2)}z`;
+      const cell = `M${(column * wide).toFixed(1)} ${(line * high).toFixed(1)}${square}`;
       if (alike(there, own.truth)) truth += cell;
       if (alike(there, own.reported)) sent += cell;
     }
   const goes = sent === "" ? "patchNowhere" : "patchGoes";
   const said = texts.say(alike(own.truth, own.reported) ? "patchStays" : goes);
   const sheet = frame.sheet({ class: "map still", role: "img", "aria-label": said });
-  sheet.append(stripes(), draw("path", { class: "truth", d: truth }), draw("path", { class: "sent", d: sent }), frame.pin(point));
+  sheet.append(
+    stripes(),
+    draw("path", { class: "truth", d: truth }),
+    draw("path", { class: "sent", d: sent }),
+    frame.pin(point),
+  );
   byId("picture-before").textContent = texts.say("patchBefore", pool(protocol));
-  byId("drawing").replaceChildren(sheet, key([["truth", "patchTruth"], ["sent", "patchSent"], ["dot", "patchPlace"]], texts));
+  byId("drawing").replaceChildren(
+    sheet,
+    key(
+      [
+        ["truth", "patchTruth"],
+        ["sent", "patchSent"],
+        ["dot", "patchPlace"],
+      ],
+      texts,
+    ),
+  );
   byId("picture-after").textContent = said;
 }
 
 function key(rows: [string, string][], texts: Texts): HTMLElement {
   const sign = (name: string): SVGElement => {
-    const shape = name === "dot" ? draw("circle", { class: name, cx: 10, cy: 10, r: 7 }) : draw("rect", { class: name, width: 20, height: 20 });
+    const shape =
+      name === "dot"
+        ? draw("circle", { class: name, cx: 10, cy: 10, r: 7 })
+        : draw("rect", { class: name, width: 20, height: 20 });
     return draw("svg", { viewBox: "0 0 20 20", "aria-hidden": "true" }, shape);
   };
   return make("ul", { class: "key" }, ...rows.map(([name, text]) => make("li", {}, sign(name), texts.say(text))));
@@ -78,7 +97,13 @@ function key(rows: [string, string][], texts: Texts): HTMLElement {
 
 /** Stripes, so that what would be sent can be told from the truth where both are, and without seeing colours. */
 function stripes(): SVGElement {
-  const lines = { id: "stripes", width: 10, height: 10, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" };
+  const lines = {
+    id: "stripes",
+    width: 10,
+    height: 10,
+    patternUnits: "userSpaceOnUse",
+    patternTransform: "rotate(45)",
+  };
   return draw("defs", {}, draw("pattern", lines, draw("rect", { class: "stripe", width: 5, height: 10 })));
 }
 
@@ -91,7 +116,11 @@ function pool(protocol: LocalProtocol): { rows: number; each: number; outcomes: 
 function drawDigit(protocol: LocalProtocol, point: number[], texts: Texts): void {
   const { row, truth, reported } = protocol.preview(point);
   byId("picture-before").textContent = texts.say("digitBefore", pool(protocol));
-  byId("picture-after").textContent = texts.say("digitDrawn", { row: row + 1, truth: truth + 1, reported: reported + 1 });
+  byId("picture-after").textContent = texts.say("digitDrawn", {
+    row: row + 1,
+    truth: truth + 1,
+    reported: reported + 1,
+  });
 }
 
 function drawBits(protocol: ShuffledProtocol, point: number[], texts: Texts): void {
@@ -130,9 +159,18 @@ function drawHundred(protocol: Protocol, texts: Texts): void {
   const said = texts.say(protocol.trust === "shuffled" ? "hundredBits" : local, { stays, goes: 100 - stays });
   const figures = Array.from({ length: 100 }, (_, number) => {
     const [column, line] = [number % 20, Math.floor(number / 20)];
-    return draw("circle", { class: number < stays ? "stays" : "goes", cx: 15 + 30 * column, cy: 15 + 30 * line, r: 10 });
+    return draw("circle", {
+      class: number < stays ? "stays" : "goes",
+      cx: 15 + 30 * column,
+      cy: 15 + 30 * line,
+      r: 10,
+    });
   });
-  const sheet = draw("svg", { viewBox: "0 0 600 150", class: "figures", role: "img", "aria-labelledby": "hundred-text" }, ...figures);
+  const sheet = draw(
+    "svg",
+    { viewBox: "0 0 600 150", class: "figures", role: "img", "aria-labelledby": "hundred-text" },
+    ...figures,
+  );
   byId("hundred").replaceChildren(sheet);
   byId("hundred-text").textContent = said;
 }

@@ -29,8 +29,8 @@ export class PlaceMap {
     this.sheet.append(...this.edges(), this.layer);
     this.said = make("p", { id: "map-said", "aria-live": "polite" }, texts.say("mapNone"));
     container.replaceChildren(make("p", { class: "soft" }, texts.say("mapHelp")), this.sheet, this.said);
-    this.sheet.addEventListener("click", (event) => this.point(event as MouseEvent)); // a finger that drags scrolls the page
-    this.sheet.addEventListener("keydown", (event) => this.key(event as KeyboardEvent));
+    this.sheet.addEventListener("click", (event) => this.point(event)); // a finger that drags scrolls the page
+    this.sheet.addEventListener("keydown", (event) => this.key(event));
   }
 
   /** Show a place, or none, that was chosen elsewhere. */

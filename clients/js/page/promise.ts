@@ -8,15 +8,23 @@ import type { Texts } from "./texts.js";
 export function writePromise(protocol: Protocol, texts: Texts): void {
   const ratio = Math.exp(quotient(protocol.epsilon));
   const values = { factor: upwards(ratio, 3), percent: Math.min(100, upwards(100 - 100 / (1 + ratio), 3)) };
-  const within = String(part(protocol, "guarantee")["within"] ?? "");
+  const within = (part(protocol, "guarantee")["within"] ?? "") as string;
   const lines: (Node | string)[][] = [];
   if (protocol.trust === "shuffled") {
     const crowds = groups(protocol).map((group) => Number(group["participants"]));
-    lines.push([texts.say("promiseShuffled", { messages: Math.max(...groups(protocol).map((group) => Number(group["messages"]))) })]);
+    lines.push([
+      texts.say("promiseShuffled", {
+        messages: Math.max(...groups(protocol).map((group) => Number(group["messages"]))),
+      }),
+    ]);
     lines.push([texts.say("promiseCrowd", { participants: Math.min(...crowds) })]);
   } else lines.push([texts.say("promiseLocal")]);
   if (within === "") lines.push([texts.say("promiseFactor", values)]);
-  else lines.push([texts.say("promiseFactorNear", values)], [texts.say("promiseNear"), " ", make("span", { lang: "en" }, within)]);
+  else
+    lines.push(
+      [texts.say("promiseFactorNear", values)],
+      [texts.say("promiseNear"), " ", make("span", { lang: "en" }, within)],
+    );
   if (protocol.delta > 0) lines.push([texts.say("promiseDelta", { delta: String(protocol.delta) })]);
   lines.push([texts.say("promisePublished")], [texts.say("promiseOnce")]);
   byId("promises").replaceChildren(...lines.map((line) => make("li", {}, ...line)));
@@ -24,7 +32,13 @@ export function writePromise(protocol: Protocol, texts: Texts): void {
 }
 
 /** Write who takes which part. */
-export function writeParties(signed: SignedProtocol, organiser: string, pinned: boolean, role: string, texts: Texts): void {
+export function writeParties(
+  signed: SignedProtocol,
+  organiser: string,
+  pinned: boolean,
+  role: string,
+  texts: Texts,
+): void {
   const key = make("code", {}, signed.key.replace(/(.{4})(?=.)/g, "$1 "));
   const checked = texts.say(pinned ? "organiserPinned" : "organiserOpen");
   const asked = [organiser === "" ? "" : `${organiser}: `, texts.say("organiserText"), " ", key, ". ", checked];

@@ -53,7 +53,11 @@ export function chosenLanguage(known: string[], asked: string | null): string {
 }
 
 /** Buttons that change the language. */
-export async function languageButtons(known: string[], current: string, choose: (language: string) => void): Promise<void> {
+export async function languageButtons(
+  known: string[],
+  current: string,
+  choose: (language: string) => void,
+): Promise<void> {
   const buttons = await Promise.all(
     known.map(async (language) => {
       const name = (await Texts.load(language)).say("languageName");
