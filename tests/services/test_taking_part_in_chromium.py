@@ -29,6 +29,7 @@ from sfumato.shuffled import AnalyzerKey
 from sfumato.shuffled import Protocol as Shuffled
 from tests.maps.browser import Page, browser, chromium
 from tests.services.conftest import running, until
+from tests.services.person import Person
 from tests.services.relay import forwarding
 
 CLIENT = Path(__file__).parents[2] / "clients" / "js"
@@ -58,163 +59,128 @@ def _built() -> None:
     subprocess.run(["node", str(CLIENT / "page" / "build.mjs")], check=True)
 
 
-@pytest.fixture
-def tab(tmp_path: Path) -> Iterator[Page]:
-    with browser(tmp_path / "profile") as made:
+@pytest.fixture(scope="module")
+def chromium_tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    with browser(tmp_path_factory.mktemp("profile")) as made:
         yield made
 
 
-def _resize(tab: Page, width: int, height: int) -> None:
-    tab.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500)
-
-
-def _picture(tab: Page, path: Path, width: int) -> None:
-    """Photograph the whole page."""
-    _resize(tab, width, tab.run("document.documentElement.scrollHeight"))
-    tab.settle()
-    tab.screenshot(path)
-    _resize(tab, width, 800)
-
-
-def _shown(tab: Page, name: str) -> bool:
-    return bool(tab.run(f"!document.getElementById('{name}').hidden"))
-
-
-def _said(tab: Page, name: str) -> str:
-    return str(tab.run(f"document.getElementById('{name}').textContent"))
-
-
-def _wait(tab: Page, name: str) -> None:
-    """Wait for a part of the page; whatever trouble it has is what the test says."""
-    until(lambda: _shown(tab, name) or _shown(tab, "trouble"))
-    assert _shown(tab, name), _said(tab, "trouble") + str(tab.problems)
-
-
-def _tap(tab: Page, across: float, up: float) -> None:
-    tab.run("document.getElementById('sheet').scrollIntoView({block: 'center'})")
-    tab.settle()
-    box = tab.run("(() => { const b = document.getElementById('sheet').getBoundingClientRect();"
-                  " return [b.left, b.top, b.width, b.height]; })()")  # fmt: skip
-    x, y = box[0] + across * box[2], box[1] + (1 - up) * box[3]
-    for kind in ("mousePressed", "mouseReleased"):
-        tab.mouse(kind, x, y, button="left", buttons=1, clickCount=1)
-
-
-def _numbers(tab: Page) -> list[float]:
-    return [float(tab.run(f"document.getElementById('column-{column}').value")) for column in range(2)]
-
-
-def _small_contrast(tab: Page) -> list[str]:
-    """Texts whose colour has less than 4.5 times the luminance of the page behind them, or the other way round."""
-    return list(tab.run(_CONTRAST))
-
-
-_CONTRAST = """(() => {
-  const light = (colour) => {
-    const parts = colour.match(/[\\d.]+/g).slice(0, 3).map((part) => part / 255);
-    const [r, g, b] = parts.map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const behind = (one) => {
-    for (; one; one = one.parentElement) {
-      const colour = getComputedStyle(one).backgroundColor;
-      if (!/, 0\\)$/.test(colour)) return colour;
-    }
-    return "rgb(255, 255, 255)";
-  };
-  const bad = [];
-  for (const one of document.querySelectorAll("body *:not(script):not(noscript)")) {
-    const own = [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
-    if (!own || !one.getClientRects().length) continue;
-    const style = getComputedStyle(one);
-    const [ink, paper] = one.ownerSVGElement ? [style.fill, one.ownerSVGElement] : [style.color, one];
-    const [dark, bright] = [light(ink), light(behind(paper))].sort((a, b) => a - b);
-    if ((bright + 0.05) / (dark + 0.05) < 4.5) bad.push(one.textContent.slice(0, 40));
-  }
-  return bad;
-})()"""
-
-# Every control has a name for screen readers, and every drawing one or is hidden from them.
-_NAMELESS = """(() => [...document.querySelectorAll("button, input, svg, section, form")].filter((one) => {
-  if (!one.getClientRects().length || one.getAttribute("aria-hidden") === "true") return false;
-  const named = one.getAttribute("aria-labelledby");
-  const text = named ? document.getElementById(named)?.textContent : one.getAttribute("aria-label");
-  return !(text || one.textContent.trim() || (one.labels && one.labels.length));
-}).map((one) => one.outerHTML.slice(0, 80)))()"""
+@pytest.fixture
+def tab(chromium_tab: Page) -> Page:
+    chromium_tab.problems.clear()
+    chromium_tab.requests.clear()
+    chromium_tab.call("Emulation.setEmulatedMedia", features=[])
+    return chromium_tab
 
 
 def test_a_person_reports_to_a_collector(
-    tmp_path: Path, tab: Page, local_protocol: Protocol, local_signed: SignedProtocol, organiser: SigningKey
+    tmp_path: Path, tab: Page, local_signed: SignedProtocol, organiser: SigningKey
 ) -> None:
     notice = SignedNotice.sign({"texts": ASKED, "outline": OUTLINE}, local_signed, organiser)
     role = CollectorRole(tmp_path / "collector", [local_signed], FREELY)
-    page = TakingPart("collector", notice=notice)
-    with running(Server(role, every=0.1, taking_part=page)) as address:
-        _resize(tab, 375, 800)
-        tab.visit(f"{address}/take-part#lang=en&organiser={'0' * 64}")
-        until(lambda: _shown(tab, "trouble"))
-        assert "Do not take part" in _said(tab, "trouble") and "not with the organiser's" in _said(tab, "trouble")
-        assert not _shown(tab, "answer")
-        tab.visit("about:blank")
-        tab.visit(f"{address}/take-part#lang=en&organiser={local_signed.key}")
-        _wait(tab, "answer")
-        assert _said(tab, "title") == "Places" and "Where do you live?" in _said(tab, "question")
-        assert "The town" in _said(tab, "parties") and "key in the link" in _said(tab, "parties")
-        factor = "7.39"  # e^2, rounded upwards
-        assert factor in _said(tab, "promises") and "epsilon = 2" in _said(tab, "statement")
-
-        tab.run("document.getElementById('send').click()")  # before there is an answer
-        assert "Choose your place" in _said(tab, "missing")
-
-        _tap(tab, 0.25, 0.75)
-        assert _numbers(tab) == pytest.approx([0.25, 0.75], abs=0.01)
-        until(lambda: _shown(tab, "picture"))
-        _picture(tab, tmp_path / "phone-local.png", 375)
-        assert tab.run("document.documentElement.scrollWidth") <= 375  # nothing sticks out
-        drawings = {
-            tab.run("document.getElementById('again').click(); document.querySelector('.sent').outerHTML")
-            for _ in range(8)
-        }
-        assert len(drawings) > 1  # chance, anew each time; equal with probability below 1e-6 among 10^4 patterns
-
-        tab.run("document.getElementById('sheet').focus()")
-        before = _numbers(tab)
-        tab.press("ArrowRight")
-        tab.press("ArrowUp", shift=True)
-        assert _numbers(tab) == pytest.approx([before[0] + 0.01, before[1] + 0.1], abs=1e-3)
-        assert str(_numbers(tab)[0]) in _said(tab, "map-said")
-
-        tab.run("document.querySelector('#languages [lang=de]').click()")
-        until(lambda: _said(tab, "title") == "Orte")
-        assert tab.run("document.documentElement.lang") == "de"
-        until(lambda: "Ihr Ort: Ost" in _said(tab, "map-said"))  # what was chosen stays
-        until(lambda: _shown(tab, "picture"))
-        assert (_small_contrast(tab), tab.run(_NAMELESS)) == ([], [])
-        tab.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
-        assert _small_contrast(tab) == []
-        _picture(tab, tmp_path / "phone-local-dark.png", 375)
-
-        tab.run("document.getElementById('send').click()")
-        _wait(tab, "done")
+    person = Person(tab, tmp_path, 375)
+    with running(Server(role, every=0.1, taking_part=TakingPart("collector", notice=notice))) as address:
+        page = f"{address}/take-part#lang=en&organiser="
+        person.visit(page + "0" * 64)
+        until(lambda: person.sees("trouble"))
+        assert "Do not take part" in person.says("trouble") and "not with the organiser's" in person.says("trouble")
+        assert not person.sees("answer")
+        person.visit(page + local_signed.key)
+        person.waits_for("answer")
+        _reads(person)
+        _chooses(person)
+        _changes_language(person)
+        person.clicks("#send")
+        person.waits_for("done")
         assert tab.run("document.activeElement.id") == "done-title"
-        where, group = local_protocol.fingerprint, 0
-        release = role.release_path(where, group)
-        until(lambda: release.exists() and int(load(release).count.value) == 1)
-        tab.call("Page.reload")
-        until(lambda: tab.run("document.readyState") == "complete" and _shown(tab, "done"))
-        until(lambda: tab.run("document.querySelector('#results a')?.getAttribute('href')"))
-        _picture(tab, tmp_path / "phone-done.png", 375)
-        assert "haben mitgemacht" in _said(tab, "done-title") or "have taken part" in _said(tab, "done-title")
+        _comes_back(person, role.release_path(local_signed.fingerprint, 0))
+        assert role.counts(local_signed.fingerprint, 0)["held"] == 1  # taking part is once
+        person.asked_only(address)
 
-        assert role.counts(where, group)["held"] == 1  # taking part is once
-        assert {"/".join(asked.split("/")[:3]) for asked in tab.requests} == {address}
-        assert tab.problems == []
+
+def _reads(person: Person) -> None:
+    assert person.says("title") == "Places" and "Where do you live?" in person.says("question")
+    assert "The town" in person.says("parties") and "key in the link" in person.says("parties")
+    assert "7.39" in person.says("promises")  # e^2, rounded upwards
+    assert "epsilon = 2" in person.says("statement")
+    person.clicks("#send")  # before there is an answer
+    assert "Choose your place" in person.says("missing")
+
+
+def _chooses(person: Person) -> None:
+    person.taps(0.25, 0.75)
+    assert person.numbers() == pytest.approx([0.25, 0.75], abs=0.01)
+    until(lambda: person.sees("picture"))
+    person.photographs("phone-local")
+    person.can_use_it()
+    again = "document.getElementById('again').click(); document.querySelector('.truth').outerHTML"
+    drawings = {person.tab.run(again) for _ in range(12)}
+    assert len(drawings) > 1  # another pattern each time: all alike with probability below 1e-6 among a thousand
+    person.tab.run("document.getElementById('sheet').focus()")
+    before = person.numbers()
+    person.tab.press("ArrowRight")
+    person.tab.press("ArrowUp", shift=True)
+    assert person.numbers() == pytest.approx([before[0] + 0.01, before[1] + 0.1], abs=1e-3)
+    assert str(person.numbers()[0]) in person.says("map-said")
+
+
+def _changes_language(person: Person) -> None:
+    person.clicks("#languages [lang=de]")
+    until(lambda: person.says("title") == "Orte")
+    assert person.tab.run("document.documentElement.lang") == "de"
+    until(lambda: "Ihr Ort: Ost" in person.says("map-said"))  # what was chosen stays
+    until(lambda: person.sees("picture"))
+    person.can_use_it()
+    person.tab.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    person.can_use_it()
+    person.photographs("phone-local-dark")
+
+
+def _comes_back(person: Person, release: Path) -> None:
+    """Come back after the release, and once more without a receipt, as if its answer had been lost."""
+    until(lambda: release.exists() and int(load(release).count.value) == 1)
+    digest = person.tab.run("document.querySelector('#receipt code').textContent")
+    address = person.tab.run("location.href")
+    person.visit(address)
+    person.waits_for("done")
+    assert "haben mitgemacht" in person.says("done-title")  # in the language that was chosen
+    until(lambda: person.tab.run("document.querySelector('#results a')?.getAttribute('href')"))
+    person.photographs("phone-done")
+    person.tab.run("localStorage.clear()")
+    person.visit(address)
+    until(lambda: "wartet" in person.says("trouble"))
+    person.clicks("#trouble-help button")
+    until(lambda: person.sees("done"))
+    assert person.tab.run("document.querySelector('#receipt code').textContent") == digest
+
+
+def test_numbers_where_there_is_no_map(tmp_path: Path, tab: Page, organiser: SigningKey) -> None:
+    protocol = Protocol("laplacian", bandwidth=5.0, dimension=1, epsilon=1, participants=100, bounds=(0, 99))
+    signed = SignedProtocol.sign(protocol.document, organiser)
+    role = CollectorRole(tmp_path / "collector", [signed], FREELY)
+    person = Person(tab, tmp_path, 375)
+    with running(Server(role, every=60.0)) as address:
+        person.visit(f"{address}/take-part#lang=en")
+        person.waits_for("answer")
+        assert not person.sees("map") and person.says("question") == ""
+        for wrong in ("", "x", "100", "-1"):
+            person.enters(0, wrong)
+            person.clicks("#send")
+            assert "from 0 to 99" in person.says("missing") and not person.sees("done")
+        person.enters(0, "41,5")
+        until(lambda: person.sees("picture"))
+        person.photographs("phone-number")
+        person.can_use_it()
+        person.clicks("#send")
+        person.waits_for("done")
+        assert role.counts(signed.fingerprint, 0)["held"] == 1
+        person.asked_only(address)
 
 
 def test_a_person_sends_through_a_relay_to_a_shuffler(tmp_path: Path, tab: Page, organiser: SigningKey) -> None:
     with ExitStack() as stack:
         found = _shuffled(tmp_path, stack, organiser)
-        signed, codes, release = found["signed"], found["codes"], found["release"]
+        signed, codes, release, relay = (found[name] for name in ("signed", "codes", "release", "relay"))
         protocol = Shuffled.from_document(signed.document)
         for number in range(1, PEOPLE):
             token = fetch_token(Route(found["issuer"]), signed, codes[number], token_request(signed))
@@ -222,27 +188,25 @@ def test_a_person_sends_through_a_relay_to_a_shuffler(tmp_path: Path, tab: Page,
             send(Route(found["shuffler"]), signed.fingerprint, 0, submission.to_bytes(), token)
         assert not release.exists()
 
-        relay = found["relay"]
-        _resize(tab, 1000, 800)
-        tab.visit(f"{relay.address}/take-part#lang=en&invitation={codes[0]}")
-        _wait(tab, "answer")
-        assert f"at least {PEOPLE} people" in _said(tab, "promises")
-        _tap(tab, 0.5, 0.5)
-        until(lambda: _shown(tab, "picture"))
-        _picture(tab, tmp_path / "desktop-shuffled.png", 1000)
-        assert (_small_contrast(tab), tab.run(_NAMELESS)) == ([], [])
-        tab.run("document.getElementById('send').click()")
-        _wait(tab, "done")
+        person = Person(tab, tmp_path, 1000)
+        person.visit(f"{relay.address}/take-part#lang=en&invitation={codes[0]}")
+        person.waits_for("answer")
+        assert f"at least {PEOPLE} people" in person.says("promises")
+        person.taps(0.5, 0.5)
+        until(lambda: person.sees("picture"))
+        person.photographs("desktop-shuffled")
+        person.can_use_it()
+        person.clicks("#send")
+        person.waits_for("done")
         assert codes[0] not in tab.run("location.href")
-        _picture(tab, tmp_path / "desktop-done.png", 1000)
+        person.photographs("desktop-done")
 
         until(release.exists)
         assert int(load(release).count.value) == PEOPLE
         sent = [one for one in relay.forwarded if one.startswith("POST")]
         assert sent == [f"POST /v1/collections/{signed.fingerprint}/0/frames"]
-        assert {"/".join(asked.split("/")[:3]) for asked in tab.requests} == {relay.address, found["issuer"]}
-        assert not any(codes[0] in asked for asked in tab.requests)
-        assert tab.problems == []
+        assert not any(codes[0] in asked for asked in tab.requests if "#" not in asked)
+        person.asked_only(relay.address, found["issuer"])
 
 
 def _shuffled(folder: Path, stack: ExitStack, organiser: SigningKey) -> dict[str, Any]:

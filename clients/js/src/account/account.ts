@@ -15,7 +15,7 @@ import { hex, unhex, utf8 } from "../public/bytes.js";
 import { anything, hexadecimal, oneOf, ratio, readFields, whole } from "../public/codec.js";
 import { Coins } from "../public/coins.js";
 import { Fraction } from "../public/fraction.js";
-import { emptyObject, isObject, parse, sortedKeys, type Json, type JsonObject } from "../public/json.js";
+import { emptyObject, isObject, parse, pythonJson, type Json, type JsonObject } from "../public/json.js";
 import { amountText } from "../public/text.js";
 
 const FORMAT = "sfumato-device-account";
@@ -145,25 +145,11 @@ function toDocument(content: Content): JsonObject {
 
 function written(content: Content): string {
   const document = toDocument(content);
-  return pythonText({ ...document, sha256: checksum(document) });
+  return pythonJson({ ...document, sha256: checksum(document) });
 }
 
 function checksum(document: JsonObject): string {
-  return hex(sha256(utf8(pythonText(document))));
-}
-
-/** JSON as Python's json.dumps(sort_keys=True) writes it: in ASCII, with spaces. */
-function pythonText(value: Json): string {
-  if (Array.isArray(value)) return `[${value.map(pythonText).join(", ")}]`;
-  if (isObject(value)) {
-    return `{${sortedKeys(value)
-      .map((key) => `${pythonText(key)}: ${pythonText(value[key] ?? null)}`)
-      .join(", ")}}`;
-  }
-  if (typeof value === "bigint") return `${value}`;
-  return JSON.stringify(value).replace(/[\u007f-\uffff]/g, (one) =>
-    one === "\u007f" ? one : `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
+  return hex(sha256(utf8(pythonJson(document))));
 }
 
 const FIELDS = {

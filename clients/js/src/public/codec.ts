@@ -3,7 +3,7 @@
 import { InputError } from "../errors.js";
 import { Fraction } from "./fraction.js";
 import { isObject, type Json, type JsonObject } from "./json.js";
-import { brief, shortNumber, shown } from "./text.js";
+import { brief, shortNumber, shown, UNPRINTABLE } from "./text.js";
 
 export type Field<T> = (value: Json, path: string) => T;
 
@@ -101,16 +101,9 @@ export function oneOf<T extends string>(...choices: readonly T[]): Field<T> {
   };
 }
 
-// Controls, formatting, surrogates, unassigned and private characters, and all spaces but the plain one.
-const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u;
-
-export function printable(text: string): boolean {
-  return !UNPRINTABLE.test(text);
-}
-
 export function line(longest = 1000): Field<string> {
   return (value, path) => {
-    if (typeof value !== "string" || !printable(value) || [...value].length > longest) {
+    if (typeof value !== "string" || UNPRINTABLE.test(value) || [...value].length > longest) {
       throw refuse(path, `one line of printable text, of up to ${longest} characters`, value);
     }
     return value;

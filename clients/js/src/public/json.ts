@@ -213,7 +213,7 @@ function numberFromText(text: Json | undefined): number {
   return number;
 }
 
-function byCodePoint(left: string, right: string): number {
+export function byCodePoint(left: string, right: string): number {
   const [a, b] = [utf8(left), utf8(right)]; // UTF-8 keeps the order of code points, UTF-16 does not
   for (let i = 0; i < Math.min(a.length, b.length); i++) {
     const difference = (a[i] ?? 0) - (b[i] ?? 0);
@@ -251,4 +251,18 @@ export function canonical(document: Json): Uint8Array<ArrayBuffer> {
 /** SHA-256 of the canonical form, 64 hexadecimal digits. */
 export function fingerprint(document: Json): string {
   return hex(sha256(canonical(document)));
+}
+
+/** JSON as Python's json.dumps(sort_keys=True) writes it: in ASCII, with spaces. */
+export function pythonJson(value: Json): string {
+  if (Array.isArray(value)) return `[${value.map(pythonJson).join(", ")}]`;
+  if (isObject(value)) {
+    return `{${sortedKeys(value)
+      .map((key) => `${pythonJson(key)}: ${pythonJson(value[key] ?? null)}`)
+      .join(", ")}}`;
+  }
+  if (typeof value === "bigint") return `${value}`;
+  return JSON.stringify(value).replace(/[\u007f-\uffff]/g, (one) =>
+    one === "\u007f" ? one : `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
 }

@@ -27,17 +27,20 @@ export function shortNumber(value: number, digits = 6): string {
   return `${bare(front)}e${size < 0 ? "-" : "+"}${String(Math.abs(size)).padStart(2, "0")}`;
 }
 
+/** Controls, formatting, surrogates, unassigned and private characters, and all spaces but the plain one. */
+export const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u;
+
 const ESCAPES: Record<string, string> = { "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 
-function quoted(text: string): string {
+function quoted(text: string, ascii = true): string {
   const mark = text.includes("'") && !text.includes('"') ? '"' : "'";
   let made = mark;
   for (const one of text) {
     const code = one.codePointAt(0) ?? 0;
     if (one === mark) made += `\\${one}`;
     else if (one in ESCAPES) made += ESCAPES[one];
-    else if (code < 0x20 || code === 0x7f || (code > 0x7f && code < 0x100)) made += `\\x${hexDigits(code, 2)}`;
-    else if (code < 0x7f) made += one;
+    else if (code < 0x20 || code === 0x7f || (code > 0x7f && code < 0x100 && (ascii || UNPRINTABLE.test(one)))) made += `\\x${hexDigits(code, 2)}`;
+    else if (code < 0x7f || (!ascii && !UNPRINTABLE.test(one))) made += one;
     else made += code < 0x10000 ? `\\u${hexDigits(code, 4)}` : `\\U${hexDigits(code, 8)}`;
   }
   return made + mark;
@@ -45,6 +48,11 @@ function quoted(text: string): string {
 
 function hexDigits(code: number, count: number): string {
   return code.toString(16).padStart(count, "0");
+}
+
+/** A class as Python's repr() shows it. */
+export function represented(value: string | bigint): string {
+  return typeof value === "bigint" ? `${value}` : quoted(value, false);
 }
 
 /** A JSON value as Python's ascii() shows it. */
