@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.clients.local_vectors import local_vectors
+from tests.clients.shuffled_vectors import shuffled_vectors
 
 FOLDER = Path(__file__).parent / "vectors"
-ALL: dict[str, Callable[[], dict[str, Any]]] = {"local": local_vectors}
+ALL: dict[str, Callable[[], dict[str, Any]]] = {"local": local_vectors, "shuffled": shuffled_vectors}
 
 
 def written(name: str) -> str:

@@ -6,7 +6,7 @@
  */
 
 import { Coins, type LocalProtocol, type Protocol, type ShuffledProtocol } from "../src/index.js";
-import { byId, draw, make } from "./elements.js";
+import { byId, draw, make, show } from "./elements.js";
 import type { Frame, Place } from "./frame.js";
 import type { Texts } from "./texts.js";
 
@@ -37,6 +37,8 @@ export function drawPicture(protocol: Protocol, point: number[], frame: Frame | 
   if (protocol.trust === "shuffled") drawBits(protocol, point, texts);
   else if (frame !== null && pool(protocol).rows > 0) drawPatches(protocol, point as Place, frame, texts);
   else drawDigit(protocol, point, texts);
+  // Where noise grows with the distance, or lies in messages of its own, there is no one share that stays.
+  show("hundred-people", protocol.law.other > 0n && protocol.guarantee.within === "");
   drawHundred(protocol, texts);
 }
 
@@ -107,15 +109,15 @@ function stripes(): SVGElement {
   return draw("defs", {}, draw("pattern", lines, draw("rect", { class: "stripe", width: 5, height: 10 })));
 }
 
-function pool(protocol: LocalProtocol): { rows: number; each: number; outcomes: number } {
+function pool(protocol: LocalProtocol): { rows: number; each: number } {
   const mechanism = protocol.document["mechanism"] as Record<string, unknown>;
   const [groups, each] = [Number(mechanism["groups"] ?? 0), Number(mechanism["rows_each"] ?? 1)];
-  return { rows: groups * each, each, outcomes: protocol.law.outcomes };
+  return { rows: groups * each, each };
 }
 
 function drawDigit(protocol: LocalProtocol, point: number[], texts: Texts): void {
   const { row, truth, reported } = protocol.preview(point);
-  byId("picture-before").textContent = texts.say("digitBefore", pool(protocol));
+  byId("picture-before").textContent = texts.say("digitBefore", { outcomes: protocol.law.outcomes });
   byId("picture-after").textContent = texts.say("digitDrawn", {
     row: row + 1,
     truth: truth + 1,
@@ -127,28 +129,34 @@ function drawBits(protocol: ShuffledProtocol, point: number[], texts: Texts): vo
   const all = protocol.preview(point);
   const bits = all.slice(0, BITS_SHOWN);
   const turned = bits.filter((bit) => bit.truth !== bit.reported).length;
-  const values = { count: all.length, shown: bits.length, turned };
-  const lines = Math.ceil(bits.length / BITS_EACH_LINE);
-  const [size, top] = [600 / BITS_EACH_LINE, 26];
-  const sheet = draw("svg", {
-    viewBox: `0 0 600 ${2 * (top + lines * size) + 12}`,
-    class: "figures",
-    role: "img",
-    "aria-label": texts.say("bitsAfter", values),
-  });
-  (["truth", "reported"] as const).forEach((side, panel) => {
-    const y = panel * (top + lines * size + 12);
-    sheet.append(draw("text", { x: 2, y: y + 17 }, texts.say(side === "truth" ? "bitsTrue" : "bitsSent")));
-    bits.forEach((bit, number) => {
-      const kind = `${bit[side] ? "one" : "zero"}${side === "reported" && bit.truth !== bit.reported ? " turned" : ""}`;
+  const values = { count: all.length, shown: bits.length, turned, messages: protocol.messageCount };
+  const coins = protocol.law.other > 0n; // else chance is in messages of its own, and no bit is turned over
+  const said = texts.say(coins ? "bitsAfter" : "bitsTrue", values);
+  const panels: Panel[] = [[texts.say("bitsTrue"), bits.map((bit) => (bit.truth ? "one" : "zero"))]];
+  const sent = bits.map((bit) => `${bit.reported ? "one" : "zero"}${bit.truth === bit.reported ? "" : " turned"}`);
+  if (coins) panels.push([texts.say("bitsSent"), sent]);
+  byId("picture-before").textContent = texts.say(coins ? "bitsBefore" : "bitsAmong", values);
+  byId("drawing").replaceChildren(squares(panels, said));
+  byId("picture-after").textContent = coins ? said : "";
+}
+
+type Panel = [title: string, kinds: string[]];
+
+function squares(panels: Panel[], said: string): SVGElement {
+  const size = 600 / BITS_EACH_LINE;
+  const [top, gap] = [26, 12];
+  let y = 0;
+  const shapes = panels.flatMap(([title, kinds]) => {
+    const start = y + top;
+    const made = kinds.map((kind, number) => {
       const [column, line] = [number % BITS_EACH_LINE, Math.floor(number / BITS_EACH_LINE)];
-      const at = { x: column * size + 4, y: y + top + line * size + 4, width: size - 8, height: size - 8 };
-      sheet.append(draw("rect", { class: kind, ...at }));
+      const at = { x: column * size + 4, y: start + line * size + 4, width: size - 8, height: size - 8 };
+      return draw("rect", { class: kind, ...at });
     });
+    y = start + Math.ceil(kinds.length / BITS_EACH_LINE) * size + gap;
+    return [draw("text", { x: 2, y: start - 7 }, title), ...made];
   });
-  byId("picture-before").textContent = texts.say("bitsBefore", values);
-  byId("drawing").replaceChildren(sheet);
-  byId("picture-after").textContent = texts.say("bitsAfter", values);
+  return draw("svg", { viewBox: `0 0 600 ${y}`, class: "figures", role: "img", "aria-label": said }, ...shapes);
 }
 
 function drawHundred(protocol: Protocol, texts: Texts): void {

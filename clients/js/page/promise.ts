@@ -8,7 +8,7 @@ import type { Texts } from "./texts.js";
 export function writePromise(protocol: Protocol, texts: Texts): void {
   const ratio = Math.exp(quotient(protocol.epsilon));
   const values = { factor: upwards(ratio, 3), percent: Math.min(100, upwards(100 - 100 / (1 + ratio), 3)) };
-  const within = (part(protocol, "guarantee")["within"] ?? "") as string;
+  const { within } = protocol.guarantee;
   const lines: (Node | string)[][] = [];
   if (protocol.trust === "shuffled") {
     const crowds = groups(protocol).map((group) => Number(group["participants"]));

@@ -1,11 +1,11 @@
 /** A protocol of either model, with its whole promise checked. */
 
 import type { Limits } from "./limits.js";
-import { LocalProtocol } from "./local/protocol.js";
+import type { LocalProtocol } from "./local/protocol.js";
 import { checkDocument } from "./public/document.js";
 import type { JsonObject } from "./public/json.js";
 import type { SignedProtocol } from "./services/signing.js";
-import { ShuffledProtocol } from "./shuffled/protocol.js";
+import type { ShuffledProtocol } from "./shuffled/protocol.js";
 
 export type Protocol = LocalProtocol | ShuffledProtocol;
 
@@ -13,7 +13,12 @@ export type Protocol = LocalProtocol | ShuffledProtocol;
 export async function openProtocol(from: SignedProtocol | JsonObject, limits: Limits = {}): Promise<Protocol> {
   const document = isSigned(from) ? from.document : from;
   checkDocument(document);
-  if (document["model"] === "local") return new LocalProtocol(document, limits);
+  // Each model is a part of the package that is loaded when it is needed.
+  if (document["model"] === "local") {
+    const { LocalProtocol } = await import("./local/protocol.js");
+    return new LocalProtocol(document, limits);
+  }
+  const { ShuffledProtocol } = await import("./shuffled/protocol.js");
   return ShuffledProtocol.open(document, limits);
 }
 

@@ -57,3 +57,8 @@ export function words64(content: Uint8Array): bigint[] {
   const view = new DataView(content.buffer, content.byteOffset, content.byteLength);
   return Array.from({ length: content.length >> 3 }, (_, i) => view.getBigUint64(8 * i, true));
 }
+
+/** A digest of the SHA-512 family, by WebCrypto. */
+export async function digest(name: "SHA-384" | "SHA-512", content: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
+  return new Uint8Array(await crypto.subtle.digest(name, content));
+}

@@ -5,10 +5,8 @@
  * RSASSA-PSS signature of a message that the issuer never saw.
  */
 
-import { sha384 } from "@noble/hashes/sha2.js";
-
 import { InputError } from "../errors.js";
-import { bigEndian, concat, fromBigEndian, littleEndian, unhex, utf8 } from "../public/bytes.js";
+import { bigEndian, concat, digest, fromBigEndian, littleEndian, unhex, utf8 } from "../public/bytes.js";
 import { Coins } from "../public/coins.js";
 import { bitLength, gcd } from "../public/integers.js";
 
@@ -62,21 +60,21 @@ export class IssuerPublicKey {
   }
 
   /** Whether a signature is of this message: RSASSA-PSS-VERIFY of RFC 8017 with SHA-384 and a salt of 48 bytes. */
-  verified(signature: Uint8Array, prepared: Uint8Array): boolean {
+  async verified(signature: Uint8Array, prepared: Uint8Array): Promise<boolean> {
     const number = fromBigEndian(signature);
     if (signature.length !== this.signatureBytes || number >= this.modulus) return false;
     const encoded = bigEndian(raised(number, this.exponent, this.modulus), this.signatureBytes);
     const end = encoded.length - DIGEST_BYTES - 1;
-    const [masked, digest] = [encoded.subarray(0, end), encoded.subarray(end, -1)];
-    const block = xor(masked, mask(digest, masked.length));
+    const [masked, seed] = [encoded.subarray(0, end), encoded.subarray(end, -1)];
+    const block = xor(masked, await mask(seed, masked.length));
     block[0] = (block[0] ?? 0) & 0x7f;
     const salt = block.subarray(block.length - SALT_BYTES);
-    const wanted = emsaPss(prepared, salt, this.signatureBytes);
+    const wanted = await emsaPss(prepared, salt, this.signatureBytes);
     return wanted.every((byte, i) => byte === encoded[i]);
   }
 
   /** Whether a token was signed for this collection. */
-  admits(token: Uint8Array, fingerprint: string): boolean {
+  async admits(token: Uint8Array, fingerprint: string): Promise<boolean> {
     const [nonce, signature] = [token.subarray(0, NONCE_BYTES), token.subarray(NONCE_BYTES)];
     return this.verified(signature, concat(nonce, tokenText(fingerprint)));
   }
@@ -108,18 +106,20 @@ function xor(left: Uint8Array, right: Uint8Array): Uint8Array {
 }
 
 /** MGF1 with SHA-384. */
-function mask(seed: Uint8Array, length: number): Uint8Array {
-  const blocks = Array.from({ length: Math.ceil(length / DIGEST_BYTES) }, (_, i) => sha384(concat(seed, bigEndian(i, 4))));
+async function mask(seed: Uint8Array, length: number): Promise<Uint8Array> {
+  const counters = Array.from({ length: Math.ceil(length / DIGEST_BYTES) }, (_, i) => bigEndian(i, 4));
+  const blocks = await Promise.all(counters.map((counter) => digest("SHA-384", concat(seed, counter))));
   return concat(...blocks).subarray(0, length);
 }
 
 /** EMSA-PSS-ENCODE of RFC 8017 for one bit less than the key has. */
-function emsaPss(prepared: Uint8Array, salt: Uint8Array, length: number): Uint8Array {
-  const digest = sha384(concat(new Uint8Array(8), sha384(prepared), salt));
-  const block = concat(new Uint8Array(length - salt.length - digest.length - 2), Uint8Array.of(1), salt);
-  const masked = xor(block, mask(digest, block.length));
+async function emsaPss(prepared: Uint8Array, salt: Uint8Array, length: number): Promise<Uint8Array> {
+  const message = await digest("SHA-384", concat(prepared));
+  const seed = await digest("SHA-384", concat(new Uint8Array(8), message, salt));
+  const block = concat(new Uint8Array(length - salt.length - seed.length - 2), Uint8Array.of(1), salt);
+  const masked = xor(block, await mask(seed, block.length));
   masked[0] = (masked[0] ?? 0) & 0x7f;
-  return concat(masked, digest, Uint8Array.of(0xbc));
+  return concat(masked, seed, Uint8Array.of(0xbc));
 }
 
 /** What a device keeps while the issuer signs: the message with its nonce, what is sent, and what takes it off. */
@@ -142,18 +142,18 @@ export class BlindRequest {
   }
 
   /** The token, nonce and signature; throw an `InputError` if the issuer did not sign. */
-  token(signed: Uint8Array, key: IssuerPublicKey): Uint8Array {
+  async token(signed: Uint8Array, key: IssuerPublicKey): Promise<Uint8Array> {
     if (signed.length === key.signatureBytes) {
       const number = (fromBigEndian(signed) * this.inverse) % key.modulus;
       const signature = bigEndian(number, key.signatureBytes);
-      if (key.verified(signature, this.prepared)) return concat(this.prepared.subarray(0, NONCE_BYTES), signature);
+      if (await key.verified(signature, this.prepared)) return concat(this.prepared.subarray(0, NONCE_BYTES), signature);
     }
     throw new InputError("the issuer's answer is no signature under its own key; ask again, or tell the organiser");
   }
 }
 
 /** Begin a token: prepare a message and blind it. */
-export function blind(text: Uint8Array, key: IssuerPublicKey, coins: Coins = new Coins()): BlindRequest {
+export function blind(text: Uint8Array, key: IssuerPublicKey, coins: Coins = new Coins()): Promise<BlindRequest> {
   const prepared = concat(coins.take(NONCE_BYTES), text);
   const salt = coins.take(SALT_BYTES);
   for (;;) {
@@ -163,8 +163,13 @@ export function blind(text: Uint8Array, key: IssuerPublicKey, coins: Coins = new
 }
 
 /** Blind a prepared message with given coins. */
-export function blindedWith(prepared: Uint8Array, key: IssuerPublicKey, salt: Uint8Array, factor: bigint): BlindRequest {
-  const message = fromBigEndian(emsaPss(prepared, salt, key.signatureBytes));
+export async function blindedWith(
+  prepared: Uint8Array,
+  key: IssuerPublicKey,
+  salt: Uint8Array,
+  factor: bigint,
+): Promise<BlindRequest> {
+  const message = fromBigEndian(await emsaPss(prepared, salt, key.signatureBytes));
   if (gcd(message, key.modulus) !== 1n) {
     throw new InputError("the message shares a factor with the issuer's key, which is broken");
   }

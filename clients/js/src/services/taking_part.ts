@@ -8,7 +8,6 @@ import { concat, hex, utf8 } from "../public/bytes.js";
 import { Fraction } from "../public/fraction.js";
 import { isObject, parse } from "../public/json.js";
 import type { Protocol } from "../protocol.js";
-import { BlindRequest, blind, IssuerPublicKey, tokenText } from "./admission.js";
 import { LARGEST, readLog, readSigned, type SignedProtocol } from "./signing.js";
 import { framed, readReceipt, ROOT, type Route } from "./wire.js";
 
@@ -92,10 +91,13 @@ async function tokenFor({ signed, account, issuer, invitation }: TakingPart): Pr
   if (!issuer || invitation === undefined) {
     throw new InputError("the collection admits by invitation: pass issuer and invitation");
   }
+  const { BlindRequest, blind, IssuerPublicKey, tokenText } = await import("./admission.js");
   const key = new IssuerPublicKey(signed.issuer);
   const free = new Fraction(0);
   const asked = `token-request ${signed.fingerprint}`;
-  const drawn = await account.remembered(asked, free, () => blind(tokenText(signed.fingerprint), key).toBytes());
+  const drawn = await account.remembered(asked, free, async () =>
+    (await blind(tokenText(signed.fingerprint), key)).toBytes(),
+  );
   const request = BlindRequest.fromBytes(drawn);
   return account.remembered(`token ${signed.fingerprint}`, free, async () => {
     const frames = framed(utf8(invitation.trim()), request.blinded);

@@ -238,7 +238,7 @@ export class Features {
   private static async random(kernel: Kernel, description: Json, size: number): Promise<Features> {
     const fields = { layout: oneOf("phase", "pair"), radius: whole(2, 2 ** 30 - 1), phases: anything };
     const fixed = { quantizer: "fourier", table_bits: BigInt(FOURIER_BITS) };
-    const { layout, radius, phases } = readFields(description, "", fields, fixed);
+    const { layout, radius, phases } = readFields(description, "quantizer", fields, fixed);
     const table = cosineTable(radius, FOURIER_BITS);
     const drawn = await drawnPhases(kernel, phases, size);
     return new Features(drawn, table, FOURIER_BITS, drawn.offsets.map(() => 1), layout === "pair", radius);
@@ -246,7 +246,7 @@ export class Features {
 
   private static series(kernel: Kernel, description: Json, arrays: Json, size: number): Features {
     const fields = { box: readBox, periods: reals(0, 1e6, 16), counted: whole(0, SERIES_RADIUS * 2 ** 24) };
-    const { box, periods, counted } = readFields(description, "", fields, { quantizer: "lattice" });
+    const { box, periods, counted } = readFields(description, "quantizer", fields, { quantizer: "lattice" });
     if (counted) throw new InputError("the number of participants is known, and is no coordinate");
     const [pairs, columns] = [Math.floor(size / 2), box.domain.dimension];
     const modes = storedArray(arrays, "modes", [pairs, columns], MOST_MODE);

@@ -39,6 +39,7 @@ export class LabelResponse {
     if (!exactPositive(epsilon, "label_epsilon", LARGEST_EPSILON).equals(epsilon)) {
       throw new InputError("the protocol's label_epsilon has too many digits");
     }
+    if (!classes.length) throw new InputError(`classes must be from 1 to ${MOST_CLASSES} distinct ones, got ()`);
     if (classes.length < 2) {
       throw new InputError("label_epsilon hides one class among others: pass two classes or more, or leave it out");
     }

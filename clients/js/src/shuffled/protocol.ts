@@ -84,12 +84,6 @@ export class ShuffledProtocol {
     const { groups } = read;
     const response = responseOf(groups, read.label_epsilon);
     const promised = { epsilon, delta, groups, response, points: features.domain.condition() };
-    checkLimits(
-      guaranteeOf(promised, "communication").epsilon,
-      delta,
-      limits.maxEpsilon ?? MAX_EPSILON,
-      limits.maxDelta ?? MAX_DELTA,
-    );
     const different = new Map(groups.map((group) => [certificateName(group), group]));
     for (const group of different.values()) await certify(group, { epsilon, delta, instances: features.instances });
     checkSummary(groups, document["participants"], read.bitsum);
@@ -98,6 +92,12 @@ export class ShuffledProtocol {
       throw new InputError("the protocol promises something else than its parameters do; do not take part");
     }
     if (read.key) await Sealer.to(read.key.public, made.fingerprint, 0);
+    checkLimits(
+      guaranteeOf(promised, "communication").epsilon,
+      delta,
+      limits.maxEpsilon ?? MAX_EPSILON,
+      limits.maxDelta ?? MAX_DELTA,
+    );
     groups.forEach(checkSize);
     return made;
   }

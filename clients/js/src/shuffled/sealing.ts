@@ -6,13 +6,12 @@
  */
 
 import { Aes128Gcm, CipherSuite, DhkemX25519HkdfSha256, HkdfSha256 } from "@hpke/core";
-import { DhkemX25519HkdfSha256 as PureX25519 } from "@hpke/dhkem-x25519";
-import { blake2b } from "@noble/hashes/blake2.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 
 import { InputError } from "../errors.js";
 import { concat, hex, littleEndian, unhex, utf8 } from "../public/bytes.js";
 import { Coins } from "../public/coins.js";
+import { blake2b } from "./blake2b.js";
 
 const PLAINTEXT_BYTES = 5;
 export const MESSAGE_BYTES = 32 + PLAINTEXT_BYTES + 16;
@@ -42,19 +41,19 @@ export class Sealer {
   ) {}
 
   /** Refuse a public key that is none: a point of low order opens to everybody. */
-  static async to(publicKey: string, fingerprint: string, group: number): Promise<Sealer> {
+  static async to(publicKey: string, fingerprint: string, group: number, given?: CipherSuite): Promise<Sealer> {
     const info = concat(utf8("sfumato-shuffled-2\0"), unhex(fingerprint), littleEndian(group, 4));
-    const suite = await suiteHere();
-    const sealer = new Sealer(suite, await suite.kem.importKey("raw", unhex(publicKey).buffer, true), info);
+    const suite = given ?? (await suiteHere());
     try {
+      const sealer = new Sealer(suite, await suite.kem.importKey("raw", unhex(publicKey).buffer, true), info);
       await sealer.seal({ instance: COVER, content: 0 });
+      return sealer;
     } catch {
       throw new InputError(
         "the analyzer's key in the protocol is no key: anybody can open what is sealed to it; do not take part, and " +
           "ask the organiser for a document with a key from AnalyzerKey.generate()",
       );
     }
-    return sealer;
   }
 
   /** Seal one message; `ephemeral` is for tests. */
@@ -72,12 +71,13 @@ export class Sealer {
 let chosen: Promise<CipherSuite> | null = null;
 
 function suiteHere(): Promise<CipherSuite> {
-  return (chosen ??= webCryptoHasX25519().then((has) => suiteWith(!has)));
+  return (chosen ??= webCryptoHasX25519().then((has) => suiteWith(has)));
 }
 
 /** The suite with WebCrypto's curve or with a pure implementation. */
-export function suiteWith(pure: boolean): CipherSuite {
-  const kem = pure ? new PureX25519() : new DhkemX25519HkdfSha256();
+export async function suiteWith(webCrypto: boolean): Promise<CipherSuite> {
+  const pure = webCrypto ? null : await import("./x25519_pure.js");
+  const kem = pure ? new pure.DhkemX25519HkdfSha256() : new DhkemX25519HkdfSha256();
   return new CipherSuite({ kem, kdf: new HkdfSha256(), aead: new Aes128Gcm() });
 }
 
@@ -94,5 +94,5 @@ async function webCryptoHasX25519(): Promise<boolean> {
 export function submission(messages: readonly Uint8Array[], coins: Coins = new Coins()): Uint8Array {
   const identity = coins.take(IDENTITY_BYTES);
   const sealed = concat(...messages);
-  return concat(identity, blake2b(concat(identity, sealed), { dkLen: DIGEST_BYTES }), sealed);
+  return concat(identity, blake2b(concat(identity, sealed), DIGEST_BYTES), sealed);
 }

@@ -74,13 +74,18 @@ function fractionCoin(next: Next, numerator: bigint, denominator: bigint): boole
   }
 }
 
+/** Toss a coin of probability 1/e; a first coin of probability 1/1 needs no word. */
+function inverseCoin(next: Next): boolean {
+  for (let step = 2n; ; step++) if (next(step)) return step % 2n === 1n;
+}
+
 /** A geometric count of a rational rate. */
 function geometricCount(next: Next, rate: Fraction): bigint {
   let remainder: bigint;
   do remainder = next(rate.denominator);
   while (!fractionCoin(next, remainder, rate.denominator));
   let units = 0n;
-  while (fractionCoin(next, 1n, 1n)) units++;
+  while (inverseCoin(next)) units++;
   return (remainder + rate.denominator * units) / rate.numerator;
 }
 
