@@ -23,6 +23,8 @@ if (process.argv.includes("--tests")) {
   const entries = { outdir: "dist/tests", outExtension: { ".js": ".mjs" }, plugins: [vectors] };
   await build({ ...common, ...entries, entryPoints: ["tests/node.test.ts"], platform: "node" });
   await build({ ...common, ...entries, entryPoints: ["tests/page.ts"], platform: "browser" });
+} else if (process.argv.includes("--figures")) {
+  await build({ ...common, entryPoints: ["tests/figures.ts"], outfile: "dist/figures.mjs", platform: "node" });
 } else {
   const small = { minify: true, legalComments: "linked", splitting: true, metafile: true, chunkNames: "part-[hash]" };
   await rm("dist", { recursive: true, force: true });

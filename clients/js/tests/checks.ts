@@ -10,8 +10,8 @@ export function equal(actual: unknown, expected: unknown, what: string): void {
   if (left !== right) throw new Error(`${what}: ${String(left).slice(0, 400)} instead of ${String(right).slice(0, 400)}`);
 }
 
-function text(value: unknown): string {
-  return JSON.stringify(value, (_, part: unknown) => (typeof part === "bigint" ? `${part}n` : part)) ?? "undefined";
+function text(value: unknown): string | undefined {
+  return JSON.stringify(value, (_, part: unknown) => (typeof part === "bigint" ? `${part}n` : part));
 }
 
 /** Message of what is thrown, null if nothing is. */

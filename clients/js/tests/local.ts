@@ -38,7 +38,7 @@ export function changed(document: JsonObject, path: readonly string[], value: Js
   let part = made;
   for (const step of path.slice(0, -1)) part = part[step] as JsonObject;
   const last = path[path.length - 1] ?? "";
-  if (value === DROP) delete part[last];
+  if (value === DROP) Reflect.deleteProperty(part, last);
   else part[last] = value;
   return reseal ? { ...made, seed: seedOf(made) } : made;
 }
@@ -50,12 +50,12 @@ function reports(): Check[] {
       equal(fingerprint(document), wanted, "fingerprint");
       const protocol = new LocalProtocol(document, MAX);
       equal(protocol.statement(), statement, "statement");
-      reports.forEach((row, place) =>
-        row.forEach((report, number) => {
+      for (const [place, row] of reports.entries()) {
+        for (const [number, report] of row.entries()) {
           const coins = new SeededCoins(`${name} ${place} ${number}`);
           equal(hex(protocol.report(points[place] ?? [], coins)), report, `report ${place} ${number}`);
-        }),
-      );
+        }
+      }
     },
   }));
 }

@@ -18,13 +18,13 @@ import { fetchProtocol, takePart, tookPart } from "../src/services/taking_part.j
 import { framed, readReceipt, Route } from "../src/services/wire.js";
 import { equal, refusal, type Check } from "./checks.js";
 
-const signatures = parse(signaturesText) as JsonObject;
+const signatures = parse(signaturesText) as JsonObject & { organiser: string; server: string };
 const token = parse(tokenText_) as Record<string, string>;
 const requests = parse(requestsText) as unknown as { path: string; cases: { body: string; receipt: string }[] };
 const problems = parse(problemsText) as Record<string, JsonObject>;
 const signedText = canonicalText(signatures["signed protocol"] ?? null);
-const organiser = String(signatures["organiser"]);
-const server = String(signatures["server"]);
+const { organiser } = signatures;
+const { server } = signatures;
 const log = (signatures["log"] as JsonObject[]).map((entry) => `${canonicalText(entry)}\n`).join("");
 
 /** An account that lies in memory, for tests. */
@@ -75,9 +75,9 @@ export const checks: Check[] = [
     async run() {
       const signed = await readSigned(signedText, organiser);
       equal(signed.key, organiser, "key");
-      const { signature, ...rest } = signatures["signed protocol"] as JsonObject;
+      const { signature, ...rest } = signatures["signed protocol"] as JsonObject & { signature: string };
       equal(hex(canonical(rest)), signatures["signed text"], "what is signed");
-      const [key, bytes] = [unhex(organiser), unhex(String(signature))];
+      const [key, bytes] = [unhex(organiser), unhex(signature)];
       for (const check of [verified, verifiedHere]) {
         equal(await check(key, bytes, canonical(rest)), true, "right");
         equal(await check(key, bytes, concat(canonical(rest), Uint8Array.of(0))), false, "other content");

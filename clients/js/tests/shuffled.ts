@@ -68,8 +68,8 @@ async function ephemeralOf(pure: boolean, key: string): Promise<CryptoKeyPair> {
   const privateKey = await kem.importKey("raw", unhex(key).buffer, false);
   const whole = pure ? null : await crypto.subtle.exportKey("jwk", privateKey).catch(() => null);
   if (whole) {
-    const { d, ...half } = whole;
-    return { privateKey, publicKey: await kem.importKey("jwk", { ...half, key_ops: [] }, true) };
+    delete whole.d;
+    return { privateKey, publicKey: await kem.importKey("jwk", { ...whole, key_ops: [] }, true) };
   }
   const derived = kem as unknown as { _prim: { derivePublicKey: (key: CryptoKey) => Promise<CryptoKey> } };
   return { privateKey, publicKey: await derived._prim.derivePublicKey(privateKey) };

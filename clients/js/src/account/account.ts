@@ -74,12 +74,14 @@ export class Account {
       const given = content.kept[question];
       const kept = isObject(given) ? given : emptyObject();
       const name = pointName(content.key);
-      if (typeof kept[name] !== "string") {
+      const before = kept[name];
+      if (typeof before === "string") answer = unhex(before);
+      else {
         this.charge(content, question, price);
-        kept[name] = hex(await fresh());
+        answer = Uint8Array.from(await fresh());
+        kept[name] = hex(answer);
       }
       content.kept[question] = kept;
-      answer = unhex(String(kept[name]));
       return written(content);
     });
     return answer;

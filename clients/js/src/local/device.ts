@@ -43,7 +43,7 @@ export abstract class Device {
     this.parameters = objectIn(document, "mechanism");
     this.domain = Domain.fromDocument(document["domain"] ?? null);
     this.epsilon = ratio()(document["epsilon"] ?? null, "epsilon");
-    this.seed = unhex(String(document["seed"]));
+    this.seed = unhex(document["seed"] as string);
   }
 
   /** The parameters as fields of stated kinds and ranges. */

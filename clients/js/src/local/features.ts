@@ -75,7 +75,7 @@ class LandmarkFeatures implements Features {
     private readonly projection: readonly number[][],
     dimension: number,
   ) {
-    this.name = String(kernel["kernel"]);
+    this.name = typeof kernel["kernel"] === "string" ? kernel["kernel"] : "";
     const given = kernel["bandwidth"] ?? null;
     const widths: Json[] = Array.isArray(given) ? given : Array.from({ length: dimension }, () => given);
     this.widths = widths.map((width) => LENGTH(width, "the protocol's bandwidth"));

@@ -2,9 +2,9 @@
 
 import { InputError, SfumatoError } from "../errors.js";
 import { checkLimits, type Limits } from "../limits.js";
-import { concat } from "../public/bytes.js";
+import { concat, unhex } from "../public/bytes.js";
 import { Coins } from "../public/coins.js";
-import { checkDocument, expired, objectIn, prefix, seedOf } from "../public/document.js";
+import { checkDocument, expired, objectIn, seedOf } from "../public/document.js";
 import type { Fraction } from "../public/fraction.js";
 import type { Guarantee } from "../public/guarantee.js";
 import { canonicalText, fingerprint, plain, sortedKeys, type Json, type JsonObject } from "../public/json.js";
@@ -14,6 +14,7 @@ import { MetricPhases, MetricRows, Phases, Rows } from "./pooled.js";
 import { Vector } from "./vector.js";
 
 const ID_BYTES = 6;
+const PREFIX_BYTES = 4;
 const MAX_EPSILON = "4";
 const MAX_DELTA = "1e-6";
 const DEVICES: Record<string, new (document: JsonObject) => Device> = {
@@ -34,6 +35,8 @@ export class LocalProtocol {
   /** What one report costs. */
   readonly price: Fraction;
   private readonly device: Device;
+  /** The first bytes of the fingerprint, which every report carries. */
+  private readonly prefix: Uint8Array;
 
   /** Throw an `InputError` unless the document promises just what its mechanism does on this device, within limits. */
   constructor(
@@ -46,6 +49,7 @@ export class LocalProtocol {
     checkLimits(this.price, 0, limits.maxEpsilon ?? MAX_EPSILON, limits.maxDelta ?? MAX_DELTA);
     this.guarantee = this.device.guarantee();
     this.fingerprint = fingerprint(document);
+    this.prefix = unhex(this.fingerprint).slice(0, PREFIX_BYTES);
   }
 
   get dimension(): number {
@@ -95,7 +99,7 @@ export class LocalProtocol {
     }
     const clipped = this.device.domain.clip(point);
     const identity = coins.take(ID_BYTES);
-    return concat(prefix(this.document), identity, this.device.encode(clipped, coins));
+    return concat(this.prefix, identity, this.device.encode(clipped, coins));
   }
 
   /** One throw-away digit for a picture on the screen; it must not be sent. */
@@ -105,7 +109,7 @@ export class LocalProtocol {
 }
 
 function deviceFor(document: JsonObject): Device {
-  const name = String(objectIn(document, "mechanism")["name"]);
+  const name = objectIn(document, "mechanism")["name"] as string;
   if (PUBLISHED.includes(name)) {
     throw new InputError(`the mechanism ${name} is not made by this device: report with Python's, or not at all`);
   }

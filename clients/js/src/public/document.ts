@@ -3,9 +3,9 @@
 import { sha256 } from "@noble/hashes/sha2.js";
 
 import { InputError } from "../errors.js";
-import { concat, hex, unhex, utf8 } from "./bytes.js";
+import { concat, hex, utf8 } from "./bytes.js";
 import { Domain } from "./domain.js";
-import { canonical, emptyObject, fingerprint, isObject, plain, type Json, type JsonObject } from "./json.js";
+import { canonical, emptyObject, isObject, plain, type Json, type JsonObject } from "./json.js";
 import { shown } from "./text.js";
 
 const FORMAT = "sfumato-protocol";
@@ -17,14 +17,8 @@ const FIELDS = [
 ];
 const MOST_COLUMNS = 2n ** 20n;
 const MOST_PARTICIPANTS = 2n ** 40n;
-const PREFIX_BYTES = 4;
 const SEED = /^[0-9a-f]{64}$/;
 const TIME = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)Z$/;
-
-/** The first bytes of the fingerprint, which every report carries. */
-export function prefix(document: JsonObject): Uint8Array {
-  return unhex(fingerprint(document)).slice(0, PREFIX_BYTES);
-}
 
 /** The seed that belongs to all other fields of a local document. */
 export function seedOf(document: JsonObject): string {

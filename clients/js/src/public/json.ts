@@ -25,7 +25,6 @@ const MOST_DIGITS = 4300;
 const NUMBER = /-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?/y;
 const SPACE = /[ \t\n\r]*/y;
 // What a string may hold between its quotes, control characters excluded.
-// eslint-disable-next-line no-control-regex
 const PLAIN = /[^"\\\u0000-\u001f]*/y;
 const ESCAPED: Record<string, string> = {
   '"': '"',
@@ -119,7 +118,7 @@ class Reader {
         if (!/^[0-9a-fA-F]{4}$/.test(digits)) throw new Problem(`Invalid \\uXXXX escape (char ${this.at})`);
         made += String.fromCharCode(parseInt(digits, 16));
         this.at += 4;
-      } else if (mark in ESCAPED) made += ESCAPED[mark];
+      } else if (mark in ESCAPED) made += ESCAPED[mark] ?? "";
       else throw new Problem(`Invalid \\escape (char ${this.at - 2})`);
     }
     if (!wellFormed(made)) throw new Problem("surrogates not allowed");

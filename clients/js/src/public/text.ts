@@ -38,7 +38,7 @@ function quoted(text: string, ascii = true): string {
   for (const one of text) {
     const code = one.codePointAt(0) ?? 0;
     if (one === mark) made += `\\${one}`;
-    else if (one in ESCAPES) made += ESCAPES[one];
+    else if (one in ESCAPES) made += ESCAPES[one] ?? "";
     else if (code < 0x20 || code === 0x7f || (code > 0x7f && code < 0x100 && (ascii || UNPRINTABLE.test(one)))) made += `\\x${hexDigits(code, 2)}`;
     else if (code < 0x7f || (!ascii && !UNPRINTABLE.test(one))) made += one;
     else made += code < 0x10000 ? `\\u${hexDigits(code, 4)}` : `\\U${hexDigits(code, 8)}`;

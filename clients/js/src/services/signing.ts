@@ -44,7 +44,8 @@ export async function readSigned(content: Uint8Array | string, organiser?: strin
   if (!isObject(fields) || fields["format"] !== FORMAT || fields["version"] !== VERSION) {
     throw new InputError("this is not a signed protocol that this version of sfumato reads");
   }
-  const { format, version, ...rest } = fields;
+  const rest = { ...fields };
+  for (const name of ["format", "version"]) Reflect.deleteProperty(rest, name);
   const { document, issuer, shuffler, key, signature } = readFields(rest, "", FIELDS);
   checkDocument(document);
   if (organiser !== undefined && organiser !== null && key !== organiser) {
@@ -53,7 +54,7 @@ export async function readSigned(content: Uint8Array | string, organiser?: strin
         `${organiser.slice(0, 16)}...: do not take part, and tell the organiser`,
     );
   }
-  const text = canonical({ format: format ?? null, version: version ?? null, document, issuer, shuffler, key });
+  const text = canonical({ format: FORMAT, version: VERSION, document, issuer, shuffler, key });
   if (!(await verified(unhex(key), unhex(signature), text))) {
     throw new InputError("the protocol's signature is wrong: somebody changed it; do not take part");
   }

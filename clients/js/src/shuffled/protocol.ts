@@ -61,6 +61,7 @@ export class ShuffledProtocol {
   readonly guarantee: Guarantee;
   /** What the messages cost, without a reported class. */
   readonly price: Fraction;
+  private readonly sealers = new Map<number, Promise<Sealer>>();
 
   private constructor(
     readonly document: JsonObject,
@@ -190,7 +191,7 @@ export class ShuffledProtocol {
     const place = this.groupOf(label);
     if (!this.key) throw new InputError("the protocol has no analyzer's key, so messages cannot be sealed: pass key= to Protocol");
     const plaintexts = this.plaintexts(point, place, words);
-    const sealer = await Sealer.to(this.key.public, this.fingerprint, place);
+    const sealer = await this.sealerOf(this.key, place);
     const messages: Uint8Array[] = [];
     for (let at = 0; at < plaintexts.length; at += SEALED_AT_ONCE) {
       const some = plaintexts.slice(at, at + SEALED_AT_ONCE);
@@ -199,7 +200,13 @@ export class ShuffledProtocol {
     return submission(messages);
   }
 
-  /** The same with coins of one's own, by the name in the documentation. */
+  private sealerOf(key: Key, place: number): Promise<Sealer> {
+    const made = this.sealers.get(place) ?? Sealer.to(key.public, this.fingerprint, place);
+    this.sealers.set(place, made);
+    return made;
+  }
+
+  /** The same for a class by its name, with secret coins. */
   messages(point: readonly number[], options: { label?: string | number } = {}): Promise<Uint8Array> {
     return this.sealed(point, options.label ?? null);
   }
