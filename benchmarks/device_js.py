@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2
 
-from sfumato.kernels import Gaussian, Kernel, L2LSH
+from sfumato.kernels import L2LSH, Gaussian, Kernel
 from sfumato.local import Protocol
 from sfumato.local.pooled import Phases, PoolDevice
 from sfumato.public.document import save
@@ -27,13 +27,14 @@ from sfumato.services.wire import frames
 from sfumato.shuffled import AnalyzerKey, Shuffler, Submission
 from sfumato.shuffled import Protocol as ShuffledProtocol
 
+Points = np.ndarray[Any, Any]
 CLIENT = Path(__file__).parents[1] / "clients" / "js"
 QUERIES = np.array([[0.3, 0.4], [0.5, 0.5], [0.7, 0.6], [0.2, 0.8], [0.9, 0.1]])
 BLOCK = 1 << 15
 
 
-def made_by_node(document: dict[str, Any], points: np.ndarray[Any, Any], folder: Path) -> tuple[list[bytes], dict[str, float]]:
-    """Have Node make one report for each point; return them, and how long opening and one report took in milliseconds."""
+def made_by_node(document: dict[str, Any], points: Points, folder: Path) -> tuple[list[bytes], dict[str, float]]:
+    """Have Node make one report for each point; return them, and the milliseconds to open and for one."""
     save(document, folder / "protocol.json", overwrite=True)
     points.astype("<f8").tofile(folder / "points")
     command = ["node", str(CLIENT / "dist" / "figures.mjs")]
@@ -49,7 +50,7 @@ def _frames(body: bytes) -> list[bytes]:
     return [frame for at in range(0, len(body), BLOCK * size) for frame in frames(body[at : at + BLOCK * size])]
 
 
-def local(name: str, kernel: Kernel, points: np.ndarray[Any, Any], folder: Path) -> dict[str, Any]:
+def local(name: str, kernel: Kernel, points: Points, folder: Path) -> dict[str, Any]:
     """`rows` or `phases`."""
     protocol = Protocol(kernel, 2, epsilon=4, participants=len(points), mechanism=name, bounds=(0, 1))
     reports, times = made_by_node(protocol.document, points, folder)
@@ -66,7 +67,7 @@ def local(name: str, kernel: Kernel, points: np.ndarray[Any, Any], folder: Path)
     }
 
 
-def _digits(device: PoolDevice, reports: list[bytes], points: np.ndarray[Any, Any]) -> dict[str, Any]:
+def _digits(device: PoolDevice, reports: list[bytes], points: Points) -> dict[str, Any]:
     """Compare what each row reported, relative to the truth, with its exact law."""
     width = device.inside if isinstance(device, Phases) else 1
     counts = np.zeros(device.outcomes, dtype=np.int64)
@@ -87,14 +88,14 @@ def _chi_square(value: float, freedom: int) -> dict[str, Any]:
     return {"chi-square": round(value, 1), "degrees of freedom": freedom, "p": round(float(chi2.sf(value, freedom)), 3)}
 
 
-def _told(name: str, times: dict[str, float], release: Release, kernel: Kernel, points: np.ndarray[Any, Any]) -> dict[str, Any]:
+def _told(name: str, times: dict[str, float], release: Release, kernel: Kernel, points: Points) -> dict[str, Any]:
     answers, errors = release.query(QUERIES, return_std=True)
     exact = kernel.exact_density(points, QUERIES)
     deviations = [round(float(each), 2) for each in (answers - exact) / errors]
     return {"mechanism": name, "ms to open": times["opened"], "ms each": times["each"], "deviations": deviations}
 
 
-def shuffled(points: np.ndarray[Any, Any], instances: int, folder: Path) -> dict[str, Any]:
+def shuffled(points: Points, instances: int, folder: Path) -> dict[str, Any]:
     """Randomised response on a Fourier series."""
     kernel, key, n = Gaussian(0.4), AnalyzerKey.generate(), len(points)
     protocol = ShuffledProtocol(

@@ -1,5 +1,5 @@
 // `node build.mjs` makes the package in dist/; `--tests` makes the tests in dist/tests/, for Node and for a browser.
-import { readFile, rm } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { gzipSync } from "node:zlib";
 
 import { build } from "esbuild";
@@ -27,7 +27,6 @@ if (process.argv.includes("--tests")) {
   await build({ ...common, entryPoints: ["tests/figures.ts"], outfile: "dist/figures.mjs", platform: "node" });
 } else {
   const small = { minify: true, legalComments: "linked", splitting: true, metafile: true, chunkNames: "part-[hash]" };
-  await rm("dist", { recursive: true, force: true });
   const entryPoints = { "sfumato-device": "src/index.ts", node: "src/node.ts" };
   // Built by itself: it shares code with HPKE that only it needs.
   await build({ ...common, ...small, entryPoints: ["src/shuffled/x25519_pure.ts"], outdir: "dist", platform: "browser" });

@@ -1,4 +1,4 @@
-"""HPKE (RFC 9180), base mode, with a given ephemeral key: `cryptography` draws its own, and vectors need a fixed one."""
+"""HPKE (RFC 9180), base mode, with a given ephemeral key: `cryptography` draws its own, vectors need a fixed one."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ from tests.clients.local_vectors import DROP, changed
 
 POINTS = [[0.0, 0.0], [0.25, 0.5], [1.0, -7.0], [0.1, 0.30000000000000004], [0.9, 1e300]]
 BOX = {"bounds": (0, 1)}
+CLASSES: list[list[Any]] = [[1, 2], ["a", "b", 3], ["ü", "'", '"']]
 GIVEN: dict[str, tuple[Kernel, dict[str, Any]]] = {
     "fourier gaussian": (Gaussian(0.5), {"quantizer": "fourier"}),
     "fourier laplacian": (Laplacian([0.5, 1.5]), {"quantizer": "fourier", **BOX}),
@@ -51,6 +52,10 @@ def _fixed(name: str, size: int) -> bytes:
     return hashlib.shake_256(name.encode()).digest(size)
 
 
+def _digest(table: Any) -> str:
+    return hashlib.sha256(np.ascontiguousarray(table, dtype="<i8").data).hexdigest()
+
+
 def protocols() -> dict[str, Protocol]:
     """One for each kind of features, bit sum and classes."""
     common: dict[str, Any] = {"epsilon": 2, "delta": 1e-5, "participants": 60, "instances": 8, "key": key(), "seed": 7}
@@ -62,12 +67,14 @@ def shuffled_vectors() -> dict[str, Any]:
     made = protocols()
     return {
         "points": exact(POINTS),
-        "tables": [[*name, hashlib.sha256(cosine_table(*name).astype("<i8").data).hexdigest()] for name in PUBLISHED_TABLES],
+        "tables": [
+            [*name, hashlib.sha256(cosine_table(*name).astype("<i8").data).hexdigest()] for name in PUBLISHED_TABLES
+        ],
         "protocols": [_protocol(name, protocol) for name, protocol in made.items()],
         "changed": list(_changed(made)),
         "sealed": [_sealed(number) for number in range(12)],
         "submissions": [_submission(count) for count in (0, 1, 2, 3, 40)],
-        "labels": [_labels(classes, epsilon) for classes in ([1, 2], ["a", "b", 3], ["ü", "'", '"']) for epsilon in ("1/2", "1", "5")],
+        "labels": [_labels(classes, epsilon) for classes in CLASSES for epsilon in ("1/2", "1", "5")],
     }
 
 
@@ -120,7 +127,11 @@ def _sealed(number: int) -> dict[str, Any]:
 def _submission(count: int) -> dict[str, Any]:
     messages = [_fixed(f"message {number}", 53) for number in range(count)]
     made = Submission(messages, _fixed("identity", 16))
-    return {"identity": made.identity.hex(), "messages": [each.hex() for each in messages], "bytes": made.to_bytes().hex()}
+    return {
+        "identity": made.identity.hex(),
+        "messages": [each.hex() for each in messages],
+        "bytes": made.to_bytes().hex(),
+    }
 
 
 def _labels(classes: list[Any], epsilon: str) -> dict[str, Any]:
@@ -134,7 +145,6 @@ def _changed(made: dict[str, Protocol]) -> Iterator[dict[str, Any]]:
     for name, path, value in _CHANGES:
         document = changed(made[name].document, [([str(step) for step in path], value)], reseal=False)
         yield {"protocol": name, "path": path, "value": value, "refused": _refused(document)}
-
 
     for name, fields in _GROUP_CHANGES:
         first, *rest = made[name].document["mechanism"]["groups"]

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-from functools import cache
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -14,42 +11,9 @@ from typing import Any
 
 import pytest
 
+from tests.clients.conftest import in_client
 from tests.clients.make_vectors import ALL, FOLDER, written
 from tests.maps.browser import browser, chromium
-
-CLIENT = Path(__file__).parents[2] / "clients" / "js"
-LEAST_NODE = 20
-
-
-@cache
-def _missing() -> str | None:
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
-        return "node or npm is not installed"
-    version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout
-    return None if int(version[1:].split(".")[0]) >= LEAST_NODE else f"node {version.strip()} is older than 20"
-
-
-def _run(*command: str) -> str:
-    """Run a command in the client's folder, without any network but the one that `npm ci` needs once."""
-    done = subprocess.run(command, cwd=CLIENT, capture_output=True, text=True, env={**os.environ, "NO_COLOR": "1"})
-    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-6000:]}\n{done.stderr[-6000:]}"
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def built() -> Path:
-    """Install what the lock file names, if that is not there, and build the tests."""
-    problem = _missing()
-    if problem is not None:
-        message = f"THE DEVICE IN TYPESCRIPT IS NOT TESTED: {problem}"
-        print(f"\n{message}")
-        pytest.skip(message)
-    mark = CLIENT / "node_modules" / ".package-lock.json"
-    if not mark.exists() or mark.stat().st_mtime < (CLIENT / "package-lock.json").stat().st_mtime:
-        _run("npm", "ci", "--no-audit", "--no-fund")
-    _run("node", "build.mjs", "--tests")
-    return CLIENT / "dist" / "tests"
 
 
 @pytest.mark.exact
@@ -60,20 +24,21 @@ def test_vectors_are_what_the_code_makes(name: str) -> None:
 
 
 def test_in_node(built: Path) -> None:
-    said = _run("node", "--test", "--test-reporter=tap", str(built / "node.test.mjs"))
+    said = in_client("node", "--test", "--test-reporter=tap", str(built / "node.test.mjs"))
     assert int(said.split("# pass ")[1].split()[0]) > 300
 
 
-def test_types_lint_and_size(built: Path) -> None:
-    _run("npx", "--no-install", "tsc", "--noEmit")
-    _run("npx", "--no-install", "eslint", ".")
-    assert "dependencies included" in _run("node", "build.mjs")
+def test_types_and_lint(built: Path) -> None:
+    in_client("npx", "--no-install", "tsc", "--noEmit")
+    in_client("npx", "--no-install", "eslint", ".")
 
 
 @pytest.mark.skipif(chromium() is None, reason="THE DEVICE IN TYPESCRIPT IS NOT TESTED IN A BROWSER: no chromium")
 def test_in_a_browser(built: Path, tmp_path: Path) -> None:
     """The same checks, on a page of its own origin: WebCrypto wants a secure one, and a local server is that."""
-    (tmp_path / "index.html").write_text('<!doctype html><meta charset="utf-8"><script type="module" src="page.mjs"></script>')
+    (tmp_path / "index.html").write_text(
+        '<!doctype html><meta charset="utf-8"><script type="module" src="page.mjs"></script>'
+    )
     shutil.copy(built / "page.mjs", tmp_path / "page.mjs")
 
     class Quiet(SimpleHTTPRequestHandler):
