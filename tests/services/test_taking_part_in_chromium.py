@@ -168,6 +168,7 @@ def test_numbers_where_there_is_no_map(tmp_path: Path, tab: Page, organiser: Sig
             person.clicks("#send")
             assert "from 0 to 99" in person.says("missing") and not person.sees("done")
         person.enters(0, "41,5")
+        assert person.says("missing") == ""
         until(lambda: person.sees("picture"))
         person.photographs("phone-number")
         person.can_use_it()
@@ -207,6 +208,31 @@ def test_a_person_sends_through_a_relay_to_a_shuffler(tmp_path: Path, tab: Page,
         assert sent == [f"POST /v1/collections/{signed.fingerprint}/0/frames"]
         assert not any(codes[0] in asked for asked in tab.requests if "#" not in asked)
         person.asked_only(relay.address, found["issuer"])
+
+
+def test_a_class_and_bits_among_others(tmp_path: Path, tab: Page, organiser: SigningKey) -> None:
+    protocol = Shuffled(
+        "gaussian", bandwidth=3.0, dimension=1, epsilon=2, delta=1e-4, participants=20, classes=["north", "south"],
+        label_epsilon=1, bitsum="poisson", instances=2, bounds=(0, 10), key=AnalyzerKey.generate(),
+    )  # fmt: skip
+    signed = SignedProtocol.sign(protocol.document, organiser, None, "0" * 64)
+    role = ShufflerRole(tmp_path / "shuffler", [signed], "http://127.0.0.1:1", Policy(participants=20), FREELY)
+    person = Person(tab, tmp_path, 375)
+    with running(Server(role, every=60.0)) as address:
+        person.visit(f"{address}/take-part#lang=en")
+        person.waits_for("answer")
+        person.enters(0, "4")
+        until(lambda: person.sees("picture"))
+        assert "everybody adds others by chance" in person.says("picture-before") and not person.sees("hundred-people")
+        person.clicks("#send")
+        assert "Choose your group" in person.says("missing")
+        person.clicks('#labels input[value="1"]')
+        person.photographs("phone-class")
+        person.can_use_it()
+        person.clicks("#send")
+        person.waits_for("done")
+        assert sum(role.counts(signed.fingerprint, group)["held"] for group in range(2)) == 1
+        person.asked_only(address)
 
 
 def _shuffled(folder: Path, stack: ExitStack, organiser: SigningKey) -> dict[str, Any]:

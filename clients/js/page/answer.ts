@@ -59,7 +59,6 @@ export class Answer {
     if (invitation !== "") field("code").value = invitation;
     if (before !== null) this.numbers.values = before.numbers.values;
     byId("again").onclick = () => this.draw();
-    byId("missing").textContent = "";
     this.changed();
   }
 
@@ -104,6 +103,7 @@ export class Answer {
 
   private changed(): void {
     const values = this.numbers.values;
+    byId("missing").textContent = "";
     this.map?.show(this.complete ? (values as Place) : null);
     window.clearTimeout(this.drawing);
     if (this.complete) this.drawing = window.setTimeout(() => this.draw(), PATIENCE);

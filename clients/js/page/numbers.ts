@@ -22,7 +22,10 @@ export class Numbers {
       const hint = make("span", { class: "small", id: `range-${column}` }, this.range(column));
       field.setAttribute("autocomplete", "off");
       field.setAttribute("aria-describedby", `range-${column}`);
-      field.addEventListener("input", changed);
+      field.addEventListener("input", () => {
+        field.removeAttribute("aria-invalid");
+        changed();
+      });
       const label = make("label", { for: `column-${column}` }, names[column] ?? "");
       return make("div", {}, label, " ", hint, field);
     });
@@ -51,6 +54,7 @@ export class Numbers {
     this.fields.forEach((field, column) => {
       const value = numbers[column] ?? NaN;
       field.value = Number.isFinite(value) ? String(value) : "";
+      field.removeAttribute("aria-invalid");
     });
   }
 
