@@ -21,6 +21,7 @@ import io
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from rich.console import Console, Group
@@ -334,6 +335,7 @@ def _predicted(method: Method, request: Request) -> Row:
     if reduced is not None and (reason := method.reason(reduced.request)) is not None:
         raise InputError(reason)
 
+    @cache  # a table, its title and its verdict ask for the same few densities
     def predict(density: float) -> Prediction:
         if reduced is None:
             return method.prediction(request, density)
