@@ -219,7 +219,7 @@ class Ranking:
     def notes(self) -> list[str]:
         """Say in sentences which methods do not apply, and what is left of the budget."""
         others = [row.method for row in self.rows if not row.applies]
-        lines = [f"does not apply: {', '.join(others)} (`reasons` says why)."] if others else []
+        lines = [f"does not apply: {', '.join(others)} (--reasons, or `reasons`, says why)."] if others else []
         return [*lines, f"{self.method}: {UNSPENT_DELTA}."] if self.chosen.unspent_delta else lines
 
     @property
