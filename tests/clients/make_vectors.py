@@ -14,7 +14,10 @@ from tests.clients.local_vectors import local_vectors
 from tests.clients.shuffled_vectors import shuffled_vectors
 
 FOLDER = Path(__file__).parent / "vectors"
-ALL: dict[str, Callable[[dict[str, Any] | None], dict[str, Any]]] = {"local": local_vectors, "shuffled": shuffled_vectors}
+ALL: dict[str, Callable[[dict[str, Any] | None], dict[str, Any]]] = {
+    "local": local_vectors,
+    "shuffled": shuffled_vectors,
+}
 
 
 def written(name: str, stored: dict[str, Any] | None = None) -> str:
