@@ -9,10 +9,12 @@ import errno
 import io
 import sys
 import warnings
+from copy import copy
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+from typer.models import CommandInfo
 
 from sfumato.cli import (
     audit,
@@ -33,6 +35,7 @@ from sfumato.cli import (
     send,
     serve,
     shuffled,
+    start,
 )
 from sfumato.cli import map as map_
 from sfumato.cli.console import complain, in_flags, in_one_line
@@ -81,7 +84,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="New here? [bold]sfumato demo --output demo[/] makes up some data and shows every step on it.\n\n"
+    epilog="New here? [bold]sfumato start FILE[/] leads through a first release of your own file; "
+    "[bold]sfumato demo --output demo[/] makes up some data and shows every step on it.\n\n"
     "Exit codes: 0 done, 2 wrong input, 3 refused by the ledger, 4 damaged release, 5 the disk refused, "
     "6 stopped after a paid count far below what was expected, 7 workers elsewhere failed, 8 a server did not answer, "
     "130 interrupted.",
@@ -107,6 +111,7 @@ def sfumato(
     """
 
 
+app.command(epilog=start.EXAMPLES)(start.start)
 app.command(epilog=plan.EXAMPLES)(plan.plan)
 app.command(epilog=bandwidth.EXAMPLES)(bandwidth.bandwidth)
 app.command(epilog=check.EXAMPLES)(check.check)
@@ -134,9 +139,27 @@ app.command(epilog=audit.EXAMPLES)(audit.audit)
 app.command(epilog=demo.EXAMPLES)(demo.demo)
 
 
+def only(name: str | None) -> typer.Typer:
+    """Return the command line with one command alone, or with all where none has that name.
+
+    To put all of them together takes as long as to answer a query.
+    """
+    commands = [each for each in app.registered_commands if _name(each) == name]
+    groups = [each for each in app.registered_groups if each.name == name]
+    if not commands and not groups:
+        return app
+    one = copy(app)
+    one.registered_commands, one.registered_groups = commands, groups
+    return one
+
+
+def _name(command: CommandInfo) -> str | None:
+    return command.name or getattr(command.callback, "__name__", None)
+
+
 def main() -> None:
     """Run the command line; the console script's entry."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter shows its code
-    app(prog_name="sfumato")
+    only(sys.argv[1] if len(sys.argv) > 1 else None)(prog_name="sfumato")
