@@ -8,6 +8,7 @@ with small numbers.
 from __future__ import annotations
 
 import argparse
+import logging
 import random
 import tempfile
 import time
@@ -108,6 +109,7 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=1.0, help="of the counts")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # it warns of every request that is no HTTP
     for name in given.pieces:
         began = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:

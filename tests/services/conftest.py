@@ -17,6 +17,7 @@ pytest.importorskip("starlette", reason="the extra 'server' is not installed")
 import uvicorn
 
 from sfumato.local import Protocol
+from sfumato.services import sending
 from sfumato.services.running import make_config
 from sfumato.services.server import Server
 from sfumato.services.signing import SignedProtocol, SigningKey
@@ -25,6 +26,7 @@ from sfumato.shuffled import Protocol as Shuffled
 from tests.services.postgres_for_tests import Postgres, postgres, programs
 
 SECONDS = 300.0  # how long a loaded machine may take for what must happen
+sending.SECONDS = SECONDS
 
 
 @contextmanager

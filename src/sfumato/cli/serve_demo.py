@@ -41,6 +41,7 @@ def demo(
         raise InputError(f"{str(output)!r} exists already; choose a new folder")
     output.mkdir(mode=0o700, parents=True)
     points = _points(max(devices, people))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the servers end too
     with ExitStack() as stack:
         _local(stack, output, points[:devices])
         _shuffled(stack, output, points[:people])

@@ -171,6 +171,8 @@ class AnalyzerRole(Role):
         if batch.exists():
             if not self.release_path(fingerprint, group).exists() and fingerprint in self._keys:
                 self.publish(fingerprint, group)
+            if self.release_path(fingerprint, group).exists():
+                self.note("published", fingerprint)  # before the batch goes, so that a kill costs no entry
             with storage_errors("remove", batch):
                 batch.unlink(missing_ok=True)
         if fingerprint in self._keys and self._done(fingerprint):
@@ -183,7 +185,6 @@ class AnalyzerRole(Role):
             label = protocol.groups[group].label
             release = protocol.analyzer(key).analyze(self._batch(fingerprint, group), label, workers=self._workers)
             release.save(self.release_path(fingerprint, group), overwrite=True)
-            self.note("published", fingerprint)
         except (InputError, ReleaseFileError) as problem:
             self._refused[fingerprint, group] = str(problem)
 

@@ -121,8 +121,8 @@ class ShufflerRole(Role):
             store.advance(CLOSED, FORGOTTEN)
         if store.stage == OPEN and self._due(fingerprint, group):
             store.advance(OPEN, CLOSED)
-            self.note("closed", fingerprint)
         if store.stage == CLOSED and self._patient(fingerprint, group):
+            self.note("closed", fingerprint)  # here, so that a kill after the closing costs no entry
             self.hand_over(fingerprint, group)
         if store.stage == FORGOTTEN:
             self._forget(fingerprint, group)
@@ -184,8 +184,8 @@ class ShufflerRole(Role):
             batch.unlink(missing_ok=True)
         if intake.store.fact("deleted") is None:
             intake.store.forget()
-            intake.store.advance(FORGOTTEN, FORGOTTEN, {"deleted": "yes"})
             self.note("messages-deleted", fingerprint)
+            intake.store.advance(FORGOTTEN, FORGOTTEN, {"deleted": "yes"})
 
 
 def _messages(intake: SubmissionIntake) -> Iterator[bytes]:
