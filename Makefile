@@ -15,7 +15,7 @@ SALTED := $(addprefix tests/,privacy quantizers release methods central distance
 SMOKE := $(addprefix tests/,cli/test_release.py cli/test_plan.py privacy/test_accounting.py sources/test_formats.py \
   maps/test_figure.py local/test_client.py central/test_kde.py)
 
-.PHONY: demo collect-demo docs test test-lowest test-salted lint fuzz audit audit-full bench bench-full lock clean
+.PHONY: demo collect-demo docs test test-lowest test-salted lint fuzz attack audit audit-full bench bench-full lock clean
 
 # CONSTRAINTS=constraints/ci.txt repeats a run with the versions of another.
 $(VENV)/ready: pyproject.toml $(CONSTRAINTS)
@@ -60,6 +60,10 @@ lint: $(VENV)/ready
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy
 	$(RUN)/lint-imports
+
+# The services attacked: hostile requests, garbage, kills, full disks, crashes of the database, races; docs/collect.md.
+attack: $(VENV)/ready
+	$(RUN)/python -m tests.services.attack
 
 # A million hostile files of every format, about an hour on two cores; docs/fuzzing.md.
 fuzz: $(VENV)/ready

@@ -39,6 +39,7 @@ class Relay:
                 threading.Thread(target=_copy, args=(client, server), daemon=True).start()
                 if lost:
                     server.recv(1 << 16)  # the server has answered, and nobody learns it
+                    client.shutdown(socket.SHUT_RDWR)
                 else:
                     _copy(server, client)
 

@@ -12,6 +12,7 @@ import typer
 from sfumato.cli import flags, serve_demo
 from sfumato.cli.console import complain, facts
 from sfumato.cli.flags import argument, flag
+from sfumato.deferred import require
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ def collector(
     body: Body = 16,
 ) -> None:
     """Receive reports of the local model and publish what they say."""
+    require("server")
     from sfumato.services.collector import CollectorRole
 
     made = CollectorRole(folder, _loaded(signed), _limits(rate, body), database)
@@ -150,6 +152,7 @@ def shuffler(
     body: Body = 16,
 ) -> None:
     """Receive sealed submissions, and hand them over mixed once enough took part."""
+    require("server")
     from sfumato.services.shuffler import Policy, ShufflerRole
 
     if close_at is None and close_after is None:
@@ -178,6 +181,7 @@ def analyzer(
 
     A key is deleted when its collection is published or the key expired, and the public log says so.
     """
+    require("server")
     from sfumato.services.analyzer import AnalyzerRole
 
     patient = replace(_limits(rate, 16), request_seconds=_BATCH_SECONDS)
@@ -203,6 +207,7 @@ def issuer(
     rate: Rate = 50.0,
 ) -> None:
     """Sign one blinded token for each invitation."""
+    require("server")
     from sfumato.services.admission import IssuerKey
     from sfumato.services.issuer import IssuerRole
 
@@ -211,19 +216,40 @@ def issuer(
     _run(made, 60.0, host, port, certificate, tls_key, proxy)
 
 
+@app.command(epilog="[bold]Example[/]: sfumato serve log https://collector.example --compare yesterday.jsonl")
+def log(
+    address: Annotated[str, argument("The server's address.", "ADDRESS")],
+    compare: Annotated[Path | None, flag("A copy of the log, of another day or of somebody else.", "FILE")] = None,
+    output: Annotated[Path | None, flag("Keep a copy.", "FILE", "-o", "--output")] = None,
+    relay: Annotated[str | None, flag("An HTTP proxy to go through.", "ADDRESS")] = None,
+    force: flags.Force = False,
+) -> None:
+    """Read a server's public log, check it, and compare it with a copy: one server must show one log to everybody.
+
+    The head is a hash of the whole log: two people who read out the same one have seen the same log.
+    """
+    from sfumato.services.log import head, read_log, same_log
+    from sfumato.services.sending import Route, fetch_log
+    from sfumato.storage import AtomicFile, storage_errors
+
+    key, content = fetch_log(Route(address, relay))
+    entries = read_log(content, key)
+    if compare is not None:
+        with storage_errors("read", compare):
+            copy = read_log(compare.read_bytes(), key)
+        if not same_log(entries, copy):
+            raise InputError(f"the log differs from {str(compare)!r}: do not take part, and tell the organiser")
+    if output is not None:
+        with AtomicFile(output, overwrite=force) as file:
+            file.write(content)
+    facts([("key", key), ("head", head(entries)), ("entries", str(len(entries)))])
+    facts([(entry["event"], f"{entry['fingerprint']} {entry['time']}") for entry in entries])
+
+
 def _loaded(paths: Sequence[Path]) -> list[SignedProtocol]:
-    _need_server()
     from sfumato.services.signing import SignedProtocol
 
     return [SignedProtocol.load(path) for path in paths]
-
-
-def _need_server() -> None:
-    from importlib.util import find_spec
-
-    missing = [name for name in ("starlette", "uvicorn", "httptools") if find_spec(name) is None]
-    if missing:
-        raise InputError(f"servers need {', '.join(missing)}: pip install 'sfumato[server]'")
 
 
 def _limits(rate: float, megabytes: int) -> Limits:

@@ -1,7 +1,7 @@
 """How servers are reached: paths, limits, problems, health and metrics, the same for every role (Starlette, uvicorn).
 
-Logs are lines of JSON with the path's kind, status, milliseconds and bytes. They hold no address, no identity, no
-token, no content and no fingerprint's group: nothing that could be tied to a person.
+Logs are lines of JSON with the path's kind, status and milliseconds. They hold no address, no identity, no token, no
+content and no fingerprint: nothing that could be tied to a person. Whoever keeps them adds the time, or does not.
 """
 
 from __future__ import annotations
