@@ -15,7 +15,7 @@ SALTED := $(addprefix tests/,privacy quantizers release methods central distance
 SMOKE := $(addprefix tests/,cli/test_release.py cli/test_plan.py privacy/test_accounting.py sources/test_formats.py \
   maps/test_figure.py local/test_client.py central/test_kde.py)
 
-.PHONY: demo collect-demo docs test test-lowest test-salted lint fuzz attack audit audit-full bench bench-full lock clean
+.PHONY: demo collect-demo docs page test node test-lowest test-salted lint fuzz attack audit audit-full bench bench-full lock clean
 
 # CONSTRAINTS=constraints/ci.txt repeats a run with the versions of another.
 $(VENV)/ready: pyproject.toml $(CONSTRAINTS)
@@ -41,8 +41,20 @@ collect-demo: $(VENV)/ready
 docs: $(VENV)/ready
 	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --quiet --strict
 
-test: $(VENV)/ready lint
+# The script of the page on which people take part, with the device in it; needs Node 20. docs/collect.md.
+page: src/sfumato/services/assets/take-part.js
+
+src/sfumato/services/assets/take-part.js: $(shell find clients/js/page clients/js/src -name '*.ts') clients/js/package-lock.json
+	cd clients/js && npm ci --no-audit --no-fund && node page/build.mjs
+
+test: $(VENV)/ready lint node
 	$(RUN)/pytest -n 2 --dist loadfile
+
+# The device in TypeScript is tested by tests/clients/test_js.py where there is Node 20 or later.
+node:
+	@if node --version 2>/dev/null | grep -Eq '^v(2[0-9]|[3-9][0-9])\.' && command -v npm >/dev/null; then \
+	  cd clients/js && if [ package-lock.json -nt node_modules/.package-lock.json ]; then npm ci --no-audit --no-fund; fi; \
+	else echo "THE DEVICE IN TYPESCRIPT (clients/js) IS NOT TESTED: install Node 20 or later, with npm" >&2; fi
 
 # The least version of every dependency that pyproject.toml allows, all of them together.
 test-lowest: $(LOWEST)/ready
@@ -87,4 +99,4 @@ lock: $(VENV)/ready
 	$(RUN)/python -m pip freeze --exclude-editable > constraints/ci.txt
 
 clean:
-	rm -rf $(VENV) $(LOWEST) .salted-tests demo collect-demo site .long .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) .salted-tests demo collect-demo site .long clients/js/node_modules clients/js/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
