@@ -109,7 +109,7 @@ def shuffled(points: Points, instances: int, folder: Path) -> dict[str, Any]:
         accepted = shuffler.participants
     analyzer = protocol.analyzer(key)
     release = analyzer.analyze(folder / "batch")
-    ones = analyzer.counts(folder / "batch").ones
+    ones = analyzer.counts(folder / "batch")[0].ones
     largest, flip = protocol.features.largest, float(protocol.groups[0].bitsum.flip)  # type: ignore[attr-defined]
     chances = flip + (1 - 2 * flip) * (protocol.quantizer.encode(points) + largest) / (2 * largest)
     value = float(((ones - chances.sum(axis=0)) ** 2 / (chances * (1 - chances)).sum(axis=0)).sum())

@@ -61,9 +61,9 @@ def _document(mechanism: str, kernel: Kernel, **changes: Any) -> dict[str, Any]:
     return Protocol(kernel, 3, mechanism=mechanism, options=options, **{**given, **changes}).document
 
 
-def local_vectors() -> dict[str, Any]:
-    """All of them."""
-    made = documents()
+def local_vectors(stored: dict[str, dict[str, Any]] | None = None) -> dict[str, Any]:
+    """All of them, of new documents or of those that are stored."""
+    made = documents() if stored is None else stored
     return {
         "points": exact(POINTS),
         "protocols": [

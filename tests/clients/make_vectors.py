@@ -14,12 +14,20 @@ from tests.clients.local_vectors import local_vectors
 from tests.clients.shuffled_vectors import shuffled_vectors
 
 FOLDER = Path(__file__).parent / "vectors"
-ALL: dict[str, Callable[[], dict[str, Any]]] = {"local": local_vectors, "shuffled": shuffled_vectors}
+ALL: dict[str, Callable[[dict[str, Any] | None], dict[str, Any]]] = {
+    "local": local_vectors,
+    "shuffled": shuffled_vectors,
+}
 
 
-def written(name: str) -> str:
-    """Return the content of a file: one line a vector would be long, one value a line would be endless."""
-    return json.dumps(ALL[name](), indent=None, sort_keys=True, separators=(",", ":")).replace('},{"', '},\n{"') + "\n"
+def written(name: str, stored: dict[str, Any] | None = None) -> str:
+    """Return the content of a file, of new documents or of those in the one that is there.
+
+    Designs and calibrations are floating point and may differ in the last digits from machine to machine; what devices
+    make of a document may not.
+    """
+    text = json.dumps(ALL[name](stored), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return text.replace('},{"', '},\n{"') + "\n"
 
 
 if __name__ == "__main__":

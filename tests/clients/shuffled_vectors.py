@@ -62,9 +62,9 @@ def protocols() -> dict[str, Protocol]:
     return {name: Protocol(kernel, dimension=2, **{**common, **own}) for name, (kernel, own) in GIVEN.items()}
 
 
-def shuffled_vectors() -> dict[str, Any]:
-    """All of them."""
-    made = protocols()
+def shuffled_vectors(stored: dict[str, dict[str, Any]] | None = None) -> dict[str, Any]:
+    """All of them, of new documents or of those that are stored."""
+    made = protocols() if stored is None else {name: Protocol.from_document(each) for name, each in stored.items()}
     return {
         "points": exact(POINTS),
         "tables": [

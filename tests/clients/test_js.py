@@ -19,8 +19,9 @@ from tests.maps.browser import browser, chromium
 @pytest.mark.exact
 @pytest.mark.parametrize("name", sorted(ALL))
 def test_vectors_are_what_the_code_makes(name: str) -> None:
-    found = (FOLDER / f"{name}.json").read_text()
-    assert json.loads(written(name)) == json.loads(found), "run python -m tests.clients.make_vectors"
+    found = json.loads((FOLDER / f"{name}.json").read_text())
+    stored = {protocol["name"]: protocol["document"] for protocol in found["protocols"]}
+    assert json.loads(written(name, stored)) == found, "run python -m tests.clients.make_vectors"
 
 
 def test_in_node(built: Path) -> None:

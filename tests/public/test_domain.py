@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import InputError
@@ -15,6 +15,7 @@ from sfumato.public.domain import Domain
 BOX = Domain((0.0, -5.0), (1.0, 5.0))
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.one_of(st.floats(), st.integers(-(10**400), 10**400)), min_size=2, max_size=2))
 def test_every_point_lands_in_the_box_and_stays_there(point: list[float]) -> None:
     clipped = BOX.clip(point)

@@ -7,7 +7,6 @@ from pathlib import Path
 from tests.maps.browser import Page
 from tests.services.conftest import until
 
-PATIENCE = 600.0  # seconds for a page on a busy machine
 # Texts whose colour has less than 4.5 times the luminance of what is behind them, or the other way round (WCAG 1.4.3).
 _PALE = """(() => {
   const light = (colour) => {
@@ -70,7 +69,7 @@ class Person:
 
     def waits_for(self, name: str) -> None:
         """Wait for a part of the page; whatever trouble it has instead is what the test says."""
-        until(lambda: self.sees(name) or self.sees("trouble"), PATIENCE)
+        until(lambda: self.sees(name) or self.sees("trouble"))
         assert self.sees(name), self.says("trouble") + str(self.tab.problems)
 
     def clicks(self, selector: str) -> None:

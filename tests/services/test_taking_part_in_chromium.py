@@ -59,6 +59,12 @@ def _built() -> None:
     subprocess.run(["node", str(CLIENT / "page" / "build.mjs")], check=True)
 
 
+def test_types_and_style_of_the_page() -> None:
+    for words in (["tsc", "-p", "."], ["eslint", "."]):
+        done = subprocess.run(["npx", "--no-install", *words], cwd=CLIENT / "page", capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.fixture(scope="module")
 def chromium_tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     with browser(tmp_path_factory.mktemp("profile")) as made:
@@ -221,12 +227,14 @@ def test_a_class_and_bits_among_others(tmp_path: Path, tab: Page, organiser: Sig
     with running(Server(role, every=60.0)) as address:
         person.visit(f"{address}/take-part#lang=en")
         person.waits_for("answer")
+        assert "change your group by chance" in person.says("promises")
         person.enters(0, "4")
         until(lambda: person.sees("picture"))
         assert "everybody adds others by chance" in person.says("picture-before") and not person.sees("hundred-people")
         person.clicks("#send")
         assert "Choose your group" in person.says("missing")
         person.clicks('#labels input[value="1"]')
+        assert person.says("missing") == ""
         person.photographs("phone-class")
         person.can_use_it()
         person.clicks("#send")

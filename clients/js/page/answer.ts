@@ -87,6 +87,7 @@ export class Answer {
     classes.forEach((name, index) => {
       const button = make("input", { type: "radio", name: "label", value: String(index) });
       button.checked = name === chosen;
+      button.addEventListener("change", () => (byId("missing").textContent = ""));
       place.append(make("label", {}, button, String(name)));
     });
     show("labels", classes.length > 0);

@@ -12,11 +12,9 @@ export function writePromise(protocol: Protocol, texts: Texts): void {
   const lines: (Node | string)[][] = [];
   if (protocol.trust === "shuffled") {
     const crowds = groups(protocol).map((group) => Number(group["participants"]));
-    lines.push([
-      texts.say("promiseShuffled", {
-        messages: Math.max(...groups(protocol).map((group) => Number(group["messages"]))),
-      }),
-    ]);
+    lines.push([texts.say("promiseShuffled", { messages: protocol.messageCount })]);
+    const hidden = part(protocol, "mechanism")["label_epsilon"] !== null;
+    if (protocol.classes !== null) lines.push([texts.say(hidden ? "promiseLabel" : "promiseLabelOpen")]);
     lines.push([texts.say("promiseCrowd", { participants: Math.min(...crowds) })]);
   } else lines.push([texts.say("promiseLocal")]);
   if (within === "") lines.push([texts.say("promiseFactor", values)]);

@@ -20,7 +20,7 @@ import { equal, refusal, type Check } from "./checks.js";
 
 const signatures = parse(signaturesText) as JsonObject & { organiser: string; server: string };
 const token = parse(tokenText_) as Record<string, string>;
-const requests = parse(requestsText) as unknown as { path: string; cases: { body: string; receipt: string }[] };
+const requests = parse(requestsText) as unknown as { cases: { path: string; body: string; receipt: string }[] };
 const problems = parse(problemsText) as Record<string, JsonObject>;
 const signedText = canonicalText(signatures["signed protocol"] ?? null);
 const { organiser } = signatures;
@@ -203,7 +203,7 @@ export const checks: Check[] = [
       equal(await tookPart(account, signed.fingerprint), true, "after");
       equal((await takePart({ ...given, point: [0.9, 0.9] })).digest, first.digest, "again");
       equal(new Set(asked.map(({ body }) => body)).size, 1, "distinct bodies");
-      equal(asked[0]?.path, requests.path, "path");
+      equal(asked[0]?.path, requests.cases[0]?.path, "path");
       equal(WAITED.length === 3 && WAITED[1] === 7 && (WAITED[0] ?? 1) <= 0.5 && (WAITED[2] ?? 3) <= 2, true, "waits");
       equal(await account.spent(), "2", "spent");
       equal(await refusal(() => takePart(given)), "the server refused what was sent: conflict (see docs/wire.md)", "fate");

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli import flags, serve_demo
+from sfumato.cli import flags, serve_demo, serve_notice
 from sfumato.cli.console import complain, facts
 from sfumato.cli.flags import argument, flag
 from sfumato.deferred import require
@@ -45,6 +45,7 @@ Notice = Annotated[Path | None, flag("Signed notice of the newest protocol, for 
 PageIssuer = Annotated[str | None, flag("Address of the issuer's server, for the page /take-part.", "ADDRESS")]
 
 app.command(epilog="[bold]Example[/]: sfumato serve demo -o collect-demo")(serve_demo.demo)
+app.command(epilog=serve_notice.EXAMPLE)(serve_notice.notice)
 
 
 @app.command(epilog="[bold]Example[/]: sfumato serve key -o organiser.key")
@@ -93,29 +94,6 @@ def sign(
     made = SignedProtocol.sign(document, SigningKey.load(key), issuer, shuffler)
     made.save(output, overwrite=force)
     facts([("signed", f"{output} (fingerprint {made.fingerprint[:8]})"), ("organiser", made.key)])
-
-
-@app.command(
-    epilog="[bold]Example[/]: sfumato serve notice asked.json p.signed.json --key organiser.key -o p.notice.json"
-)
-def notice(
-    asked: Annotated[Path, argument("What is asked, in people's words: docs/collect.md.", "ASKED")],
-    signed: Annotated[Path, argument("The signed protocol.", "SIGNED")],
-    output: Annotated[Path, flag("The signed notice.", "FILE", "-o", "--output")],
-    key: Annotated[Path, flag("The organiser's private key.", "FILE")],
-    force: flags.Force = False,
-) -> None:
-    """Sign what is asked in people's words, for the page on which they take part."""
-    from sfumato.public.canonical_json import parse
-    from sfumato.services.notice import LARGEST, SignedNotice
-    from sfumato.services.signing import SignedProtocol, SigningKey
-    from sfumato.storage import storage_errors
-
-    with storage_errors("read", asked), open(asked, "rb") as file:
-        content = parse(file.read(LARGEST + 1), "the notice", LARGEST)
-    made = SignedNotice.sign(content, SignedProtocol.load(signed), SigningKey.load(key))
-    made.save(output, overwrite=force)
-    facts([("signed", str(output)), ("organiser", made.key)])
 
 
 @app.command(epilog="[bold]Example[/]: sfumato serve invite 1000 -o codes.txt --hashes invitations.txt")
