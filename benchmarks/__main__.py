@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import case as cases
-from benchmarks import page, reproduction, results
+from benchmarks import page, reproduction, results, sources
 from benchmarks.case import Case
 from benchmarks.kinds import Skipped, Unit, load_kind
 from benchmarks.results import ResultFile
@@ -53,6 +53,7 @@ def main(
 
 def run(case: Case, file: ResultFile) -> None:
     """Measure a case, unit by unit; each is saved before the next begins."""
+    sources.remember(case.kind)
     for unit in load_kind(case.kind).units(case.settings):
         name = f"{case.name} {_text(unit)}".strip()
         if case.full and file.fresh(case, unit):

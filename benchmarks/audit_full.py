@@ -59,6 +59,7 @@ def stale(row: Row) -> list[str]:
 
 def run(name: str, trials: int = TRIALS) -> Row:
     """Run one piece and return its row."""
+    sources.remember()
     start = time.perf_counter()
     if name == CALIBRATIONS:
         checked = list(calibration_table.rows())

@@ -179,4 +179,4 @@ def write(case: Case, rows: Sequence[Row], page_folder: Path) -> str:
 def drawn(page_folder: Path, case: Case) -> str:
     """Return the Markdown that shows a case's figure, if there is one."""
     path = f"{FOLDER}/{case.name}.svg"
-    return both_schemes(case.title, path) if (page_folder / path).exists() else ""
+    return both_schemes(case.title, path) if (page_folder / FOLDER / f"{case.name}-dark.svg").exists() else ""

@@ -146,7 +146,7 @@ def _table(case: Case, rows: Sequence[Row]) -> str:
     heads += ["seeds"] * random + ["neighbours (count share)"] * private + ["as expected"] * bool(case.expectations)
     body = []
     for row in rows:
-        cells = [row["label"], *[row["data"][name] for name in facts]]
+        cells = [row["label"], *[row["data"].get(name) for name in facts]]
         cells += [row["values"].get(name) for name in columns]
         cells += [_seeds(row["seeds"])] * random + [_relation(row)] * private
         cells += [_verdict(case, row)] * bool(case.expectations)

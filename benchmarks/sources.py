@@ -29,6 +29,13 @@ def loaded(kind: str = "") -> dict[str, str]:
     return {part: fingerprint(part) for part in parts if _files(part)}
 
 
+def remember(kind: str = "") -> None:
+    """Take all fingerprints now, before a measurement: what is edited while it runs is not what it measured."""
+    for path in LIBRARY.iterdir():
+        fingerprint(f"sfumato/{path.stem}")
+    loaded(kind)
+
+
 def changes(recorded: Mapping[str, str] | None) -> list[str]:
     """Name what has changed since fingerprints were recorded; nothing for a fresh row.
 
