@@ -17,6 +17,7 @@ from sfumato.cli.flags import (
     parse_bounds,
     parse_categories,
     parse_columns,
+    parse_kinds,
     parse_options,
     refuse_inputs,
 )
@@ -59,6 +60,7 @@ IdleNumber = Annotated[int | None, typer.Option(**IDLE)]
 IdleOutput = Annotated[str | None, typer.Option("-o", "--output", **IDLE)]
 IdleLook = Annotated[bool | None, typer.Option("--look/--no-look", **IDLE)]
 IdleLedger = Annotated[bool, typer.Option("--no-ledger", **IDLE)]
+IdleParts = Annotated[bool, typer.Option("--parts", **IDLE)]
 IdleQuiet = Annotated[bool, typer.Option("--quiet", "-q", **IDLE)]
 EpsilonOption = Annotated[
     str | None, flag("Privacy budget; left out with --target-error to find it.", "E", panel=FACTS)
@@ -103,6 +105,8 @@ def plan(
     kernel: KernelOption = "gaussian",
     bounds: flags.Bounds = None,
     category: flags.Categories = None,
+    circle: flags.Circles = None,
+    sphere: flags.Spheres = None,
     mismatch: flags.Mismatch = None,
     unseen: flags.UnseenOption = flags.Unseen.DROP,
     outside: OutsideOption = Outside.CLIP,
@@ -135,6 +139,11 @@ def plan(
     threads: IdleNumber = None,
     look: IdleLook = None,
     quiet: IdleQuiet = False,
+    engine: IdleText = None,
+    master: IdleText = None,
+    separator: IdleText = None,
+    decimal: IdleText = None,
+    parts: IdleParts = False,
 ) -> None:
     """Compare all mechanisms before spending anything: predicted error, file size and cost. No data is read.
 
@@ -164,6 +173,7 @@ def plan(
         "bounds": bounds_given,
         "landmarks": _landmarks(landmarks, columns, width),
         "categories": categories or None,
+        "kinds": _kinds(circle, sphere, columns, bounds),
         "method": method,
         "public": _landmarks(public, columns, width),
         "unit": "user" if LIMIT in options else "record",
@@ -197,6 +207,22 @@ def _landmarks(path: str | None, columns: str | None, width: int) -> Any:
     from sfumato.sources import open_source
 
     return PublicSample.of(open_source(path, parse_columns(columns, path)), width)
+
+
+def _kinds(
+    circle: list[str] | None, sphere: list[str] | None, columns: str | None, bounds: list[str] | None
+) -> dict[Any, Any] | None:
+    """Read the columns that close on themselves, by their positions among those that are named."""
+    named = [text.rpartition("=")[0] for text in bounds or () if "=" in text]
+    names = list(map(str, parse_columns(columns, "") or named))
+    found: dict[Any, Any] = {}
+    for key, kind in parse_kinds(circle, sphere, "").items():
+        every = key if isinstance(key, tuple) else (key,)
+        if unknown := [name for name in every if name not in names]:
+            raise InputError(f"the column {unknown[0]!r} closes on itself and is not named: pass --columns A,B,...")
+        places = tuple(map(names.index, every))
+        found[places if isinstance(key, tuple) else places[0]] = kind
+    return found or None
 
 
 def _columns(
