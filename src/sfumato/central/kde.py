@@ -10,15 +10,12 @@ from typing import Any, Literal, Protocol, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from sfumato.central.curator import Curator
 from sfumato.central.looking import check_readable, go_on
-from sfumato.central.payers import Payer, account_of
+from sfumato.central.payers import Payer, account_of, warn_of_score, warn_of_validation
 from sfumato.central.survey import FIRST_ROWS, survey
-from sfumato.central.validating import warn_of_score, warn_of_validation
+from sfumato.deferred import brought_by
 from sfumato.engines import Engine, Progress, engine_of
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel, Overlap, Product
@@ -33,6 +30,11 @@ from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
 from sfumato.release import Release
 from sfumato.sources import Columns, Source, arguments_named, as_declared, attach, open_source
+
+with brought_by("curator"):
+    from sklearn.base import BaseEstimator, DensityMixin
+    from sklearn.utils import Tags
+    from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 
 class Columned(Protocol):

@@ -206,7 +206,8 @@ def plan(
     n_hint, dimension : int
         Public guess of the number of records, and the number of columns.
     epsilon, kernel, bandwidth, delta, neighbours, bounds, landmarks, categories, kinds, unit, options
-        As in `PrivateKDE`. An option that only some methods know leaves the others out.
+        As in `PrivateKDE`, columns of `kinds` by their positions. An option that only some methods know leaves the
+        others out.
     density : float, optional
         P, the mean kernel value between two records, if it is public: sizes are chosen for it, and the prediction is a
         point instead of an interval.
