@@ -263,7 +263,8 @@ def predict(
     from sfumato.learn import DensityClassifier
     from sfumato.sources import as_declared, open_source
 
-    model, marks = DensityClassifier.load(classifier), {"separator": separator, "decimal": decimal}
+    model = DensityClassifier.load(classifier)
+    marks: dict[str, Any] = {"separator": separator, "decimal": decimal}
     chosen, names = parse_columns(columns, points), getattr(model, "feature_names_in_", None)
     try:
         source = open_source(points, as_declared(names) if chosen is None and names is not None else chosen, **marks)

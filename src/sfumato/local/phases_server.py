@@ -231,10 +231,11 @@ class ReportedPhases(PoolReader):
         """Read mean and spread of the terms off three sums over them, which a map of many cells does not keep apart."""
         if known.groups > 1 or self.terms < 2:
             return super().read(Y, sums, known)
-        answered, *sides = self._rows(sums)
+        answered, cosine_sums, sine_sums = self._rows(sums)
         people = float(answered.sum()) / self.device.rows_each
         uneven = answered * self.device.groups - people
-        total, squares, beside = self.pool.moments(self.lattice(Y, LARGEST_COORDINATE), *sides, uneven).T
+        places = self.lattice(Y, LARGEST_COORDINATE)
+        total, squares, beside = self.pool.moments(places, cosine_sums, sine_sums, uneven).T
         mean = total / self.terms
         share = mean / max(people, 1.0)  # as in `steadied`
         squares = squares - 2 * share * beside + np.square(share) * float(uneven @ uneven)
