@@ -18,10 +18,12 @@ from sfumato.local.coins import Coins
 from sfumato.local.device import device_for
 from sfumato.local.metric_phases_server import MetricPhasesServer, largest_scale, noise_resultant
 from sfumato.local.organiser import choose, make_request
+from sfumato.local.phases_server import ReportedPhases
 from sfumato.local.pooled import MetricPhases, coarse
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.public.document import exact
+from sfumato.quantizers.answer import Known, answer_from_terms
 from tests.published.local.chances import fits
 
 
@@ -102,6 +104,21 @@ def test_a_small_radius_is_far_more_accurate_than_none() -> None:
     assert promise["within"] == "points within 0.005 of each other"
     assert "within a Euclidean distance of 0.005" in promise["conditions"][-1]
     assert choose(requests[0], "auto")[0] == "metric-phases"
+
+
+@pytest.mark.parametrize("mechanism", ["phases", "metric-phases"])
+def test_three_sums_say_what_all_terms_say(mechanism: str) -> None:
+    points, radius = np.random.default_rng(4).uniform(0, 1, (300, 2)), None if mechanism == "phases" else 0.02
+    made = Protocol(
+        Gaussian(0.4), dimension=2, mechanism=mechanism, radius=radius, epsilon=1, participants=300, bounds=(0, 1)
+    )
+    reader, queries = (release := made.simulate(points)).reader, np.vstack([points[:20], [[-3.0, 1e6]]])
+    assert isinstance(reader, ReportedPhases)
+    sums = release.values.astype(np.float64)
+    expected = answer_from_terms(reader.term_values(queries, sums))
+    found = reader.read(queries, sums, Known(noise_variance=0.0, count=300.0))
+    np.testing.assert_allclose(found.total, expected.total, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.standard_error, expected.standard_error, rtol=1e-9)
 
 
 def test_a_release_lasts(tmp_path: Path) -> None:

@@ -185,11 +185,10 @@ class MetricReportedPhases(ReportedPhases):
         self.resultants = own or Resultants(device, self.pool)
         self._factor = math.ldexp(device.groups, -COSINE_BITS)
 
-    def term_values(self, Y: Floats, sums: Floats) -> Floats:
-        """Mean over rows of the terms estimates the sum over people."""
-        table = sums.reshape(self.terms, self.width).copy()
-        table[:, 1:] /= self.resultants.values[:, None]
-        return super().term_values(Y, table.ravel())
+    def _rows(self, sums: Floats) -> tuple[Floats, Floats, Floats]:
+        """Divide every row by a resultant of its own."""
+        answered, cosine_sums, sine_sums = super()._rows(sums)
+        return answered, cosine_sums / self.resultants.values, sine_sums / self.resultants.values
 
     def weights(self, Y: Floats) -> Floats:
         """Weights g(y), dense."""

@@ -17,7 +17,7 @@ One report can move n times an answer by at most 2 / m': `influence`.
 from __future__ import annotations
 
 import math
-from functools import cached_property
+from functools import cache, cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -53,10 +53,12 @@ from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.response import OTHER, Response, same_weight
 from sfumato.public import portable
+from sfumato.quantizers.answer import Answer, Known
 from sfumato.quantizers.base import Floats, Integers
 
 KERNEL_LAWS: dict[type[Kernel], str] = {Gaussian: "normal", Laplacian: "cauchy", Cauchy: "laplace"}
 COSINE_BITS = 20
+COARSE_BITS = 12  # of a turn, in the table that cosines of queries start from
 WIDTH = 3  # reports, cosines, sines
 PHASE_BITS = 120  # phases wrap around, so nothing can overflow: points get all their bits
 
@@ -101,11 +103,22 @@ class PhasePool:
     def cosines(self, X: Integers) -> tuple[Floats, Floats]:
         """Cosines and sines of every point's phase in every row, shape (points, rows) each."""
         cosines, sines = np.empty((len(X), self.rows)), np.empty((len(X), self.rows))
-        rows = np.arange(self.rows)
-        for i in range(len(X)):
-            turns = np.ldexp(self.phases(X, np.full(self.rows, i), rows).astype(np.float64), -self.device.shift)
-            cosines[i], sines[i] = portable.cos_sin_turns(turns)
+        _cosines(X, *self._tables, self.device.shift, *_coarse_turns(), cosines, sines)
         return cosines, sines
+
+    def moments(self, X: Integers, cosine_sums: Floats, sine_sums: Floats, beside: Floats) -> Floats:
+        """Sum t, t**2 and t times `beside` over the rows, t = cosine_sums cos + sine_sums sin; shape (points, 3)."""
+        found = np.empty((len(X), 3))
+        _moments(
+            X,
+            *self._tables,
+            self.device.shift,
+            *_coarse_turns(),
+            *map(np.ascontiguousarray, (cosine_sums, sine_sums)),
+            beside,
+            found,
+        )
+        return found
 
 
 class PhasesServer(PoolServer):
@@ -205,9 +218,29 @@ class ReportedPhases(PoolReader):
 
     def term_values(self, Y: Floats, sums: Floats) -> Floats:
         """Mean over rows of the terms estimates the sum over people."""
-        answered, cosine_sums, sine_sums = sums.reshape(self.terms, WIDTH).T
+        answered, cosine_sums, sine_sums = self._rows(sums)
         cosines, sines = self.pool.cosines(self.lattice(Y, LARGEST_COORDINATE))
-        return self.steadied((cosines * cosine_sums + sines * sine_sums) * self._factor, answered)
+        return self.steadied(cosines * cosine_sums + sines * sine_sums, answered)
+
+    def _rows(self, sums: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return each row's number of reports, and its cosines and sines in units of the answer."""
+        answered, cosine_sums, sine_sums = sums.reshape(self.terms, WIDTH).T
+        return answered, cosine_sums * self._factor, sine_sums * self._factor
+
+    def read(self, Y: Floats, sums: Floats, known: Known) -> Answer:
+        """Read mean and spread of the terms off three sums over them, which a map of many cells does not keep apart."""
+        if known.groups > 1 or self.terms < 2:
+            return super().read(Y, sums, known)
+        answered, cosine_sums, sine_sums = self._rows(sums)
+        people = float(answered.sum()) / self.device.rows_each
+        uneven = answered * self.device.groups - people
+        places = self.lattice(Y, LARGEST_COORDINATE)
+        total, squares, beside = self.pool.moments(places, cosine_sums, sine_sums, uneven).T
+        mean = total / self.terms
+        share = mean / max(people, 1.0)  # as in `steadied`
+        squares = squares - 2 * share * beside + np.square(share) * float(uneven @ uneven)
+        variance = np.maximum(squares - self.terms * np.square(mean), 0) / (self.terms - 1)
+        return Answer(mean, np.sqrt(variance / self.terms), np.zeros(len(Y)))
 
     def weights(self, Y: Floats) -> Floats:
         """Weights g(y), dense."""
@@ -236,6 +269,53 @@ def _phases(X, which, rows, frequencies, offsets, shift, out):  # type: ignore[n
         for j in range(X.shape[1]):
             total += X[w, j] * frequencies[r, j]  # wraps around modulo 2**64, as phases do
         out[i] = total & mask
+
+
+@cache
+def _coarse_turns() -> tuple[Floats, Floats]:
+    """Cosines and sines of the multiples of 2**-12 turns."""
+    return portable.cos_sin_turns(np.arange(2**COARSE_BITS) / 2**COARSE_BITS)
+
+
+@njit(nogil=True, cache=True)
+def _turned(X, i, frequencies, offsets, r, shift, coarse_cosines, coarse_sines):  # type: ignore[no-untyped-def]
+    # Cosine and sine of one phase, as a map takes millions of them. The angle is a coarse one, of the table, and a rest
+    # d below 2 pi / 2**12, whose cosine and sine are polynomials: what they leave out, d**6 / 720, is below 2e-20.
+    total = offsets[r]
+    for j in range(X.shape[1]):
+        total += X[i, j] * frequencies[r, j]  # wraps around, as in `_phases`
+    fine = shift - COARSE_BITS
+    place = (total & ((np.int64(1) << shift) - 1)) >> fine
+    d = 2.0 * math.pi / 2.0**shift * (total & ((np.int64(1) << fine) - 1))
+    square = d * d
+    cosine = 1.0 + square * (square / 24.0 - 0.5)
+    sine = d * (1.0 + square * (square / 120.0 - 1.0 / 6.0))
+    return (
+        coarse_cosines[place] * cosine - coarse_sines[place] * sine,
+        coarse_sines[place] * cosine + coarse_cosines[place] * sine,
+    )
+
+
+@njit(nogil=True, cache=True)
+def _cosines(X, frequencies, offsets, shift, coarse_cosines, coarse_sines, cosines, sines):  # type: ignore[no-untyped-def]
+    for i in range(X.shape[0]):
+        for r in range(len(offsets)):
+            cosines[i, r], sines[i, r] = _turned(X, i, frequencies, offsets, r, shift, coarse_cosines, coarse_sines)
+
+
+@njit(nogil=True, cache=True)
+def _moments(  # type: ignore[no-untyped-def]
+    X, frequencies, offsets, shift, coarse_cosines, coarse_sines, cosine_sums, sine_sums, beside, out
+):
+    for i in range(X.shape[0]):
+        first, second, mixed = 0.0, 0.0, 0.0
+        for r in range(len(offsets)):
+            cosine, sine = _turned(X, i, frequencies, offsets, r, shift, coarse_cosines, coarse_sines)
+            term = cosine * cosine_sums[r] + sine * sine_sums[r]
+            first += term
+            second += term * term
+            mixed += term * beside[r]
+        out[i, 0], out[i, 1], out[i, 2] = first, second, mixed
 
 
 @njit(nogil=True, cache=True)
