@@ -4,8 +4,8 @@ A record becomes u = (x - c) / r in every column, c the middle of the box and r 
 q of 1 / B, and scaled down to a squared length of at most R^2 = d B^2 / 4 if it is longer: records spread evenly over
 the box have d / 3, and noise goes by R^2. With N = |q|^2 > R^2 every |q_j| becomes floor(|q_j| R / ceil(sqrt(N))).
 
-Integers: 2 R q_j for the means, 5 q_j^2 and 7 q_j q_k (j < k) for the covariances. Their squares add up to at most
-4 R^2 N + 25 sum q_j^4 + 49 sum q_j^2 q_k^2 <= 4 R^2 N + 25 N^2 <= 29 R^4, because 49 <= 2 * 25: a product of two columns
+Integers: 2 R q_j for the means, 5 q_j^2 and 7 q_j q_k (j < k) for the covariances. Their squares add up to at most 4
+R^2 N + 25 sum q_j^4 + 49 sum q_j^2 q_k^2 <= 4 R^2 N + 25 N^2 <= 29 R^4, because 49 <= 2 * 25: a product of two columns
 is in the sum of squares twice. The l1 norm is at most 2 R sqrt(d N) + 5 N + 7 (d - 1) N / 2. Each row alone decides its
 integers.
 """

@@ -126,7 +126,9 @@ def _estimate(request: Request) -> Estimate:
             f"{landmarks} landmarks take a file of {size} bytes and {work} multiplications for each "
             "record and query, which the budgets do not allow: pass fewer landmarks"
         )
-    return min(fitting, key=lambda each: answer_noise(request, each) + _bias(request, found, each) ** 2 + each.missed**2)
+    return min(
+        fitting, key=lambda each: answer_noise(request, each) + _bias(request, found, each) ** 2 + each.missed**2
+    )
 
 
 def _bias(request: Request, found: Fit, estimate: Estimate) -> float:

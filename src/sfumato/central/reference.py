@@ -1,15 +1,15 @@
 """`reference`: landmarks without a public sample, drawn from a normal law whose moments are bought first (pure).
 
 For 5 to 32 bounded columns. A tenth of epsilon (`reference_share`) buys means and covariances (`covariances`); points
-drawn from the normal law that they describe serve as `landmarks`, with the rest of epsilon. What landmarks see of a record is exact whatever they are, so a law that suits the records
-badly costs accuracy and no honesty: the check's Fourier sums measure what is missed (`checking`, `quantizers.checked`),
-and bars come from that.
+drawn from the normal law that they describe serve as `landmarks`, with the rest of epsilon. What landmarks see of a
+record is exact whatever they are, so a law that suits the records badly costs accuracy and no honesty: the check's
+Fourier sums measure what is missed (`checking`, `quantizers.checked`), and bars come from that.
 
 Guarantee. f records differ between neighbours, and each has integers of l2 norm at most S and of l1 norm at most S_1
 (`covariances`). Ball noise of rate e_m / (f S), or Laplace noise of rate e_m / (f S_1) where the ball's does not fit,
-is e_m-DP (`privacy.ball`). Landmarks are a function of these noisy sums, the noisy count and public numbers; for any landmarks
-the release of `central.landmarks` is private at what is left. Adaptive composition gives epsilon: one promise, and an
-entry in the ledger for the count, for the moments and for the sums. The data are read twice.
+is e_m-DP (`privacy.ball`). Landmarks are a function of these noisy sums, the noisy count and public numbers; for any
+landmarks the release of `central.landmarks` is private at what is left. Adaptive composition gives epsilon: one
+promise, and an entry in the ledger for the count, for the moments and for the sums. The data are read twice.
 
 Error, for normal records of equal spread in all columns, for which P = (1 + 4 s^2)^(-d/2), s in bandwidths: landmarks
 are drawn around such records with the moments' noise, which tells for every rank the mean G of |g(y)|^2 and the part H
@@ -132,7 +132,8 @@ class Purchase:
             made,
             method=NAME,
             guarantee=request.guarantee(
-                self.moments.bounds.condition(), "means and covariances are bought first, and describe synthetic landmarks"
+                self.moments.bounds.condition(),
+                "means and covariances are bought first, for synthetic landmarks",
             ),
             parameters={**made.parameters, SHARE_OPTION: str(self.share), **unspent},
             bought=self.epsilon,
