@@ -40,3 +40,9 @@ def test_moments_are_read_back() -> None:
     means, covariances = encoder.read(encoder.encode(rows).sum(axis=0), len(rows))
     assert means == pytest.approx(2 * (rows.mean(axis=0) - 0.5), abs=1e-3)
     assert covariances == pytest.approx(4 * np.cov(rows.T), abs=1e-3)
+
+
+def test_assumed_moments_are_read_back() -> None:
+    encoder, variances = Covariances(Box.from_bounds((0.0, 1.0), 3), 32), np.array([0.1, 0.02, 0.3])
+    means, covariances = encoder.read(encoder.assumed(variances, 1000), 1000)
+    assert means == pytest.approx(0.0) and covariances == pytest.approx(np.diag(variances), abs=1e-6)

@@ -126,6 +126,10 @@ class TestErrors:
         again = sfumato.load(tmp_path / "points.sfm")
         assert np.array_equal(again.query(QUERIES), model.query(QUERIES))
 
+    def test_the_outline_has_the_size_of_the_release(self, model: PrivateKDE) -> None:
+        outline = Purchase.of(request(options=FACTS["options"])).outline()
+        assert outline.reader.size == len(model.release_.values)
+
     def test_a_delta_is_not_spent(self) -> None:
         model = fitted("reference", delta=1e-6)
         assert model.guarantee_.delta == 0 and model.release_.parameters["unspent_delta"] == 1e-6

@@ -104,3 +104,8 @@ class Covariances(Encoder):
         products = np.zeros((columns, columns))
         products[first, second] = products[second, first] = shares[columns:] / self.scale**2
         return means, np.asarray(products - np.outer(means, means))
+
+    def assumed(self, variances: Floats, count: float) -> Integers:
+        """Return the sums of so many records around the middle of the box, with these variances of u."""
+        products = np.diag(variances)[self._pairs] * self.scale**2
+        return np.rint(np.concatenate([np.zeros(self.dimension), products]) * self._weights * count).astype(np.int64)

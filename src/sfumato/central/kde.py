@@ -115,8 +115,13 @@ class PrivateEstimator(ReleaseEstimator):
         )
 
     def mechanism(self, source: Source) -> Mechanism:
-        """Build the mechanism that `fit` would run, or refuse; of the source only the columns are looked at."""
-        return self._mechanism(self._request(source))
+        """Build the mechanism that `fit` would run, or refuse; of the source only the columns are looked at.
+
+        Where something is bought first, it is one of the same size.
+        """
+        request = self._request(source)
+        purchase = self._purchase(request, source.repeatable)
+        return self._mechanism(request) if purchase is None else purchase.outline()
 
     @abstractmethod
     def _mechanism(self, request: Request) -> Mechanism:

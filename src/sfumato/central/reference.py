@@ -121,6 +121,10 @@ class Purchase:
         places = _normal(means, covariances, self.error, LANDMARKS, stream)
         return PublicSample.of(box.centre + box.half_widths * places, box.dimension)
 
+    def outline(self) -> Mechanism:
+        """Build what follows from the moments that a plan assumes: of the size of the real one, before it is paid."""
+        return self.mechanism(self.moments.assumed(_variances(self.request), self.request.n), self.request.n)
+
     def mechanism(self, values: Integers, count: float) -> Mechanism:
         """Build what the rest of the budget pays for: landmarks that the noisy moments describe."""
         asked, request = replace(self.rest, landmarks=self.drawn(values, count)), self.request
