@@ -8,12 +8,15 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import numpy as np
 import pytest
 
 from benchmarks import figures, kinds
 from benchmarks.__main__ import main
 from benchmarks.case import FOLDER, Expectation, load_cases
 from benchmarks.kinds import Skipped, load_kind
+from benchmarks.kinds.arrivals import arrivals_of, first_day, groups_of
+from sfumato.services.shuffler import Policy
 
 ROOT = Path(__file__).parents[1]
 
@@ -318,7 +321,7 @@ FIGURE = """
 def test_a_case_that_asks_for_lines_has_a_figure(harness: Harness) -> None:
     harness.add(dedent(ACCURACY) + dedent(FIGURE))
     harness.run()
-    assert "![Tiny accuracy](images/benchmarks/tiny-accuracy.svg)" in harness.page.read_text()
+    assert "![Tiny accuracy](images/benchmarks/tiny-accuracy.svg#gh-light-mode-only)" in harness.page.read_text()
     picture = harness.page.parent / "images/benchmarks/tiny-accuracy.svg"
     first = picture.read_bytes()
     assert all(f">{word}</text>".encode() in first for word in ("features", "RMSE", "best", "few"))
@@ -396,3 +399,15 @@ def test_a_case_with_an_unknown_field_or_another_name_is_refused(harness: Harnes
     (harness.cases / "other.toml").write_text(dedent(NOISE))
     with pytest.raises(ValueError, match="named 'tiny-noise'"):
         load_cases(harness.cases, full=False)
+
+
+def test_groups_of_arrivals_close_by_the_servers_rule() -> None:
+    arrivals, policy = np.array([3, 3, 3, 1, 9, 2]), Policy(participants=5)
+    sizes, closed = groups_of(arrivals, policy, every=1.0)
+    assert sizes.tolist() == [6, 6, 13, 13, 13, 0] and closed.tolist() == [1, 1, 4, 4, 4, -1]
+    flow = arrivals_of(rate=100.0, swing=0.8, every=60.0, seed=1)
+    busiest = flow[:1440].reshape(24, 60).sum(axis=1)
+    assert busiest.argmax() in (5, 6) and busiest.argmin() in (17, 18)
+    sets, waits, weights = first_day(flow, *groups_of(flow, Policy(participants=600_000), 60.0), 60.0)
+    even = np.average(sets, weights=weights) / (2 * 100.0)
+    assert np.average(waits, weights=weights) == pytest.approx(even, rel=0.1) and sets.min() >= 600_000

@@ -25,8 +25,10 @@ from functools import cache, update_wrapper
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from sfumato.deferred import missing, require
 from sfumato.storage import private_folder, user_folder
 
 _decorating, _single = threading.Lock(), threading.Lock()
@@ -36,9 +38,9 @@ _limits: list[Any] = []  # one for each caller that wants BLAS on one thread; al
 class Compiled:
     """A function that Numba is given at its first call, or at that of another compiled function that calls it."""
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+    def __init__(self, function: Callable[..., Any], reads: bool, options: dict[str, Any]) -> None:
         update_wrapper(self, function)
-        self.py_func, self._options = function, options
+        self.py_func, self._reads, self._options = function, reads, options
         self._dispatcher: Any = None
 
     def __call__(self, *arguments: Any) -> Any:
@@ -49,12 +51,19 @@ class Compiled:
         """Return Numba's own object for the function."""
         with _decorating:
             if self._dispatcher is None:
-                self._dispatcher = _numba_function(self.py_func, **self._options)
+                interpreted = self._reads and "numba" in missing("curator")
+                self._dispatcher = (
+                    _interpreted(self.py_func) if interpreted else _numba_function(self.py_func, **self._options)
+                )
             return self._dispatcher
 
 
-def _njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+def _njit(reads: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Return Numba's decorator, which caches where that is safe.
+
+    A function that ``reads`` stands on the way of a query: where Numba is not installed it runs as it is written,
+    slowly and with the same answers, which `tests/test_reader.py` compares. All others need the extra: noise
+    must not be drawn under other rules of arithmetic than those that were tested.
 
     Examples
     --------
@@ -64,7 +73,17 @@ def _njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     >>> double(21)
     42
     """
-    return lambda function: Compiled(function, options)
+    return lambda function: Compiled(function, reads, options)
+
+
+def _interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function as it is written, in which words wrap around without a warning, as compiled ones do."""
+
+    def call(*arguments: Any) -> Any:
+        with np.errstate(over="ignore"):
+            return function(*arguments)
+
+    return call
 
 
 def _numba_function(function: Callable[..., Any], cache: bool = False, **options: Any) -> Any:
@@ -83,6 +102,7 @@ def _numba_function(function: Callable[..., Any], cache: bool = False, **options
 @cache
 def _numba() -> Any:
     """Load Numba, and tell it that a function of ours stands for what it made of it."""
+    require("curator")
     import numba
     import numba.core.caching
     from numba.extending import typeof_impl

@@ -1,14 +1,110 @@
-"""SciPy's functions, imported at the first call: together they take longer to load than most commands take to run.
+"""What is loaded at its first use, and what says which extra is missing.
 
 A command that asks one release one question should not wait for solvers that it does not use, so whatever stands on the
-way to every command takes these from here. `tests/cli/test_start.py` counts what is loaded.
+way to every command takes SciPy's functions and Arrow from here. `tests/cli/test_start.py` counts what is loaded.
+
+Who reads releases installs the package alone; what makes, draws, distributes or collects them has an extra. `EXTRAS`
+is the one list of what each extra brings: `require` refuses by it, and `tests/test_packaging.py` compares it with
+`pyproject.toml`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
-from typing import Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import MissingExtraError
+
+# Names that are imported, and what they are for in the words of an error.
+EXTRAS = {
+    "curator": (("dp_accounting", "numba", "pyarrow", "sklearn"), "to make releases, and to read files and tables"),
+    "plot": (("matplotlib",), "to draw"),
+    "spark": (("pyspark",), "to sum on Spark, with Java 17"),
+    "server": (("httptools", "starlette", "uvicorn"), "to run servers"),
+}
+
+
+@cache
+def missing(extra: str) -> tuple[str, ...]:
+    """Return the modules of an extra that are not installed.
+
+    Examples
+    --------
+    >>> missing("curator")
+    ()
+    """
+    return tuple(name for name in EXTRAS[extra][0] if find_spec(name) is None)
+
+
+def require(extra: str) -> None:
+    """Refuse to go on without what an extra brings.
+
+    Raises
+    ------
+    MissingExtraError
+        If a module is not installed; the text names it and the extra.
+
+    Examples
+    --------
+    >>> require("curator")
+    """
+    if absent := missing(extra):
+        raise MissingExtraError(
+            f"{', '.join(absent)} {'is' if len(absent) == 1 else 'are'} needed {EXTRAS[extra][1]}, and not installed: "
+            f"pip install 'sfumato[{extra}]'"
+        )
+
+
+@contextmanager
+def brought_by(extra: str) -> Iterator[None]:
+    """Say which extra is missing where a module of it is imported when a file is loaded.
+
+    Examples
+    --------
+    >>> with brought_by("curator"):
+    ...     import sklearn
+    """
+    try:
+        yield
+    except ModuleNotFoundError:
+        require(extra)
+        raise
+
+
+def is_instance(data: Any, module: str, name: str) -> bool:
+    """Tell whether data are of a class of a module that may be missing.
+
+    Data of a class show that its module is loaded; loading it just to ask would slow every start.
+
+    Examples
+    --------
+    >>> is_instance({}, "polars", "DataFrame")
+    False
+    """
+    loaded = sys.modules.get(module)
+    return loaded is not None and isinstance(data, getattr(loaded, name))
+
+
+class _Module:
+    """A module of an extra, loaded when something of it is asked for."""
+
+    def __init__(self, name: str, extra: str) -> None:
+        self._name, self._extra = name, extra
+
+    def __getattr__(self, attribute: str) -> Any:
+        require(self._extra)
+        return getattr(import_module(self._name), attribute)
+
+
+if TYPE_CHECKING:
+    import pyarrow as pyarrow
+else:
+    pyarrow = _Module("pyarrow", "curator")
 
 
 def _deferred(module: str, name: str) -> Callable[..., Any]:

@@ -17,6 +17,10 @@ class InputError(SfumatoError, ValueError):
     exit_code = 2
 
 
+class MissingExtraError(InputError, ImportError):
+    """Something was asked for that needs an extra of the package, which is not installed; nothing was spent."""
+
+
 class BudgetError(SfumatoError):
     """The ledger refuses: the requested spending does not fit in what is left."""
 

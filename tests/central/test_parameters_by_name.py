@@ -13,8 +13,8 @@ from sfumato import PrivateDistance, PrivateKDE
 from sfumato.errors import InputError
 from sfumato.learn import AnomalyScore, DensityClassifier
 
-FRAME = pd.DataFrame({"lat": [52.1, 52.9], "lon": [4.2, 4.8], "who": ["a", "b"]})
-KDE = {"epsilon": 1, "n_hint": 100, "columns": ["lon", "lat"], "bounds": {"lat": (52, 53), "lon": (4, 5)}}
+FRAME = pd.DataFrame({"lat": [52.1, 52.9] * 250, "lon": [4.2, 4.8] * 250, "who": ["a", "b"] * 250})
+KDE = {"epsilon": 1, "n_hint": 500, "columns": ["lon", "lat"], "bounds": {"lat": (52, 53), "lon": (4, 5)}}
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from sklearn.isotonic import isotonic_regression
 
 from sfumato.bandwidth.public import rule_factor
 from sfumato.compiled import njit
+from sfumato.deferred import brought_by
 from sfumato.engines import Engine
 from sfumato.errors import InputError
 from sfumato.kernels import Gaussian, Laplacian
@@ -33,6 +33,9 @@ from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import whole_within
 from sfumato.sources import Source
+
+with brought_by("curator"):
+    from sklearn.isotonic import isotonic_regression
 
 COLUMN_CELLS = 256
 NORMAL_QUARTILES = 1.349  # distance between the quartiles of a normal law, in standard deviations

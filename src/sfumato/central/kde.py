@@ -10,16 +10,13 @@ from typing import Any, Literal, Protocol, Self, cast, overload
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sfumato.central.curator import Curator
 from sfumato.central.looking import check_readable, go_on
-from sfumato.central.payers import Payer, account_of
+from sfumato.central.payers import Payer, account_of, warn_of_score, warn_of_validation
 from sfumato.central.reference import Purchase
 from sfumato.central.survey import FIRST_ROWS, survey
-from sfumato.central.validating import warn_of_score, warn_of_validation
+from sfumato.deferred import brought_by
 from sfumato.engines import Engine, Progress, engine_of
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel, Overlap, Product
@@ -35,6 +32,11 @@ from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
 from sfumato.release import Release
 from sfumato.sources import Columns, Source, arguments_named, attach, open_source
+
+with brought_by("curator"):
+    from sklearn.base import BaseEstimator, DensityMixin
+    from sklearn.utils import Tags
+    from sklearn.utils.validation import check_is_fitted, validate_data
 
 
 class Columned(Protocol):

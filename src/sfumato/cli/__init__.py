@@ -33,6 +33,7 @@ from sfumato.cli import (
     send,
     serve,
     shuffled,
+    start,
 )
 from sfumato.cli import map as map_
 from sfumato.cli.console import complain, in_flags, in_one_line
@@ -81,7 +82,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="New here? [bold]sfumato demo --output demo[/] makes up some data and shows every step on it.\n\n"
+    epilog="New here? [bold]sfumato start FILE[/] leads through a first release of your own file; "
+    "[bold]sfumato demo --output demo[/] makes up some data and shows every step on it.\n\n"
     "Exit codes: 0 done, 2 wrong input, 3 refused by the ledger, 4 damaged release, 5 the disk refused, "
     "6 stopped after a paid count far below what was expected, 7 workers elsewhere failed, 8 a server did not answer, "
     "130 interrupted.",
@@ -107,6 +109,7 @@ def sfumato(
     """
 
 
+app.command(epilog=start.EXAMPLES)(start.start)
 app.command(epilog=plan.EXAMPLES)(plan.plan)
 app.command(epilog=bandwidth.EXAMPLES)(bandwidth.bandwidth)
 app.command(epilog=check.EXAMPLES)(check.check)

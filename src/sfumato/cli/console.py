@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from sfumato.deferred import require
 from sfumato.errors import InputError, SfumatoError, StorageError
 from sfumato.public.shown import shown
 from sfumato.storage import AtomicFile, storage_errors
@@ -151,6 +152,7 @@ def check_suffix(output: Path | None, what: str = "the table is", suffixes: Iter
 
 def write_table(columns: dict[str, Any] | pa.Table, output: Path | None, force: bool) -> None:
     """Write columns to a file by its suffix, or as CSV to the screen, there with its text cleaned."""
+    require("curator")
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet

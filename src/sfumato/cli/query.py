@@ -20,6 +20,7 @@ import typer
 from sfumato.cli import flags
 from sfumato.cli.console import check_suffix, complain, facts, print_json, warn_of_seed
 from sfumato.cli.flags import argument, flag, parse_columns, parse_numbers, refuse_inputs
+from sfumato.deferred import require
 from sfumato.errors import InputError
 from sfumato.public.shown import shown
 from sfumato.storage import AtomicFile, storage_errors
@@ -237,26 +238,25 @@ class _Screen(io.RawIOBase):
 
 
 def _write_csv(sink: io.RawIOBase, names: list[str], answers: Iterator[Columns]) -> None:
-    import pyarrow.csv
-
-    _write_arrow(pyarrow.csv.CSVWriter, sink, names, answers)
+    """Write texts in quotes and numbers without; by Python's own module, which who asks a question always has."""
+    with io.TextIOWrapper(io.BufferedWriter(sink), encoding="utf-8", newline="") as text:
+        writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+        writer.writerow(names)
+        for columns in answers:
+            writer.writerows(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def _write_parquet(sink: io.RawIOBase, names: list[str], answers: Iterator[Columns]) -> None:
-    import pyarrow.parquet
-
-    _write_arrow(pyarrow.parquet.ParquetWriter, sink, names, answers)
-
-
-def _write_arrow(kind: Callable[..., Any], sink: io.RawIOBase, names: list[str], answers: Iterator[Columns]) -> None:
+    require("curator")
     import numpy as np
     import pyarrow as pa
+    import pyarrow.parquet
 
     first = next(answers, [np.empty(0)] * len(names))
     schema = pa.schema(
         [(name, pa.string() if part.dtype == object else pa.float64()) for name, part in zip(names, first, strict=True)]
     )
-    with kind(pa.PythonFile(sink, "w"), schema) as writer:
+    with pyarrow.parquet.ParquetWriter(pa.PythonFile(sink, "w"), schema) as writer:
         for columns in chain([first], answers):
             writer.write_batch(pa.record_batch([_arrow(column) for column in columns], schema=schema))
 

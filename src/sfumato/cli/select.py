@@ -14,6 +14,7 @@ from sfumato.cli import flags
 from sfumato.cli.console import check_suffix, complain, out, print_json, tell, warn_of_seed, write_table
 from sfumato.cli.flags import argument, flag, one_column, parse_columns, refuse_inputs
 from sfumato.cli.paid import progress_bar
+from sfumato.deferred import require
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.public.shown import shown
 from sfumato.storage import storage_errors
@@ -97,6 +98,7 @@ def _check_size(count: int | None, share: float | None) -> None:
 
 def _rows(pool: str, selection: Selection) -> Any:
     """Chosen rows of a parquet file with their scores, read in blocks."""
+    require("curator")
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet
@@ -180,6 +182,7 @@ def _lines(path: Path) -> list[str]:
 
 def _column(vocabulary: str, name: str) -> list[str]:
     """Words of a table's own column."""
+    require("curator")
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet

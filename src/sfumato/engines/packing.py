@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-import pyarrow as pa
 
+from sfumato.deferred import pyarrow as pa
 from sfumato.sources.base import Rows
 
 MOST_BYTES = 1 << 26  # of coordinates in one batch: Arrow's plain binary columns hold 2 GB

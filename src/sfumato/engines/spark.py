@@ -23,8 +23,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
+from sfumato.deferred import pyarrow as pa
+from sfumato.deferred import require
 from sfumato.engines.packing import packed, unpacked
 from sfumato.engines.shipping import Partial, Shipping, Work, dealt, is_limited
 from sfumato.engines.threads import spread
@@ -208,10 +209,9 @@ def _check_version(session: Any) -> None:
 @contextmanager
 def _explained() -> Iterator[None]:
     """Turn what Spark raises into an error of ours."""
-    try:
-        from pyspark.errors import PySparkException
-    except ImportError:
-        raise InputError("the engine spark needs pyspark: pip install 'sfumato[spark]', and Java 17") from None
+    require("spark")
+    from pyspark.errors import PySparkException
+
     try:
         yield
     except PySparkException as error:

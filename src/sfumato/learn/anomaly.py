@@ -22,16 +22,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import OutlierMixin
 
 from sfumato.central.kde import PrivateKDE, ReleaseEstimator
 from sfumato.central.payers import Payer
+from sfumato.deferred import brought_by
 from sfumato.engines import Engine, Progress
 from sfumato.errors import InputError
 from sfumato.kernels import Distance, InnerProduct, Kernel
 from sfumato.quantizers.base import Floats
 from sfumato.release import Release
 from sfumato.sources import Columns
+
+with brought_by("curator"):
+    from sklearn.base import OutlierMixin
 
 OWN = ("level", "share", "public")
 SYNTHETIC, SEED = 4000, 0  # synthetic points of a threshold, the same each time

@@ -26,14 +26,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from sfumato.central.kde import ReleaseEstimator
 from sfumato.central.looking import check_readable, go_on
-from sfumato.central.payers import Payer, account_of
+from sfumato.central.payers import Payer, account_of, warn_of_validation
 from sfumato.central.survey import FIRST_ROWS, survey
-from sfumato.central.validating import warn_of_validation
+from sfumato.deferred import brought_by
 from sfumato.engines import Engine, Progress, engine_of
 from sfumato.errors import InputError
 from sfumato.kernels import InnerProduct, Kernel, get_kernel
@@ -50,6 +48,10 @@ from sfumato.quantizers.box import Box
 from sfumato.release import Release
 from sfumato.release.saving import saved
 from sfumato.sources import Columns, Source
+
+with brought_by("curator"):
+    from sklearn.base import ClassifierMixin
+    from sklearn.utils.validation import check_is_fitted
 
 
 class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc]

@@ -19,9 +19,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import DataConversionWarning
-from sklearn.utils.multiclass import check_classification_targets
 
+from sfumato.deferred import brought_by
 from sfumato.errors import InputError, OddDataWarning
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.guarantee import Guarantee, amount_text
@@ -32,6 +31,10 @@ from sfumato.sources.cells import is_real, scalar_of
 from sfumato.sources.keys import keys_of
 from sfumato.sources.opening import is_untyped
 from sfumato.sources.remote import Remote
+
+with brought_by("curator"):
+    from sklearn.exceptions import DataConversionWarning
+    from sklearn.utils.multiclass import check_classification_targets
 
 OBSERVED = "observed"
 LABEL_CONDITION = "a record is a point with its label"

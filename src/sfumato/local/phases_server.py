@@ -227,7 +227,7 @@ def _variance(request: Request, arc: Response, groups: int, rows_each: int) -> f
     return 1 / (2 * resultant(arc) ** 2) / answers + request.density / (2 * groups * rows_each)
 
 
-@njit(nogil=True, cache=True)
+@njit(reads=True, nogil=True, cache=True)
 def _phases(X, which, rows, frequencies, offsets, shift, out):  # type: ignore[no-untyped-def]
     mask = (np.int64(1) << shift) - 1
     for i in range(len(rows)):

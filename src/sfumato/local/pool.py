@@ -134,7 +134,7 @@ def shifted(words: Words, shift: int) -> Integers:
     return wide << shift - 32 if shift >= 32 else wide >> 32 - shift
 
 
-@njit(nogil=True, cache=True)
+@njit(reads=True, nogil=True, cache=True)
 def _floors(X, which, rows, directions, offsets, shift, cells):  # type: ignore[no-untyped-def]
     for i in range(len(rows)):
         r, w = rows[i], which[i]
@@ -144,7 +144,7 @@ def _floors(X, which, rows, directions, offsets, shift, cells):  # type: ignore[
         cells[i, 0] = total >> shift
 
 
-@njit(nogil=True, cache=True)
+@njit(reads=True, nogil=True, cache=True)
 def _grid_cells(X, which, rows, slopes, offsets, shift, cells):  # type: ignore[no-untyped-def]
     for i in range(len(rows)):
         r, w = rows[i], which[i]
@@ -152,7 +152,7 @@ def _grid_cells(X, which, rows, slopes, offsets, shift, cells):  # type: ignore[
             cells[i, j] = (X[w, j] * slopes[r, j] + offsets[r, j]) >> shift
 
 
-@njit(nogil=True, cache=True)
+@njit(reads=True, nogil=True, cache=True)
 def _signs(X, which, rows, directions, cells):  # type: ignore[no-untyped-def]
     for i in range(len(rows)):
         r, w = rows[i], which[i]
@@ -165,7 +165,7 @@ def _signs(X, which, rows, directions, cells):  # type: ignore[no-untyped-def]
         cells[i, 0] = signs
 
 
-@njit(nogil=True, cache=True)
+@njit(reads=True, nogil=True, cache=True)
 def _first_members(X, which, rows, words, cells):  # type: ignore[no-untyped-def]
     for i in range(len(rows)):
         r, w = rows[i], which[i]
@@ -176,7 +176,7 @@ def _first_members(X, which, rows, words, cells):  # type: ignore[no-untyped-def
         cells[i, 0] = column
 
 
-@njit(nogil=True, cache=True)
+@njit(reads=True, nogil=True, cache=True)
 def _rehash(cells, rows, keys, buckets, out):  # type: ignore[no-untyped-def]
     lower, scale = np.uint64(64 - HASH_BITS), np.uint64(HASH_BITS)
     for i in range(len(rows)):

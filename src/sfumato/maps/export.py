@@ -7,6 +7,7 @@ import json
 
 import numpy as np
 
+from sfumato.deferred import require
 from sfumato.errors import InputError
 from sfumato.maps.field import Field
 from sfumato.maps.geography import check_longitude_first
@@ -26,6 +27,7 @@ def to_csv(field: Field | Dots) -> bytes:
     field : Field or Dots
         What `evaluate` or `project` gave.
     """
+    require("curator")
     import pyarrow as pa
     import pyarrow.csv
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.deferred import require
 from sfumato.maps.field import Axis, Field, shared_range
 from sfumato.maps.geography import check_longitude_first, length_text, metres_per_degree, scale_bar
 from sfumato.maps.views import Caption, Dots
@@ -316,6 +317,7 @@ def _height(drawn: Field | Dots, geographic: bool) -> float:
 
 
 def _canvas(size: tuple[float, float], panels: int) -> tuple[Any, list[Any]]:
+    require("plot")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -368,6 +370,7 @@ def encode(figure: Any, kind: str) -> bytes:
 def draw_on(axes: Any, field: Field, *, contours: bool, uncertainty: bool, geographic: bool) -> Any:
     """Draw on axes of the caller's (new ones if None), with the guarantee below; return the axes."""
     if axes is None:
+        require("plot")
         import matplotlib.pyplot as plt
 
         _, axes = plt.subplots(layout="constrained", figsize=(6.4, 4.0) if len(field.axes) == 1 else (6.4, 5.8))

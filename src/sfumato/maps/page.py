@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.deferred import missing, require
 from sfumato.errors import InputError
 from sfumato.maps.field import Field, evaluate, shared_range
 from sfumato.maps.figure import COLOURS, NOISE_TEXT, SIGNED_COLOURS, colour_range, log_floor, per_area, quantity
@@ -205,6 +206,7 @@ def _layer(drawn: Field | Dots, name: str, layers: Sequence[Field | Dots], geogr
 
 
 def _colours(name: str) -> bytes:
+    require("plot")
     import matplotlib as mpl
 
     table = mpl.colormaps[name](np.linspace(0, 1, COLOUR_COUNT))[:, :3]
@@ -253,14 +255,14 @@ def card(release: Release) -> str:
 
 def _thumbnail(release: Release) -> str:
     """Picture of a two-column release over its declared box; nothing where that would show nothing or take long."""
-    from matplotlib.image import imsave
-
-    if release.dimension != 2 or release.reader.terms > MOST_TERMS:
+    if release.dimension != 2 or missing("plot") or release.reader.terms > MOST_TERMS:
         return ""
     try:
         field = evaluate(release, size=THUMBNAIL_CELLS)
     except InputError:  # the box is too wide to see anything, or only listed queries are answered
         return ""
+    from matplotlib.image import imsave
+
     low, high = colour_range(field.values, signed=False)
     content = io.BytesIO()
     imsave(content, field.values, cmap=COLOURS, vmin=low, vmax=high, origin="lower", format="png")

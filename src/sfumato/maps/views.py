@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.deferred import require
 from sfumato.errors import InputError
 from sfumato.kernels import Overlap, Product
 from sfumato.kernels.product import value_text
@@ -291,12 +292,14 @@ def project(release: Release, points: Any, projection: str = "pca", title: str |
 
 def _layout(table: Floats, projection: str) -> tuple[Floats, tuple[str, str]]:
     if projection == "pca":
+        require("curator")
         from sklearn.decomposition import PCA
 
         fitted = PCA(n_components=2, svd_solver="full").fit(table)
         shares = 100 * fitted.explained_variance_ratio_
         return fitted.transform(table), (f"PCA 1 ({shares[0]:.0f} % of variance)", f"PCA 2 ({shares[1]:.0f} %)")
     if projection == "tsne":
+        require("curator")
         from sklearn.manifold import TSNE
 
         if len(table) > MOST_TSNE_POINTS:

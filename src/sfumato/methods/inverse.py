@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.deferred import require
 from sfumato.errors import InputError
 from sfumato.methods.plan import Plan, plan
 from sfumato.methods.ranking import Row, compare
@@ -162,6 +163,7 @@ def draw(made: Plan, path: str | Path, overwrite: bool = False) -> None:
     overwrite : bool
         Whether to replace an existing file.
     """
+    require("plot")
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -266,8 +266,8 @@ def compare(methods: Iterable[Method], request: Request) -> tuple[Row, ...]:
     InputError
         If no method applies, or an option belongs to none.
     """
-    if (straightened := curving.straighten(request)) is not None:
-        request = straightened.request
+    if request.curved:
+        request = curving.straighten(request).request
     known = list(methods)
     shared = {*GENERAL_OPTIONS[request.trust], *(PROJECTION_OPTIONS if request.trust == "central" else ())}
     names = shared.union(*(method.options for method in known))

@@ -24,6 +24,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+from sfumato.deferred import require
 from sfumato.errors import BudgetError, InputError, LedgerError
 from sfumato.privacy.guarantee import amount_text, check_choice
 from sfumato.privacy.loss import RULES, Budget, Charge, Event, Loss, decimal_fraction, gaussian_delta
@@ -172,6 +173,7 @@ def _gdp_epsilon(loss: Loss, delta: float) -> float:
 @lru_cache(maxsize=64)
 def _zcdp_epsilon(loss: Loss, delta: float) -> float:
     """Least epsilon at `delta` of rho-zCDP; epsilon-DP is epsilon^2 / 2 of it, Gaussian noise mu^2 / 2."""
+    require("curator")
     import numpy as np
     from dp_accounting import ZCDpEvent
     from dp_accounting.rdp import RdpAccountant
@@ -194,6 +196,7 @@ def _pld_epsilon(loss: Loss, delta: float) -> float:
 @lru_cache(maxsize=16)
 def _convolution(pure: tuple[Fraction, ...], mu_squared: Fraction) -> Any:
     """Privacy loss distribution of pure and Gaussian parts together, rounded pessimistically to a grid."""
+    require("curator")
     from dp_accounting.pld import common, privacy_loss_distribution
 
     scale = math.sqrt(float(mu_squared) + math.fsum(float(epsilon) ** 2 for epsilon in pure))

@@ -327,7 +327,7 @@ def add_orders(rows, origin, lengths, cells, rho, scale, out):  # type: ignore[n
             out[i % out.shape[0], cell * orders + order] += int(np.rint(value))
 
 
-@njit(nogil=True, cache=True)
+@njit(reads=True, nogil=True, cache=True)
 def contract(tables, cells, near, sums, rho):  # type: ignore[no-untyped-def]
     """Contract the sums of near cells with the products of the columns' weights, and sum the products' squares."""
     queries, dimension = tables.shape[0], len(cells)

@@ -76,7 +76,8 @@ class Polynomials:
     def refuse(self, request: Request) -> str | None:
         """Why this method does not apply."""
         reason = refuse_columns(request.kernel) or refuse_bounds(request)
-        least = (1 + self.extra) ** request.dimension
+        # One factor a column is a constant, which tells nothing of the records.
+        least = max(2, 1 + self.extra) ** request.dimension
         if reason is None and least > MOST_INTEGERS:
             reason = (
                 f"its smallest degree takes {shown(least)} integers of every record, and {MOST_INTEGERS} are allowed"

@@ -216,7 +216,7 @@ def _key(row: Floats) -> bytes:
     return (np.asarray(row, dtype="<f8") + 0.0).tobytes()
 
 
-@njit(nogil=True, cache=True)
+@njit(reads=True, nogil=True, cache=True)
 def cholesky(matrix):  # type: ignore[no-untyped-def]
     """Lower Cholesky factor, row by row; rows that add next to nothing new get no pivot."""
     size = len(matrix)

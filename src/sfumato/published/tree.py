@@ -211,7 +211,7 @@ def _add(rows, lower, upper, drop, inverse, scales, sums):  # type: ignore[no-un
     return kept
 
 
-@njit(nogil=True, cache=True)
+@njit(reads=True, nogil=True, cache=True)
 def _read(y, reach, ratio, power, steps, sums, scales, weights):  # type: ignore[no-untyped-def]
     """Return sums and squared weights of the intervals around every query; write the weights where there is room."""
     depth = len(scales) - 1

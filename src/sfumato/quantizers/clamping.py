@@ -22,7 +22,7 @@ from sfumato.quantizers.base import Floats, Integers, Known, Reading
 from sfumato.quantizers.box import Box
 
 
-@njit(nogil=True, cache=True)
+@njit(reads=True, nogil=True, cache=True)
 def held(value, low, high):  # type: ignore[no-untyped-def]
     """Convert to a whole number from `low` to `high`, both below 2^53, rounding towards 0; what is no number is `low`.
 

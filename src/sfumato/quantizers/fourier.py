@@ -76,7 +76,7 @@ def add_pairs(bits, table, shift, sums):  # type: ignore[no-untyped-def]
             sums[2 * j + 1] += table[(cell - quarter) & mask]
 
 
-@njit(nogil=True, cache=True)
+@njit(reads=True, nogil=True, cache=True)
 def cosine_terms(turns, lengths, shifts):  # type: ignore[no-untyped-def]
     """Replace turns[i, j] by lengths[j] * cos(2 pi (turns[i, j] - shifts[j])), accurate to 1e-9."""
     for i in range(turns.shape[0]):

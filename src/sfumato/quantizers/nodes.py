@@ -106,7 +106,7 @@ def _windows(duals: Sequence[Dual], queries: int) -> tuple[Floats, Integers, Int
     return weights, first, lengths
 
 
-@njit(nogil=True, cache=True)
+@njit(reads=True, nogil=True, cache=True)
 def _bucket(word, shift):  # type: ignore[no-untyped-def]
     """Mix the bits of a word by a bijection (the finaliser of SplitMix64) and take the leading ones."""
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -187,7 +187,7 @@ def _keep(row, lower, upper, drop, columns, spot):  # type: ignore[no-untyped-de
     return True
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+@njit(reads=True, nogil=True, cache=True, fastmath={"reassoc", "contract"})
 def _gather(sums, weights, first, lengths, keys, starts, shift, total, profiles):  # type: ignore[no-untyped-def]
     axes = len(lengths)
     outer = 1
@@ -233,7 +233,7 @@ def _gather(sums, weights, first, lengths, keys, starts, shift, total, profiles)
         total[query] = answer
 
 
-@njit(nogil=True, cache=True)
+@njit(reads=True, nogil=True, cache=True)
 def _spread(coefficients, weights, first, lengths, keys, starts, shift, result):  # type: ignore[no-untyped-def]
     axes = len(lengths)
     outer = 1

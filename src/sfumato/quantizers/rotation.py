@@ -37,7 +37,7 @@ def rotation(dimension: int, seed: int) -> Floats:
     return np.asarray(turned)
 
 
-@njit(nogil=True, cache=True)
+@njit(reads=True, nogil=True, cache=True)
 def _orthonormal(vectors):  # type: ignore[no-untyped-def]
     size = len(vectors)
     columns = np.zeros((size, size))  # the finished vectors side by side, so that the inner loops run over them
@@ -63,7 +63,7 @@ def _orthonormal(vectors):  # type: ignore[no-untyped-def]
     return result
 
 
-@njit(nogil=True, cache=True)
+@njit(reads=True, nogil=True, cache=True)
 def transform(rows):  # type: ignore[no-untyped-def]
     """Multiply every row, of a power of two of numbers, by the matrix of entries (-1)^popcount(i & j).
 
@@ -89,7 +89,7 @@ def transform(rows):  # type: ignore[no-untyped-def]
             half *= 2
 
 
-@njit(nogil=True, cache=True)
+@njit(reads=True, nogil=True, cache=True)
 def _eights(row):  # type: ignore[no-untyped-def]
     """First three stages, eight numbers at a time, which stay in registers."""
     for s in range(0, len(row), 8):
@@ -104,7 +104,7 @@ def _eights(row):  # type: ignore[no-untyped-def]
     return 8
 
 
-@njit(nogil=True, cache=True)
+@njit(reads=True, nogil=True, cache=True)
 def _fours(row, half):  # type: ignore[no-untyped-def]
     """Two stages in one pass over the row."""
     for start in range(0, len(row), 4 * half):
@@ -116,7 +116,7 @@ def _fours(row, half):  # type: ignore[no-untyped-def]
             first[j], second[j], third[j], fourth[j] = ac + bd, ac - bd, ca + db, ca - db
 
 
-@njit(nogil=True, cache=True)
+@njit(reads=True, nogil=True, cache=True)
 def signed_transform(rows, signs, chosen, scale, images):  # type: ignore[no-untyped-def]
     """Fill rows up with zeros, flip signs, transform, and write the chosen numbers times `scale` to `images`."""
     work = np.zeros((1, len(signs)))

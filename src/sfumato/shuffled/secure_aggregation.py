@@ -31,10 +31,10 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from dp_accounting.rdp.rdp_privacy_accountant import compute_delta
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from sfumato.deferred import brought_by
 from sfumato.errors import InputError
 from sfumato.kernels import InnerProduct, Kernel, get_kernel
 from sfumato.methods.request import Request
@@ -52,6 +52,9 @@ from sfumato.shuffled.bitsum.shares import poisson
 from sfumato.shuffled.features import BitFeatures, RotatedLandmarks
 from sfumato.shuffled.methods import SCALE, make, named, request_for
 from sfumato.sources import open_source
+
+with brought_by("curator"):
+    from dp_accounting.rdp.rdp_privacy_accountant import compute_delta
 
 METHOD = "secure-aggregation"
 NOISES = ("discrete-gaussian", "skellam")

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
+from sfumato.deferred import pyarrow as pa
 from sfumato.errors import InputError
 from sfumato.kernels.product import Overlap
 from sfumato.public.ranges import MOST_COLUMNS

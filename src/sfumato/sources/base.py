@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from sfumato.errors import InputError
 from sfumato.kernels.product import Overlap
@@ -230,9 +230,14 @@ def reblock(pieces: Iterator[Rows], rows: int) -> Iterator[Rows]:
 
 # What libraries raise for damage: a name that is no text, an archive that is encrypted, a header nested too deeply.
 UNREADABLE = (
-    pa.ArrowException, OSError, EOFError, zipfile.BadZipFile, zlib.error, ValueError, TypeError, OverflowError,
-    RuntimeError, MemoryError,
+    OSError, EOFError, zipfile.BadZipFile, zlib.error, ValueError, TypeError, OverflowError, RuntimeError, MemoryError,
 )  # fmt: skip
+
+
+def _unreadable() -> tuple[type[Exception], ...]:
+    """Return what counts as damage, and what Arrow raises where it is loaded."""
+    arrow = sys.modules.get("pyarrow")
+    return UNREADABLE if arrow is None else (*UNREADABLE, arrow.ArrowException)
 
 
 @contextmanager
@@ -246,7 +251,7 @@ def readable(origin: str) -> Iterator[None]:
         raise InputError(f"{origin}: no such file. Check the path.") from error
     except PermissionError as error:
         raise InputError(f"{origin}: no permission to read it. Check the file's owner and mode.") from error
-    except UNREADABLE as error:
+    except _unreadable() as error:
         raise InputError(
             f"{origin} cannot be read as rows ({error}). It is damaged, truncated, or not what its name or type says."
         ) from error

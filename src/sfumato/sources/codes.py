@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
+from sfumato.deferred import is_instance
 from sfumato.kernels.product import Overlap
 from sfumato.sources.keys import canonical, distinct_of_arrow
 
@@ -38,7 +38,7 @@ def codes_of(cells: Any, category: Overlap) -> Codes:
     >>> codes_of(np.array([3, 9]), Overlap([3, 4], unseen="other"))
     array([0., 2.])
     """
-    if isinstance(cells, pa.Array):
+    if is_instance(cells, "pyarrow", "Array"):
         return codes_of_distinct(*distinct_of_arrow(cells), category)
     if isinstance(cells, np.ma.MaskedArray):
         return np.where(np.ma.getmaskarray(cells), _unseen(category), codes_of(cells.data, category))

@@ -20,8 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import pyarrow as pa
-
+from sfumato.deferred import pyarrow as pa
 from sfumato.sources.thrift import Thrift
 
 LARGEST_AT_ONCE = 1 << 28

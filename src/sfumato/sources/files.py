@@ -6,28 +6,22 @@ Several files are one table, read in the order of their names. They must be of o
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sfumato.deferred import require
 from sfumato.errors import InputError
 from sfumato.privacy.datasets import is_pattern
 from sfumato.sources.arrays import open_npy, open_npz
 from sfumato.sources.base import Rows, Source, reblock
-from sfumato.sources.delimited import TextFormat, open_delimited
 from sfumato.sources.remote import Files, Shard
 from sfumato.sources.selection import Selection, listing
-from sfumato.sources.table_files import open_ipc, open_parquet
 
 # Separator of the files of text, which a caller may overrule.
 SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
-BINARY: dict[str, Callable[[Path, Selection], Source]] = {
-    ".parquet": lambda path, selection: open_parquet([path], selection),
-    ".npy": open_npy,
-    ".arrow": open_ipc,
-    ".feather": open_ipc,
-}
-KINDS = (*SEPARATORS, *BINARY)
+ARROW = (".arrow", ".feather")
+KINDS = (*SEPARATORS, ".parquet", ".npy", *ARROW)
 
 
 def open_paths(
@@ -70,12 +64,17 @@ def _open_path(path: Path, selection: Selection, separator: str | None, decimal:
     files = _files(path)
     kind = _one_kind(files, path)
     _check_text(kind, separator, decimal, str(path))
-    if kind == ".parquet":
-        return open_parquet(files, selection)
-    if len(files) > 1:
+    if len(files) > 1 and kind != ".parquet":
         return _as_one(files, [open_path(file, selection, separator, decimal) for file in files])
-    if kind in BINARY:
-        return BINARY[kind](files[0], selection)
+    if kind == ".npy":
+        return open_npy(files[0], selection)
+    require("curator")  # Arrow reads the others
+    if kind == ".parquet" or kind in ARROW:
+        from sfumato.sources.table_files import open_ipc, open_parquet
+
+        return open_ipc(files[0], selection) if kind in ARROW else open_parquet(files, selection)
+    from sfumato.sources.delimited import TextFormat, open_delimited
+
     return open_delimited(files[0], selection, text=TextFormat(separator or SEPARATORS[kind], decimal or "."))
 
 

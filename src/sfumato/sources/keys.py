@@ -21,8 +21,9 @@ from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
+from sfumato.deferred import is_instance
+from sfumato.deferred import pyarrow as pa
 from sfumato.errors import InputError
 
 # One row of two words for each row of the data; the null key is two zeros.
@@ -64,7 +65,7 @@ def keys_of(ids: Any) -> Keys:
     >>> bool((keys[0] == keys[2]).all() and (keys[1] == keys[3]).all()), keys[4].tolist()
     (True, [0, 0])
     """
-    if isinstance(ids, pa.Array):
+    if is_instance(ids, "pyarrow", "Array"):
         return _keys_of_arrow(ids)
     if isinstance(ids, np.ma.MaskedArray):
         return np.where(np.ma.getmaskarray(ids)[:, None], np.uint64(0), keys_of(ids.data))

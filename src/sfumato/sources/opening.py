@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -11,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
+from sfumato.deferred import is_instance, require
+from sfumato.deferred import pyarrow as pa
 from sfumato.errors import InputError
 from sfumato.kernels.product import Overlap
 from sfumato.sources.arrays import check_shape, open_array, open_rows, open_sparse
@@ -101,7 +101,7 @@ def open_source(
         raise InputError("separator= and decimal= are for files of text. Leave them out.")
     source = _open_batch(data, selection)
     if source is not None:
-        if isinstance(data, list | tuple | np.ndarray) or _is_instance(data, "pandas", "DataFrame"):
+        if isinstance(data, list | tuple | np.ndarray) or is_instance(data, "pandas", "DataFrame"):
             _warn_of_columns(source, selection, f"the {type(data).__name__}")
         return source
     if isinstance(data, Iterable):
@@ -111,14 +111,14 @@ def open_source(
 
 def _open_table(data: Any, selection: Selection) -> Source | None:
     """Open anything that is a table in memory, or an Arrow reader or data set; None if `data` is none of these."""
-    if _is_instance(data, "pyspark.sql", "DataFrame"):
+    if is_instance(data, "pyspark.sql", "DataFrame"):
         return open_spark(data, selection)
     lengths = selection.lengths(None)
     if lengths == {0: lengths.get(0)} and getattr(data, "ndim", None) == 1 and np.asarray(data).dtype.kind == "O":
         return open_array(lists_of(np.asarray(data), lengths[0]), Selection())
-    if _is_instance(data, "polars", "LazyFrame"):
+    if is_instance(data, "polars", "LazyFrame"):
         return open_stream(data.collect(), selection)
-    if _is_instance(data, "duckdb", "DuckDBPyRelation"):
+    if is_instance(data, "duckdb", "DuckDBPyRelation"):
         return open_relation(data, selection)
     if hasattr(data, "shape"):
         check_shape(data.shape, f"the {type(data).__name__}")
@@ -126,13 +126,14 @@ def _open_table(data: Any, selection: Selection) -> Source | None:
         return open_array(data, selection)
     if hasattr(data, "tocsr"):
         return open_sparse(data, selection)
-    if _is_instance(data, "pandas", "DataFrame"):
+    if is_instance(data, "pandas", "DataFrame"):
         return (open_points if is_geographic_frame(data) else open_pandas)(data, selection)
-    if _is_instance(data, "pyarrow.dataset", "Dataset"):
+    if is_instance(data, "pyarrow.dataset", "Dataset"):
         return open_dataset(data, selection)
-    if hasattr(data, "__arrow_c_stream__") or isinstance(data, pa.RecordBatch):
+    if hasattr(data, "__arrow_c_stream__") or is_instance(data, "pyarrow", "RecordBatch"):
         return open_stream(data, selection)
     if hasattr(data, "__dataframe__"):
+        require("curator")
         from pyarrow.interchange import from_dataframe
 
         with readable(f"the {type(data).__name__}"):
@@ -140,12 +141,6 @@ def _open_table(data: Any, selection: Selection) -> Source | None:
     if hasattr(data, "__array__"):
         return open_array(np.asarray(data), selection)
     return None
-
-
-def _is_instance(data: Any, module: str, name: str) -> bool:
-    # Data of a class shows that its module is loaded; loading it just to ask would slow every start.
-    loaded = sys.modules.get(module)
-    return loaded is not None and isinstance(data, getattr(loaded, name))
 
 
 def _open_batch(batch: Any, selection: Selection) -> Source | None:
@@ -250,9 +245,9 @@ def _keys(users: Any, source: Source) -> Keys:
         users = ids_of(users)
     elif hasattr(users, "__arrow_c_stream__"):
         users = pa.chunked_array(users)
-    if isinstance(users, pa.ChunkedArray):
+    if is_instance(users, "pyarrow", "ChunkedArray"):
         users = users.combine_chunks()
-    if isinstance(users, pa.Array):
+    if is_instance(users, "pyarrow", "Array"):
         check_key_type(users.type, "users", "users=")
         return keys_of(users)
     ids = np.ma.asanyarray(users)
@@ -270,8 +265,8 @@ def _numbers(weights: Any, source: Source) -> Weights:
     if hasattr(weights, "iloc"):
         _check_flat(weights, "weights")
         column = open_pandas(weights.to_frame("weights"), Selection())
-    elif hasattr(weights, "__arrow_c_stream__") or isinstance(weights, pa.Array):
-        chunks = weights if isinstance(weights, pa.Array) else pa.chunked_array(weights)
+    elif hasattr(weights, "__arrow_c_stream__") or is_instance(weights, "pyarrow", "Array"):
+        chunks = weights if is_instance(weights, "pyarrow", "Array") else pa.chunked_array(weights)
         column = open_stream(pa.table({"weights": chunks}), Selection())
     else:
         numbers = np.ma.asanyarray(weights)

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
-import pyarrow as pa
-
+from sfumato.deferred import pyarrow as pa
 from sfumato.privacy.bits import SecureBits
 from sfumato.sources.arrow import Layout
 from sfumato.sources.base import Rows, reblock

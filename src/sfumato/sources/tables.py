@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
-
+from sfumato.deferred import pyarrow as pa
 from sfumato.sources.arrow import TILE_ROWS, layout_of
 from sfumato.sources.base import Source, readable
 from sfumato.sources.cells import lists_of, numbers_of

@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.neighbors import NearestNeighbors
 
+from sfumato.deferred import require
 from sfumato.errors import InputError
 from sfumato.kernels import Angular, Kernel
 from sfumato.local.hashing import row_hash
@@ -285,6 +285,9 @@ def public_radius(kernel: Kernel, points: ArrayLike, neighbour: int = NEIGHBOUR)
     rows = np.asarray(points, dtype=np.float64)
     if rows.ndim != 2 or len(rows) <= neighbour:
         raise InputError(f"a radius from public points needs a table of more than {neighbour} rows")
+    require("curator")
+    from sklearn.neighbors import NearestNeighbors
+
     metric = closeness_of(kernel.to_document()).metric
     if metric == "angle":
         rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)

@@ -131,7 +131,7 @@ class Binning(HashFamily):
         return self.slopes.astype(np.int64), self.offsets.astype(np.int64)
 
 
-@njit(nogil=True, cache=True)
+@njit(reads=True, nogil=True, cache=True)
 def _bin(coordinates, slopes, offsets, unit, cells):  # type: ignore[no-untyped-def]
     for i in range(coordinates.shape[0]):
         for r in range(slopes.shape[0]):
@@ -261,7 +261,7 @@ def _measures(widths: Floats) -> list[float]:
     ]
 
 
-@njit(nogil=True, cache=True)
+@njit(reads=True, nogil=True, cache=True)
 def _carve(points, weights, centres, squares, farthest, cells):  # type: ignore[no-untyped-def]
     for i in range(points.shape[0]):
         for r in range(centres.shape[0]):
@@ -336,7 +336,7 @@ class MinHash(HashFamily):
         return (self.places,)
 
 
-@njit(nogil=True, cache=True)
+@njit(reads=True, nogil=True, cache=True)
 def _first(members, places, cells):  # type: ignore[no-untyped-def]
     columns = members.shape[1]
     for i in range(members.shape[0]):

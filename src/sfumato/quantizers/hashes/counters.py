@@ -101,7 +101,7 @@ class Rehash:
         return (self.keys.view(np.int64),)
 
 
-@njit(nogil=True, cache=True)
+@njit(reads=True, nogil=True, cache=True)
 def _rehash(cells, keys, buckets, out):  # type: ignore[no-untyped-def]
     length, lower, scale = cells.shape[2], np.uint64(64 - HASH_BITS), np.uint64(HASH_BITS)
     for i in range(cells.shape[0]):

@@ -169,7 +169,7 @@ class SignedProjections(Projected):
         return SignedProjections(self.projections.part(self.power * start, self.power * stop), self.power)
 
 
-@njit(nogil=True, cache=True)
+@njit(reads=True, nogil=True, cache=True)
 def _pack(floors, power, cells):  # type: ignore[no-untyped-def]
     for i in range(cells.shape[0]):
         for r in range(cells.shape[1]):

@@ -144,7 +144,7 @@ def _default_box(directions: Floats, scales: Floats, outside: str) -> Box:
     return Box.centred(scales * 2.0**NARROWEST_DEFAULT_REACH, outside)
 
 
-@njit(nogil=True, cache=True)
+@njit(reads=True, nogil=True, cache=True)
 def _floor(products, offsets, unit, floors):  # type: ignore[no-untyped-def]
     for i in range(products.shape[0]):
         for j in range(products.shape[1]):

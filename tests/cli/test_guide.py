@@ -1,0 +1,122 @@
+"""`sfumato start`: a first release by questions on a terminal, and the same by flags without one."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import sfumato
+from sfumato.cli import app
+
+FLAGS = ["--columns", "lon,lat", "--bounds", "lon=0,10", "--bounds", "lat=-5,5", "--n-hint", "400", "--epsilon", "8"]
+# What is asked, in order, and what somebody types; a wrong answer is told and asked for again.
+TALK = [
+    ("columns", "lon,height"),
+    ("columns", "lon,lat"),
+    ("bounds of lon", "10,0"),
+    ("bounds of lon", "0,10"),
+    ("bounds of lat", "-5,5"),
+    ("bandwidth", "2"),
+    ("n-hint", "many"),
+    ("n-hint", "400"),
+    ("epsilon", "8"),
+    ("budget", ""),
+    ("output", ""),
+    ("Release?", "y"),
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    points = np.random.default_rng(0).uniform([0, -5, 0], [10, 5, 1], (400, 3))
+    np.savetxt(tmp_path / "trips.csv", points, delimiter=",", header="lon,lat,id", comments="", fmt="%.4f")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SFUMATO_LEDGER", str(tmp_path / "ledger.jsonl"))
+    return tmp_path
+
+
+def spent(folder: Path) -> float:
+    book = sfumato.Ledger(folder / "ledger.jsonl")
+    return float(book.account(str(folder / "trips.csv")).spent[0])
+
+
+def talked(folder: Path, talk: list[tuple[str, str]]) -> tuple[int, str]:
+    """Run the command on a pseudo-terminal; each answer is typed when its question has appeared."""
+    here, there = pty.openpty()
+    environment = {**os.environ, "PYTHONPATH": str(Path(sfumato.__file__).parents[1]), "COLUMNS": "200", "TERM": "dumb"}
+    command = [sys.executable, "-m", "sfumato", "start", "trips.csv"]
+    running = subprocess.Popen(command, cwd=folder, env=environment, stdin=there, stdout=there, stderr=there)
+    os.close(there)
+    shown, seen, waiting = "", 0, list(talk)
+    while True:
+        try:
+            piece = os.read(here, 65536) if select.select([here], [], [], 600)[0] else b""
+        except OSError:  # the other side is closed
+            piece = b""
+        if not piece:
+            break
+        shown += piece.decode(errors="replace")
+        if waiting and (at := shown.find(waiting[0][0], seen)) >= 0 and shown.rstrip(" ").endswith((":", "]")):
+            seen = max(at, len(shown))
+            os.write(here, f"{waiting.pop(0)[1]}\n".encode())
+    os.close(here)
+    assert not waiting, shown
+    return running.wait(timeout=600), shown
+
+
+def test_questions_lead_to_a_release_and_a_map(folder: Path) -> None:
+    code, shown = talked(folder, TALK)
+    assert code == 0, shown
+    release = sfumato.load(folder / "trips.sfm")
+    assert release.columns == ("lon", "lat") and release.guarantee.epsilon == 8 and release.guarantee.private
+    assert (folder / "trips.html").exists() and spent(folder) == 8
+    assert "sfumato release trips.csv -o trips.sfm --columns=lon,lat --bounds=lon=0,10 --bounds=lat=-5,5" in shown
+    assert "[0.5]" in shown  # a twentieth of the bounds: nothing that is offered is read off the rows
+
+
+def test_a_no_spends_nothing(folder: Path) -> None:
+    code, shown = talked(
+        folder, [*(pair for pair in TALK if pair[1] not in ("lon,height", "10,0", "many", "y")), ("Release?", "n")]
+    )
+    assert code == 2 and "stopped before anything was charged" in shown
+    assert not (folder / "trips.sfm").exists() and not (folder / "ledger.jsonl").exists()
+
+
+def test_flags_do_the_same_without_a_terminal(folder: Path) -> None:
+    done = CliRunner().invoke(app, ["start", "trips.csv", *FLAGS, "--bandwidth", "2", "--yes"])
+    assert done.exit_code == 0, done.output
+    assert sfumato.load(folder / "trips.sfm").guarantee.epsilon == 8 and (folder / "trips.html").exists()
+    again = CliRunner().invoke(app, ["start", "trips.csv", *FLAGS, "--yes", "-o", "other.sfm"])
+    assert again.exit_code == 3 and spent(folder) == 8  # the budget is this release's
+
+
+@pytest.mark.parametrize("left_out", ["--bounds", "--n-hint", "--epsilon"])
+def test_what_is_missing_is_named_and_explained(folder: Path, left_out: str) -> None:
+    pairs = [pair for pair in zip(FLAGS[::2], FLAGS[1::2], strict=True) if pair[0] != left_out]
+    done = CliRunner().invoke(app, ["start", "trips.csv", *(word for pair in pairs for word in pair), "--yes"])
+    assert done.exit_code == 2 and f"{left_out}" in done.output and "is missing" in done.output
+    assert not (folder / "ledger.jsonl").exists()
+
+
+def test_nothing_is_spent_without_a_yes(folder: Path) -> None:
+    done = CliRunner().invoke(app, ["start", "trips.csv", *FLAGS])
+    assert done.exit_code == 2 and "--yes" in done.output and not (folder / "ledger.jsonl").exists()
+
+
+def test_the_commands_that_are_printed_run(folder: Path) -> None:
+    told = CliRunner().invoke(app, ["start", "trips.csv", *FLAGS]).output
+    commands = [shlex.split(line)[1:] for line in told.splitlines() if line.startswith("sfumato ")]
+    assert [words[0] for words in commands] == ["ledger", "release", "map"]
+    for words in commands:
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0, done.output
+    assert spent(folder) == 8 and (folder / "trips.html").exists()
