@@ -108,4 +108,5 @@ class Covariances(Encoder):
     def assumed(self, variances: Floats, count: float) -> Integers:
         """Return the sums of so many records around the middle of the box, with these variances of u."""
         products = np.diag(variances)[self._pairs] * self.scale**2
-        return np.rint(np.concatenate([np.zeros(self.dimension), products]) * self._weights * count).astype(np.int64)
+        sums = np.concatenate([np.zeros(self.dimension), products]) * self._weights * count
+        return np.asarray(np.rint(sums), dtype=np.int64)

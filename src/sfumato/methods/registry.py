@@ -135,4 +135,4 @@ SHUFFLED: Registry[Quantizer] = Registry("sfumato.shuffled.methods")
 
 def offered(request: Request) -> list[Method]:
     """Return the methods that an estimator of densities weighs: those that buy something first need plain columns."""
-    return [*METHODS.values(), *(BOUGHT.values() if curving.straighten(request) is None else ())]
+    return [*METHODS.values(), *(() if request.curved else BOUGHT.values())]
