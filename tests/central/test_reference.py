@@ -143,6 +143,7 @@ class TestRefusals:
             ({"dimension": 2}, "columns"),
             ({"kernel": sfumato.kernels.Laplacian(1.0)}, "Gaussian"),
             ({"n": 500}, "noise"),
+            ({"bounds": (0.0, 1.0)}, "narrow"),
             ({"options": {"check_share": 0}}, "check"),
         ],
     )

@@ -1,6 +1,6 @@
 """`reference`: landmarks without a public sample, drawn from a normal law whose moments are bought first (pure).
 
-For 5 to 32 bounded columns. A tenth of epsilon (`reference_share`) buys means and covariances (`covariances`); points
+For 5 to 16 bounded columns. A tenth of epsilon (`reference_share`) buys means and covariances (`covariances`); points
 drawn from the normal law that they describe serve as `landmarks`, with the rest of epsilon. What landmarks see of a
 record is exact whatever they are, so a law that suits the records badly costs accuracy and no honesty: the check's
 Fourier sums measure what is missed (`checking`, `quantizers.checked`), and bars come from that.
@@ -46,9 +46,10 @@ from sfumato.quantizers.nystrom import Estimate, PublicSample, Spectrum
 NAME, MOMENTS = "reference", "moments"
 SHARE_OPTION, SHARE = "reference_share", Fraction(1, 10)
 OPTIONS = (*landmarks.OPTIONS, SHARE_OPTION)
-FEWEST_COLUMNS, MOST_COLUMNS = 5, 32
+FEWEST_COLUMNS, MOST_COLUMNS = 5, 16
 LANDMARKS, RECORDS = 800, 600  # drawn, and records assumed in a plan
 SCALES = (128, 64, 32, 16)  # B, the largest at which ball noise can be drawn
+LEAST_REACH = 2.0  # half widths in assumed deviations: zeros and ones, and narrower columns, have no normal law
 LARGEST_ERROR = 0.5  # of a moment, in assumed variances: beyond, the law would be noise
 UNLIKE = 0.1  # of P, what records miss by not being normal
 
@@ -258,6 +259,8 @@ def refuse(request: Request) -> str | None:
         return f"it is for {FEWEST_COLUMNS} to {MOST_COLUMNS} columns"
     if request.projected:
         return "it does not project its records"
+    if 1 < LEAST_REACH**2 * float(_variances(request).max()):
+        return "a column's bounds are too narrow for a normal law: zeros and ones are better as categories"
     try:
         purchase = Purchase.of(request)
         if purchase.error > LARGEST_ERROR * float(np.median(_variances(request))):
