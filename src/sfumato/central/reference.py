@@ -259,7 +259,7 @@ def refuse(request: Request) -> str | None:
         return f"it is for {FEWEST_COLUMNS} to {MOST_COLUMNS} columns"
     if request.projected:
         return "it does not project its records"
-    if 1 < LEAST_REACH**2 * float(_variances(request).max()):
+    if LEAST_REACH**2 * float(_variances(request).max()) > 1:
         return "a column's bounds are too narrow for a normal law: zeros and ones are better as categories"
     try:
         purchase = Purchase.of(request)
