@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sfumato.methods.registry import METHODS
+from sfumato.methods.ranking import choose
+from sfumato.methods.registry import METHODS, offered
 from sfumato.methods.request import Request
 
 
@@ -34,5 +35,6 @@ class Facts:
     def predict(self, name: str, options: Mapping[str, Any]) -> tuple[float, float, float]:
         """Root mean square error predicted for these options: at the true density, and its limits over all of them."""
         request = replace(self.request, options={**self.request.options, **options})
-        at = METHODS[METHODS.choose(request) if name == "auto" else name].predict
+        methods = {method.name: method for method in offered(request)}
+        at = methods[choose(methods.values(), request).method if name == "auto" else name].predict
         return at(request, self.density).rmse, at(request, 1e-12).rmse, at(request, 1.0).rmse

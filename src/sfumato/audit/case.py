@@ -277,6 +277,7 @@ LIBRARY = (
     "sfumato.audit.cases.variants",
     "sfumato.audit.cases.purchases",
     "sfumato.audit.cases.searches",
+    "sfumato.audit.cases.references",
     "sfumato.audit.cases.distances",
     "sfumato.audit.cases.learn",
     "sfumato.audit.cases.local",

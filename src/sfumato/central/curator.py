@@ -22,6 +22,9 @@ allows.
 
 Mechanisms that read the count off their sums have no such test: when the count is known, all is paid for. A release of
 theirs with a count far below what was expected is warned of, which is again a function of what was published.
+
+`reference` buys moments after the count, and its landmarks are a function of both: what was charged before is not
+charged again (`Mechanism.bought`), and the whole is checked against the account before anything is.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from sfumato.central.reference import MOMENTS, Purchase
 from sfumato.engines import Engine, Progress, Threads
 from sfumato.errors import InputError, OddDataWarning, TooFewError
 from sfumato.methods.method import Mechanism
@@ -127,6 +131,32 @@ class Curator:
             found = f"the release counts about {release.count.value:.0f} records, far below n_hint={expected}"
             warnings.warn(f"{found}, and all of it is paid for. {ADVICE}", OddDataWarning, 3)
         return release
+
+    def run_bought(self, purchase: Purchase, expected: int | None = None) -> Release:
+        """Buy the count and the moments of `reference`, and run the mechanism that they describe.
+
+        The whole must fit in the account before anything is bought; `expected` is that of `run`.
+        """
+        request, account = purchase.request, self.account
+        if not self.source.repeatable:
+            raise InputError(
+                "reference reads the data twice, and this source can be read once; pass a file or an array, or another "
+                "method"
+            )
+        terms: dict[str, Any] = {"neighbours": request.neighbours, "unit": request.unit}
+        if account is not None:
+            account.check(request.epsilon, request.delta, **terms)
+        sums, kept, seen = self.engine.sum(self.source, purchase.moments, self.bits, self.progress)
+        law, count = purchase.rest.count_law, None
+        if law is not None:
+            if account is not None:
+                account.charge("count", law.epsilon, **terms)
+            count = noisy_count(kept, law, self.bits)
+            check_expected(count.value, count.variance, expected, law.epsilon, self.bits)
+        if account is not None:
+            account.charge(MOMENTS, purchase.epsilon, **terms)
+        values = sums + purchase.noise.sample(self.bits, purchase.moments.size)
+        return self.run(purchase.mechanism(values, seen if count is None else count.value), count, expected)
 
 
 ADVICE = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal, Protocol, Self, overload
+from typing import Any, Literal, Protocol, Self, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +14,7 @@ from scipy.sparse import issparse
 from sfumato.central.curator import Curator
 from sfumato.central.looking import check_readable, go_on
 from sfumato.central.payers import Payer, account_of, warn_of_score, warn_of_validation
+from sfumato.central.reference import Purchase
 from sfumato.central.survey import FIRST_ROWS, survey
 from sfumato.deferred import brought_by
 from sfumato.engines import Engine, Progress, engine_of
@@ -21,7 +22,8 @@ from sfumato.errors import InputError
 from sfumato.kernels import Kernel, Overlap, Product
 from sfumato.methods.method import Mechanism
 from sfumato.methods.parameters import PAID, Parameters
-from sfumato.methods.registry import METHODS
+from sfumato.methods.ranking import choose
+from sfumato.methods.registry import BOUGHT, METHODS, offered
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import noise_bits
 from sfumato.privacy.guarantee import Guarantee
@@ -127,12 +129,21 @@ class PrivateEstimator(ReleaseEstimator):
         )
 
     def mechanism(self, source: Source) -> Mechanism:
-        """Build the mechanism that `fit` would run, or refuse; of the source only the columns are looked at."""
-        return self._mechanism(self._request(source))
+        """Build the mechanism that `fit` would run, or refuse; of the source only the columns are looked at.
+
+        Where something is bought first, it is one of the same size.
+        """
+        request = self._request(source)
+        purchase = self._purchase(request, source.repeatable)
+        return self._mechanism(request) if purchase is None else purchase.outline()
 
     @abstractmethod
     def _mechanism(self, request: Request) -> Mechanism:
         """Build the mechanism that a request asks for, or refuse."""
+
+    def _purchase(self, request: Request, repeatable: bool) -> Purchase | None:
+        """Return what must be bought before there is a mechanism; None for nearly all methods."""
+        return None
 
     def fit(
         self,
@@ -177,15 +188,20 @@ class PrivateEstimator(ReleaseEstimator):
         curator, source, request = self.prepared(
             X, sample_weight=sample_weight, users=users, progress=progress, threads=threads
         )
+        purchase = self._purchase(request, source.repeatable)
         if look:
             check_readable(source)
-            self._mechanism(request)  # what would be refused is refused first
+            if purchase is None:
+                self._mechanism(request)  # what would be refused is refused first
             go_on(survey(source, self._declared_box(source, request), request.kernel, FIRST_ROWS))
         count = None
         if self.n_hint == PAID:
             count = curator.buy_count(request, self._mechanism(request))
             request = replace(request, n=min(count.value, MOST_RECORDS))
-        release = curator.run(self._mechanism(request), count, request.n)
+        if purchase is not None:
+            release = curator.run_bought(purchase, request.n)
+        else:
+            release = curator.run(self._mechanism(request), count, request.n)
         return self._released(replace(release, columns=source.column_names, sampled=source.weighted or source.keyed))
 
     def _declared_box(self, source: Source, request: Request) -> Box | None:
@@ -390,7 +406,26 @@ class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
         """Check the parameters and gather the public facts of the release to be; see `Parameters.request`."""
         return self._parameters().request(dimension, weighted, column_names, categories, length_unit)
 
+    def _purchase(self, request: Request, repeatable: bool) -> Purchase | None:
+        """Buy moments first for "reference", or where "auto" predicts the least error for it."""
+        name = self.method
+        if name == "auto":
+            readable = repeatable and self.n_hint != PAID
+            if not readable or all(method.reason(request) is not None for method in BOUGHT.values()):
+                return None
+            name = choose(offered(request), request).method
+        if name not in BOUGHT:
+            return None
+        if self.n_hint == PAID:
+            raise InputError(f"{name} buys moments with a public n: pass n_hint as a number, not 'paid'")
+        method = BOUGHT[name]
+        if (reason := method.reason(request)) is not None:
+            raise InputError(f"{name} does not apply: {reason}")
+        return replace(cast(Purchase, method.built(request)), unspent=request.delta)
+
     def _mechanism(self, request: Request) -> Mechanism:
+        if self.method in BOUGHT:
+            raise InputError(f"{self.method} buys moments first, of all records in one run: use fit, or another method")
         if self.n_hint == PAID and {"alpha", "eta"} & set(request.options):
             raise InputError("options alpha and eta need a public n: pass n_hint as a number, not 'paid'")
         return METHODS.build(self.method, request)

@@ -118,19 +118,22 @@ def _estimate(request: Request) -> Estimate:
         choices: tuple[Estimate, ...] = (found.at(request.positive_option("n_features", 1)),)
     else:
         choices = found.ranks
-    fitting = [estimate for estimate in choices if _fits(request, estimate.rank, check)]
+    fitting = [estimate for estimate in choices if fits(request, estimate.rank, check, _landmarks(request))]
     if not fitting:
-        work, size = _work(request, choices[0].rank), _file_size(request, choices[0].rank)
+        landmarks, rank = _landmarks(request), choices[0].rank
+        work, size = work_of(request, rank, landmarks), file_size(request, rank, landmarks)
         raise InputError(
-            f"{len(found.fitted.points)} landmarks take a file of {size} bytes and {work} multiplications for each "
+            f"{landmarks} landmarks take a file of {size} bytes and {work} multiplications for each "
             "record and query, which the budgets do not allow: pass fewer landmarks"
         )
-    return min(fitting, key=lambda each: _noise(request, each) + _bias(request, found, each) ** 2 + each.missed**2)
+    return min(
+        fitting, key=lambda each: answer_noise(request, each) + _bias(request, found, each) ** 2 + each.missed**2
+    )
 
 
 def _bias(request: Request, found: Fit, estimate: Estimate) -> float:
     """Bias of records that resemble the landmarks, or all that is missed where a release could not show it."""
-    noise = _noise(request, estimate) / max(estimate.strength, 1e-300)
+    noise = answer_noise(request, estimate) / max(estimate.strength, 1e-300)
     law, rank = request.count_law, min(estimate.rank, found.spectrum.rank)
     strength = float(np.square(found.spectrum.reference(rank)).sum())
     count_share = 0.0 if law is None else law.variance / request.n**2
@@ -149,17 +152,20 @@ def _landmarks(request: Request) -> int:
     return len(request.landmarks.points)
 
 
-def _work(request: Request, rank: int) -> int:
-    return _landmarks(request) * (request.dimension + rank)
+def work_of(request: Request, rank: int, size: int) -> int:
+    """Return the multiplications for a record or a query, with so many landmarks."""
+    return size * (request.dimension + rank)
 
 
-def _file_size(request: Request, rank: int) -> int:
-    numbers = _landmarks(request) * (request.dimension + rank + 1) + 2 * rank + 1
+def file_size(request: Request, rank: int, size: int) -> int:
+    """Return the bytes of a release with so many landmarks."""
+    numbers = size * (request.dimension + rank + 1) + 2 * rank + 1
     return header_size(request.kernel, request.dimension) + INTEGER_BYTES * numbers
 
 
-def _fits(request: Request, rank: int, check: checking.Check | None) -> bool:
-    limits, work, size = request.limits, _work(request, rank), _file_size(request, rank)
+def fits(request: Request, rank: int, check: checking.Check | None, landmarks: int) -> bool:
+    """Tell whether the limits allow a rank of so many landmarks, with its check."""
+    limits, work, size = request.limits, work_of(request, rank, landmarks), file_size(request, rank, landmarks)
     if check is None:
         return work <= min(limits.work_per_record, limits.work_per_query) and size <= limits.file_size
     return (
@@ -169,7 +175,7 @@ def _fits(request: Request, rank: int, check: checking.Check | None) -> bool:
     )
 
 
-def _noise(request: Request, estimate: Estimate) -> float:
+def answer_noise(request: Request, estimate: Estimate) -> float:
     """Variance of an answer's noise."""
     check_share, share = checking.share_of(request), request.factor / request.n
     request = checking.landmarks_part(request, check_share)
@@ -185,13 +191,13 @@ def predict(request: Request, density: float) -> Prediction:
     """Predict error and cost, for records that resemble the landmarks."""
     request.check_options(*OPTIONS)
     estimate, check = _estimate(request), checking.design(request)
-    variance = _noise(request, estimate) + request.typical_count_error(density)
+    variance = answer_noise(request, estimate) + request.typical_count_error(density)
     bias = _bias(request, _fit(request), estimate)
-    work = float(_work(request, estimate.rank))
+    work = float(work_of(request, estimate.rank, _landmarks(request)))
     made = Prediction(
         rmse=math.sqrt(variance + bias**2),
         integers=estimate.rank + 1,
-        file_size=_file_size(request, estimate.rank),
+        file_size=file_size(request, estimate.rank, _landmarks(request)),
         work_per_record=work,
         work_per_query=work,
         parameters={"n_features": estimate.rank},

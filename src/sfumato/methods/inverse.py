@@ -17,7 +17,7 @@ from sfumato.deferred import require
 from sfumato.errors import InputError
 from sfumato.methods.plan import Plan, plan
 from sfumato.methods.ranking import Row, compare
-from sfumato.methods.registry import METHODS
+from sfumato.methods.registry import BOUGHT, METHODS, offered
 from sfumato.privacy.guarantee import LARGEST_EPSILON
 from sfumato.storage import AtomicFile
 
@@ -176,7 +176,7 @@ def draw(made: Plan, path: str | Path, overwrite: bool = False) -> None:
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     for method, rows in curves.items():
-        place = list(METHODS).index(method)  # so that a method looks the same in every picture
+        place = [*METHODS, *BOUGHT].index(method)  # so that a method looks the same in every picture
         colour, style = COLOURS[place % len(COLOURS)], STYLES[place % len(STYLES)]
         shown = [row for row in rows if row is not None]
         across = [epsilon for epsilon, row in zip(epsilons, rows, strict=True) if row is not None]
@@ -214,7 +214,8 @@ def _curves(made: Plan) -> tuple[list[float], dict[str, list[Row | None]]]:
     curves: dict[str, list[Row | None]] = {row.method: [] for row in made.rows if row.applies}
     for epsilon in epsilons:
         rows = {
-            row.method: row for row in compare(METHODS.values(), replace(made.request, epsilon=Fraction(str(epsilon))))
+            row.method: row
+            for row in compare(offered(made.request), replace(made.request, epsilon=Fraction(str(epsilon))))
         }
         for method, line in curves.items():
             line.append(rows[method] if rows[method].applies else None)

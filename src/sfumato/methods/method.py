@@ -155,6 +155,8 @@ class Mechanism:
         than add noise; `count` is the published one.
     count_reader : callable or None
         Reads a private count off the published integers, where they hold one; it costs nothing.
+    bought : Fraction
+        Epsilon of what was bought and charged before, on which the mechanism rests; the guarantee holds it too.
     """
 
     method: str
@@ -169,6 +171,7 @@ class Mechanism:
     feature_loss: Loss | None = None
     algorithm: Callable[[Integers, Count, SecureBits], Integers] | None = None
     count_reader: Callable[[Integers], Count] | None = None
+    bought: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         check_size(self.encoder.size)
@@ -239,10 +242,10 @@ class Mechanism:
             raise InputError(f"{self.method} reads the count off its sums: pass count_share to buy one, or buy none")
 
     def cost(self, count_is_bought: bool) -> tuple[Fraction, Loss]:
-        """Epsilon that a run charges, and what it reveals; a count that is bought already is charged already."""
+        """Epsilon that a run charges, and what it reveals; what is bought already is charged already."""
         self.check_count(count_is_bought)
         count = Fraction(0) if self.count_law is None else self.count_law.epsilon
-        epsilon = self.guarantee.epsilon - count
+        epsilon = self.guarantee.epsilon - count - self.bought
         loss = self.feature_loss or Loss(pure=(epsilon,), failure=self.guarantee.delta)
         if count_is_bought or not count:
             return epsilon, loss

@@ -16,7 +16,7 @@ from sfumato.methods import projecting
 from sfumato.methods.outlook import MARGINAL, NOISE, Outlook, apart_text, sample_density, verdict
 from sfumato.methods.parameters import Parameters
 from sfumato.methods.ranking import CONSTANT, Ranking, Row, compare, constant_error
-from sfumato.methods.registry import METHODS
+from sfumato.methods.registry import METHODS, offered
 from sfumato.methods.request import TYPICAL_DENSITY, Limits, Request
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.nystrom import PublicSample
@@ -164,8 +164,8 @@ class Plan(Ranking):
                 f"Guarantee: an error of at most {options['alpha']:g} with probability 1 - {options['eta']:g}, for "
                 f"{scope}, with {request.n} records or more{assumed}."
             )
-        if not request.projected and (advice := projecting.advice(METHODS[self.method], request)):
-            lines.append(advice)
+        if self.method in METHODS and not request.projected:
+            lines.extend(filter(None, [projecting.advice(METHODS[self.method], request)]))
         return lines
 
 
@@ -274,7 +274,7 @@ def plan(
             raise InputError("density and public both tell P: pass one of them")
         request = request.with_options(density=_sampled(request, public))
         told = "of the public sample"
-    rows = _first(method, compare(METHODS.values(), request))
+    rows = _first(method, compare(offered(request), request))
     return Plan(request, rows, categories, outlook=Outlook.of(request, told))
 
 

@@ -112,6 +112,8 @@ METHODS: Registry[Mechanism] = Registry(
     "sfumato.published.listed_queries",
     "sfumato.published.hrw",
 )
+# Methods that must buy something of the records before they have a mechanism: estimators alone can run them.
+BOUGHT: Registry[Any] = Registry("sfumato.central.reference")
 DISTANCES: Registry[Mechanism] = Registry(
     "sfumato.distances.hats",
     "sfumato.distances.moments",
@@ -129,3 +131,8 @@ LOCAL: Registry[Design] = Registry(
     "sfumato.published.local.point_servers",
 )
 SHUFFLED: Registry[Quantizer] = Registry("sfumato.shuffled.methods")
+
+
+def offered(request: Request) -> list[Method]:
+    """Return the methods that an estimator of densities weighs: those that buy something first need plain columns."""
+    return [*METHODS.values(), *(() if request.curved else BOUGHT.values())]

@@ -15,12 +15,13 @@ from functools import partial
 from typing import Any
 
 from sfumato.audit import CalibrationCase, load_library
-from sfumato.audit.cases import local, purchases, searches
+from sfumato.audit.cases import local, purchases, references, searches
 from sfumato.audit.cases import shuffled_calibrations as shuffled
 from sfumato.audit.cases.variants import SUBJECTS, Built, Variant
 from sfumato.bandwidth.private import MECHANISM as BANDWIDTH
 from sfumato.bandwidth.search import SEARCH
 from sfumato.central import race
+from sfumato.central.reference import NAME as REFERENCE
 from sfumato.local.device import mechanisms
 from sfumato.methods.request import LIMIT, Request
 from sfumato.published import hrw, learners, trees
@@ -200,6 +201,7 @@ def _promising(broken: Built, built: Built) -> Any:
 MADE: dict[str, Callable[[Fraction], Sequence[CalibrationCase]]] = {
     BANDWIDTH: purchases.calibrations,
     SEARCH: searches.calibrations,
+    REFERENCE: references.calibrations,
     purchases.SKETCHES: purchases.sketch_cases,
     purchases.MERGED: purchases.merged_cases,
     purchases.ONLINE: purchases.online_cases,

@@ -1,0 +1,112 @@
+"""Means and covariances of bounded columns, as exact integers: what `reference` buys.
+
+A record becomes u = (x - c) / r in every column, c the middle of the box and r its half width, rounded to whole numbers
+q of 1 / B, and scaled down to a squared length of at most R^2 = d B^2 / 4 if it is longer: records spread evenly over
+the box have d / 3, and noise goes by R^2. With N = |q|^2 > R^2 every |q_j| becomes floor(|q_j| R / ceil(sqrt(N))).
+
+Integers: 2 R q_j for the means, 5 q_j^2 and 7 q_j q_k (j < k) for the covariances. Their squares add up to at most 4
+R^2 N + 25 sum q_j^4 + 49 sum q_j^2 q_k^2 <= 4 R^2 N + 25 N^2 <= 29 R^4, because 49 <= 2 * 25: a product of two columns
+is in the sum of squares twice. The l1 norm is at most 2 R sqrt(d N) + 5 N + 7 (d - 1) N / 2. Each row alone decides its
+integers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.privacy.bits import SecureBits
+from sfumato.quantizers.base import Bound, Encoder, Floats, Integers
+from sfumato.quantizers.box import Box
+from sfumato.quantizers.clamping import kept_rows, whole_within
+
+OWN, MIXED, MEAN = 5, 7, 2  # weights of squares, products and values
+
+
+@dataclass(frozen=True, eq=False)
+class Covariances(Encoder):
+    """Sums of the columns and of their products; see the module's text.
+
+    Attributes
+    ----------
+    bounds : Box
+        The public box.
+    scale : int
+        B.
+
+    Examples
+    --------
+    >>> Covariances(Box((0.0,) * 4, (1.0,) * 4), 10).encode(np.array([[0.5, 0.5, 1.0, 1.0]]))[0, :6]
+    array([  0,   0, 120, 120,   0,   0])
+    """
+
+    bounds: Box
+    scale: int
+
+    @property
+    def box(self) -> Box:
+        """The public box."""
+        return self.bounds
+
+    @property
+    def radius(self) -> int:
+        """R."""
+        return max(1, math.isqrt(self.dimension * self.scale**2 // 4))
+
+    @cached_property
+    def _pairs(self) -> tuple[Any, Any]:
+        return np.triu_indices(self.dimension)
+
+    @cached_property
+    def _weights(self) -> Integers:
+        """What the integers are multiplied by, for a value, square or product of 1."""
+        first, second = self._pairs
+        products = np.where(first == second, OWN, MIXED)
+        return np.concatenate([np.full(self.dimension, MEAN * self.radius), products])
+
+    @property
+    def size(self) -> int:
+        """One sum a column, and one for every two of them."""
+        return len(self._weights)
+
+    @property
+    def bound(self) -> Bound:
+        """Bounds of one record, see the module's text."""
+        columns, square = self.dimension, self.radius**2
+        l1 = MEAN * (math.isqrt(columns * square**2 - 1) + 1) + OWN * square + MIXED * (columns - 1) * square // 2
+        return Bound(l1, (MEAN**2 + OWN**2) * square**2, MIXED * square)
+
+    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
+        """Integers of the kept rows."""
+        places = (kept_rows(self.bounds, rows) - self.bounds.centre) / self.bounds.half_widths
+        whole = self._shortened(whole_within(np.rint(places * self.scale), -self.scale, self.scale))
+        first, second = self._pairs
+        return np.hstack([whole, whole[:, first] * whole[:, second]]) * self._weights
+
+    def _shortened(self, whole: Integers) -> Integers:
+        """Scale long records down to the radius."""
+        squares, radius = np.square(whole).sum(axis=1), self.radius
+        long = squares > radius**2
+        root = np.sqrt(squares[long].astype(np.float64)).astype(np.int64)
+        root += root**2 < squares[long]
+        whole[long] = np.sign(whole[long]) * (np.abs(whole[long]) * radius // root[:, None])
+        return whole
+
+    def read(self, values: Integers, count: float) -> tuple[Floats, Floats]:
+        """Means and covariances of u, from noisy sums and the number of records."""
+        shares, columns = values / (self._weights * count), self.dimension
+        means, (first, second) = np.clip(shares[:columns] / self.scale, -1.0, 1.0), self._pairs
+        products = np.zeros((columns, columns))
+        products[first, second] = products[second, first] = shares[columns:] / self.scale**2
+        return means, np.asarray(products - np.outer(means, means))
+
+    def assumed(self, variances: Floats, count: float) -> Integers:
+        """Return the sums of so many records around the middle of the box, with these variances of u."""
+        products = np.diag(variances)[self._pairs] * self.scale**2
+        sums = np.concatenate([np.zeros(self.dimension), products]) * self._weights * count
+        return np.asarray(np.rint(sums), dtype=np.int64)

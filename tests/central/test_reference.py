@@ -1,0 +1,165 @@
+"""`reference`: one promise for what is bought and what follows, smaller errors without a public sample, and refusals.
+
+Runs have fixed seeds, so that no test fails by chance.
+"""
+
+from __future__ import annotations
+
+import warnings
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sfumato
+from sfumato import PrivateKDE
+from sfumato.central import reference
+from sfumato.central.reference import Purchase
+from sfumato.errors import BudgetError, InputError
+from sfumato.kernels import Circle, Gaussian
+from sfumato.methods.registry import METHODS
+from sfumato.methods.request import Request
+from sfumato.privacy.bits import SecureBits
+from sfumato.privacy.ledger import Account, Ledger
+
+pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.NotPrivateWarning")
+COLUMNS, RECORDS, KERNEL = 10, 20_000, Gaussian(1.0)
+RANDOM = np.random.default_rng(3)
+MIXING = RANDOM.normal(size=(COLUMNS, COLUMNS)) / 6
+POINTS = RANDOM.normal(size=(RECORDS + 200, COLUMNS)) @ MIXING
+QUERIES, POINTS = POINTS[:200], POINTS[200:]
+TRUTH = KERNEL.exact_density(POINTS, QUERIES)
+FACTS: dict[str, Any] = {
+    "bounds": (-3.0, 3.0),
+    "n_hint": RECORDS,
+    "feature_seed": 1,
+    "random_state": 1,
+    "options": {"density": float(TRUTH.mean())},
+}
+
+
+def account_of(epsilon: int) -> Account:
+    account = Ledger().account("points")
+    account.set_budget(epsilon)
+    return account
+
+
+def request(**facts: Any) -> Request:
+    public = {"kernel": KERNEL, "dimension": COLUMNS, "epsilon": Fraction(2), "n": RECORDS, "bounds": (-3.0, 3.0)}
+    return Request(**{**public, **facts})
+
+
+def fitted(method: str, **facts: Any) -> PrivateKDE:
+    return PrivateKDE(KERNEL, **{"epsilon": 2, "method": method, **FACTS, **facts}).fit(POINTS)
+
+
+@pytest.fixture(scope="module")
+def model() -> PrivateKDE:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return fitted("reference")
+
+
+class TestPromise:
+    @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+    def test_one_promise_and_an_entry_for_each_purchase(self, neighbours: str) -> None:
+        account = account_of(2)
+        model = fitted("reference", neighbours=neighbours, ledger=account)
+        charged = {charge.mechanism: charge.epsilon for charge in account.charges}
+        assert model.guarantee_.epsilon == sum(charged.values()) == 2
+        assert charged["moments"] == Fraction(1, 5)
+        assert set(charged) == {"moments", "reference"} | ({"count"} if neighbours == "add-remove" else set())
+        assert any("bought first" in condition for condition in model.guarantee_.conditions)
+
+    def test_nothing_is_bought_that_the_account_cannot_finish(self) -> None:
+        account = account_of(1)
+        with pytest.raises(BudgetError):
+            fitted("reference", ledger=account)
+        assert not account.charges
+
+    def test_far_too_few_records_stop_at_the_count(self) -> None:
+        account = account_of(2)
+        model = PrivateKDE(KERNEL, epsilon=2, method="reference", bounds=(-3.0, 3.0), n_hint=RECORDS, ledger=account)
+        with pytest.raises(sfumato.errors.TooFewError):
+            model.fit(POINTS[:100])
+        assert [charge.mechanism for charge in account.charges] == ["count"]
+
+    def test_a_share_of_ones_own(self) -> None:
+        bought = Purchase.of(request(options={"reference_share": "1/4"}))
+        assert bought.epsilon == Fraction(1, 2) and bought.rest.epsilon == Fraction(3, 2)
+        made = bought.mechanism(np.zeros(bought.moments.size, dtype=np.int64), 1.0)
+        assert made.cost(count_is_bought=True)[0] == Fraction(3, 2) - bought.rest.count_epsilon
+        with pytest.raises(InputError, match="reference_share"):
+            Purchase.of(request(options={"reference_share": 2}))
+
+    def test_noise_decides_the_landmarks_and_the_feature_seed_draws_them(self) -> None:
+        bought, other = Purchase.of(request(feature_seed=1)), Purchase.of(request(feature_seed=2))
+        values = bought.moments.encode(POINTS).sum(axis=0)
+        first = bought.drawn(values, RECORDS)
+        assert first == bought.drawn(values, RECORDS) != other.drawn(values, RECORDS)
+        assert first != bought.drawn(values + bought.noise.sample(SecureBits.seeded(0), len(values)), RECORDS)
+        drawn = first.points
+        assert drawn.mean(axis=0) == pytest.approx(POINTS.mean(axis=0), abs=0.1)
+        assert np.cov(drawn.T) == pytest.approx(np.cov(POINTS.T), abs=0.15)
+
+
+class TestErrors:
+    def test_auto_takes_it_where_it_wins_and_its_bars_hold(self, model: PrivateKDE) -> None:
+        chosen, plain = fitted("auto"), fitted("fourier")
+        assert np.array_equal(chosen.query(QUERIES), model.query(QUERIES))
+        answers, bars = model.query(QUERIES, return_std=True)
+        error, without = (np.sqrt(np.mean(np.square(each - TRUTH))) for each in (answers, plain.query(QUERIES)))
+        assert error < 0.75 * without
+        assert (np.abs(answers - TRUTH) < 2 * bars).mean() > 0.9
+
+    def test_plans_list_it_and_make_its_estimator(self) -> None:
+        made = sfumato.plan(
+            kernel=KERNEL, dimension=COLUMNS, epsilon=2, n_hint=RECORDS, bounds=(-3.0, 3.0), density=0.1
+        )
+        assert made.method == "reference" and "reference" in str(made)
+        assert made.estimator().method == "reference"
+
+    def test_releases_are_stored_and_read(self, model: PrivateKDE, tmp_path: Path) -> None:
+        model.release_.save(tmp_path / "points.sfm")
+        again = sfumato.load(tmp_path / "points.sfm")
+        assert np.array_equal(again.query(QUERIES), model.query(QUERIES))
+
+    def test_the_outline_has_the_size_of_the_release(self, model: PrivateKDE) -> None:
+        outline = Purchase.of(request(options=FACTS["options"])).outline()
+        assert outline.reader.size == len(model.release_.values)
+
+    def test_a_delta_is_not_spent(self) -> None:
+        model = fitted("reference", delta=1e-6)
+        assert model.guarantee_.delta == 0 and model.release_.parameters["unspent_delta"] == 1e-6
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("facts", "reason"),
+        [
+            ({"bounds": None}, "bounds"),
+            ({"dimension": 2}, "columns"),
+            ({"kernel": sfumato.kernels.Laplacian(1.0)}, "Gaussian"),
+            ({"n": 500}, "noise"),
+            ({"bounds": (0.0, 1.0)}, "narrow"),
+            ({"options": {"check_share": 0}}, "check"),
+        ],
+    )
+    def test_reasons_name_what_is_missing(self, facts: dict[str, Any], reason: str) -> None:
+        assert reason in (reference.METHOD.reason(request(**facts)) or "")
+
+    def test_fit_says_why(self) -> None:
+        with pytest.raises(InputError, match="reference does not apply"):
+            fitted("reference", bounds=None)
+        with pytest.raises(InputError, match="n_hint"):
+            fitted("reference", n_hint="paid")
+        with pytest.raises(InputError, match="reads the data twice"):
+            PrivateKDE(KERNEL, epsilon=2, method="reference", **FACTS).fit(iter([POINTS]))
+        with pytest.raises(InputError, match="reference does not apply"):
+            fitted("reference", kinds={0: Circle(6.0)})
+
+    def test_auto_takes_another_where_data_are_read_once(self) -> None:
+        model = PrivateKDE(KERNEL, epsilon=2, **FACTS).fit(iter([POINTS]))
+        assert model.release_.method in METHODS
