@@ -5,6 +5,7 @@ RUN := $(VENV)/bin
 LOWEST := .venv-lowest
 N ?= 20
 FIRST ?= 1
+HOURS ?= 8
 export SFUMATO_DATA
 
 # What salted rounds look at: every room whose tests measure noise, features or answers.
@@ -14,7 +15,7 @@ SALTED := $(addprefix tests/,privacy quantizers release methods central distance
 SMOKE := $(addprefix tests/,cli/test_release.py cli/test_plan.py privacy/test_accounting.py sources/test_formats.py \
   maps/test_figure.py local/test_client.py central/test_kde.py test_reader.py)
 
-.PHONY: demo collect-demo test test-lowest test-salted lint fuzz audit bench lock clean
+.PHONY: demo collect-demo docs page test node test-lowest test-salted lint fuzz attack audit audit-full bench bench-full lock clean
 
 # CONSTRAINTS=constraints/ci.txt repeats a run with the versions of another.
 $(VENV)/ready: pyproject.toml $(CONSTRAINTS)
@@ -36,8 +37,24 @@ collect-demo: $(VENV)/ready
 	rm -rf collect-demo
 	$(RUN)/sfumato serve demo --output collect-demo
 
-test: $(VENV)/ready lint
+# The site, in site/, without a network; a broken link or an unknown name is an error. `python3 -m http.server -d site` shows it.
+docs: $(VENV)/ready
+	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --quiet --strict
+
+# The script of the page on which people take part, with the device in it; needs Node 20. docs/collect.md.
+page: src/sfumato/services/assets/take-part.js
+
+src/sfumato/services/assets/take-part.js: $(shell find clients/js/page clients/js/src -name '*.ts') clients/js/package-lock.json
+	cd clients/js && npm ci --no-audit --no-fund && node page/build.mjs
+
+test: $(VENV)/ready lint node
 	$(RUN)/pytest -n 2 --dist loadfile
+
+# The device in TypeScript is tested by tests/clients/test_js.py where there is Node 20 or later.
+node:
+	@if node --version 2>/dev/null | grep -Eq '^v(2[0-9]|[3-9][0-9])\.' && command -v npm >/dev/null; then \
+	  cd clients/js && if [ package-lock.json -nt node_modules/.package-lock.json ]; then npm ci --no-audit --no-fund; fi; \
+	else echo "THE DEVICE IN TYPESCRIPT (clients/js) IS NOT TESTED: install Node 20 or later, with npm" >&2; fi
 
 # The least version of every dependency that pyproject.toml allows, all of them together.
 test-lowest: $(LOWEST)/ready
@@ -56,6 +73,10 @@ lint: $(VENV)/ready
 	$(RUN)/mypy
 	$(RUN)/lint-imports
 
+# The services attacked: hostile requests, garbage, kills, full disks, crashes of the database, races; docs/collect.md.
+attack: $(VENV)/ready
+	$(RUN)/python -m tests.services.attack
+
 # A million hostile files of every format, about an hour on two cores; docs/fuzzing.md.
 fuzz: $(VENV)/ready
 	$(RUN)/python -m tests.fuzz --cases 1000000 --jobs 2
@@ -66,9 +87,16 @@ audit: $(VENV)/ready
 bench: $(VENV)/ready
 	$(RUN)/python -m benchmarks
 
+# Everything in full mode, in the background, HOURS=8 at most; again, and it goes on where it stopped.
+bench-full: $(VENV)/ready
+	$(RUN)/python -m benchmarks.long bench --hours $(HOURS)
+
+audit-full: $(VENV)/ready
+	$(RUN)/python -m benchmarks.long audit --hours $(HOURS)
+
 # The versions that are installed now become those that CI repeats.
 lock: $(VENV)/ready
 	$(RUN)/python -m pip freeze --exclude-editable > constraints/ci.txt
 
 clean:
-	rm -rf $(VENV) $(LOWEST) .salted-tests demo collect-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) .salted-tests demo collect-demo site .long clients/js/node_modules clients/js/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,8 +1,8 @@
-"""The command: `python -m benchmarks [--full] [--only NAME ...] [--list]`.
+"""The command: `python -m benchmarks [--full] [--only NAME ...] [--page] [--list]`.
 
 The quick mode (minutes) measures again each time. The full mode is resumable: it skips what its result file already
-holds for the same case, so an interrupted run goes on where it stopped; delete a result file to measure afresh. Real
-data sets are read from the folder named by SFUMATO_DATA; without it their rows are skipped, and the page says so.
+holds for the same case and the same code, so an interrupted run goes on where it stopped. Real data sets are read from
+the folder named by SFUMATO_DATA; without it their rows are skipped, and the page says so.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import case as cases
-from benchmarks import page, results
+from benchmarks import page, reproduction, results
 from benchmarks.case import Case
 from benchmarks.kinds import Skipped, Unit, load_kind
 from benchmarks.results import ResultFile
@@ -41,10 +41,13 @@ def main(
         print(f"no case is named {unknown[0]!r}; --list names them all", file=sys.stderr)
         return 2
     for case in chosen:
-        if not options.only or case.name in options.only:
+        if not options.page and (not options.only or case.name in options.only):
             run(case, ResultFile.of(result_folder, case))
     page_path.write_text(page.render(case_folder, result_folder, page_path.parent), encoding="utf-8")
     print(f"wrote {page_path.name}")
+    if case_folder == cases.FOLDER:
+        beside = page_path.with_name("reproduction.md")
+        beside.write_text(reproduction.render(case_folder, result_folder), encoding="utf-8")
     return 0
 
 
@@ -52,7 +55,7 @@ def run(case: Case, file: ResultFile) -> None:
     """Measure a case, unit by unit; each is saved before the next begins."""
     for unit in load_kind(case.kind).units(case.settings):
         name = f"{case.name} {_text(unit)}".strip()
-        if case.full and file.measured(case, unit):
+        if case.full and file.fresh(case, unit):
             print(f"{name}: measured before", flush=True)
             continue
         print(f"{name}: {_measure(case, unit, file)}", flush=True)
@@ -78,6 +81,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure, and write docs/benchmarks.md.")
     parser.add_argument("--full", action="store_true", help="full sizes and seeds (about half an hour; resumable)")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="only these cases")
+    parser.add_argument("--page", action="store_true", help="measure nothing, write the pages anew")
     parser.add_argument("--list", action="store_true", help="list the cases and stop")
     return parser.parse_args(arguments)
 

@@ -3,6 +3,7 @@
 name = "lsq-rff-formula"          # also the name of its result file
 kind = "accuracy"                 # benchmarks/kinds/accuracy.py runs it
 title = "..."
+claim = "..."                     # what is claimed, in one line, for the table of all cases (default: the title)
 about = "..."                     # what the table shows, for the page
 [settings]                        # what the kind reads
 [quick]                           # settings replaced in the quick mode
@@ -27,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent / "cases"
-FIELDS = {"name", "kind", "title", "about", "settings", "quick", "expect", "figure"}
+FIELDS = {"name", "kind", "title", "claim", "about", "settings", "quick", "expect", "figure"}
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class Case:
     expectations: tuple[Expectation, ...]
     full: bool
     figure: Mapping[str, Any] | None = None
+    claim: str = ""
 
     @property
     def mode(self) -> str:
@@ -101,6 +103,7 @@ def load_case(path: Path, full: bool) -> Case:
         expectations=tuple(Expectation(**item) for item in document.get("expect", [])),
         full=full,
         figure=document.get("figure"),
+        claim=document.get("claim", document["title"]),
     )
 
 

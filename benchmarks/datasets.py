@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.cluster import KMeans
 
 from benchmarks import synthetic
 from benchmarks.kinds import Skipped
@@ -130,6 +131,30 @@ def labelled_cifar() -> tuple[Points, NDArray[np.int64], Points, NDArray[np.int6
     train, test = order[:12_000], order[12_000:]
     codes = np.unique(labels, return_inverse=True)[1].astype(np.int64)
     return points[train], codes[train], points[test], codes[test]
+
+
+def labelled_pair() -> tuple[Points, NDArray[np.int64], Points, NDArray[np.int64]]:
+    """Two classes of `labelled_agnews`, Business and Sci/Tech."""
+    points, labels, tests, answers = labelled_agnews()
+    kept, asked = labels >= 2, answers >= 2
+    return points[kept], labels[kept] - 2, tests[asked], answers[asked] - 2
+
+
+def labelled_clusters(classes: int = 14) -> tuple[Points, NDArray[np.int64], Points, NDArray[np.int64]]:
+    """Words in clusters of k-means, which stand for classes: 17,000 for training and the others for testing."""
+    points = words()[0]
+    labels = KMeans(classes, n_init=1, random_state=SPLIT_SEED).fit_predict(points).astype(np.int64)
+    order = np.random.default_rng(SPLIT_SEED).permutation(len(points))
+    train, test = order[:17_000], order[17_000:]
+    return points[train], labels[train], points[test], labels[test]
+
+
+LABELLED: dict[str, Callable[[], tuple[Points, NDArray[np.int64], Points, NDArray[np.int64]]]] = {
+    "agnews": labelled_agnews,
+    "cifar": labelled_cifar,
+    "pair": labelled_pair,
+    "clusters": labelled_clusters,
+}
 
 
 def mixture(n: int, d: int, centres: int = 20, reach: float | None = None) -> tuple[Points, Bounds]:

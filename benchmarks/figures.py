@@ -38,6 +38,7 @@ FOLDER = "images/benchmarks"
 # Okabe and Ito's colours, which people who do not see red or green can tell apart; markers differ too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = "osD^vPX*"
+DARK = {"#ffffff": "#1e2029", "#000000": "#e6e6e6", "#dddddd": "#44485a", "#0072b2": "#3d9bd9"}  # ground, ink, grid
 MOST_ACROSS = 3
 MOST_MARKS, MOST_DIGITS = 8, 5  # along an axis, each with its number
 LEGEND_INCHES = 2.2
@@ -146,9 +147,36 @@ def svg(figure: Figure) -> bytes:
     return content.getvalue()
 
 
-def write(figure: Figure, page_folder: Path, case: Case) -> str:
-    """Save a case's figure and return its path relative to the page."""
-    path = page_folder / FOLDER / f"{case.name}.svg"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(svg(figure))
-    return f"{FOLDER}/{path.name}"
+def dark(picture: bytes) -> bytes:
+    """Return a picture that was drawn on white for a dark page: ground, ink and grid change, colours of lines stay."""
+    for light, other in DARK.items():
+        picture = picture.replace(light.encode(), other.encode())
+    return picture.replace(b"*{stroke-linejoin", b"text{fill: #e6e6e6} *{stroke-linejoin", 1)
+
+
+def write_schemes(figure: Figure, folder: Path, name: str) -> None:
+    """Save a figure for light and for dark pages."""
+    folder.mkdir(parents=True, exist_ok=True)
+    picture = svg(figure)
+    (folder / f"{name}.svg").write_bytes(picture)
+    (folder / f"{name}-dark.svg").write_bytes(dark(picture))
+
+
+def both_schemes(alt: str, path: str) -> str:
+    """Markdown that shows the one that suits the page; `path` is that of the light one, relative to the page."""
+    stem = path.removesuffix(".svg")
+    return f"![{alt}]({stem}.svg#gh-light-mode-only)\n![{alt}]({stem}-dark.svg#gh-dark-mode-only)"
+
+
+def write(case: Case, rows: Sequence[Row], page_folder: Path) -> str:
+    """Draw and save a case's figure, if it has one, and return the Markdown that shows it."""
+    figure = figure_of(case, rows)
+    if figure is not None:
+        write_schemes(figure, page_folder / FOLDER, case.name)
+    return drawn(page_folder, case) if figure is not None else ""
+
+
+def drawn(page_folder: Path, case: Case) -> str:
+    """Return the Markdown that shows a case's figure, if there is one."""
+    path = f"{FOLDER}/{case.name}.svg"
+    return both_schemes(case.title, path) if (page_folder / path).exists() else ""

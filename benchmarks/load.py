@@ -16,7 +16,7 @@ from sfumato.local import Protocol
 from sfumato.services.collector import CollectorRole
 from sfumato.services.limits import Limits
 from sfumato.services.signing import SignedProtocol, SigningKey
-from tests.services.killing import kill_while_sending
+from tests.services.killing import kill_while_sending, send_frames
 
 SENDERS, REPORTS, KILLS = 2, 1500, 10
 
@@ -33,7 +33,7 @@ def run(minutes: float, folder: Path) -> tuple[int, int, int, int]:
     end, kills, sent = time.monotonic() + 60 * minutes, 0, set()
     while time.monotonic() < end:
         parts = [[device.report([0.5, 0.5]) for _ in range(REPORTS)] for _ in range(SENDERS)]
-        kills += kill_while_sending(role, name, parts, folder, KILLS, seconds=600)
+        kills += kill_while_sending(role, send_frames(name), parts, folder, KILLS, seconds=600)
         sent |= {report[4:] for part in parts for report in part}  # a round ends when all are acknowledged
     after = role()
     store = after.intakes[name, 0].store

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from benchmarks import sources
 from benchmarks.case import Case
 from benchmarks.kinds import Measurement, Unit
 
@@ -68,9 +69,18 @@ class ResultFile:
         """Rows measured in this mode with the case's present settings."""
         return [row for row in self.rows() if row["digest"] == case.digest]
 
+    def shown(self, case: Case) -> list[Row]:
+        """Rows to show for this mode: those of the present settings or, before they are measured, the earlier ones."""
+        return self.current(case) or [row for row in self.rows() if row["mode"] == case.mode]
+
     def measured(self, case: Case, unit: Unit) -> bool:
         """Tell whether a unit has been measured, with the same settings; a skipped unit has not."""
         return any(row["unit"] == unit and "skipped" not in row for row in self.current(case))
+
+    def fresh(self, case: Case, unit: Unit) -> bool:
+        """Tell whether a unit has been measured, with the same settings and by the code as it is now."""
+        rows = [row for row in self.current(case) if row["unit"] == unit and "skipped" not in row]
+        return any(not stale(row, case) for row in rows)
 
     def store(self, case: Case, unit: Unit, measurements: Iterable[Measurement], seconds: float) -> None:
         """Save a unit's rows in place of earlier ones."""
@@ -95,6 +105,12 @@ class ResultFile:
         temporary.replace(self.path)
 
 
+def stale(row: Row, case: Case) -> list[str]:
+    """Name what has changed since a row was measured, the case's settings or code; nothing where all is as it was."""
+    settings = [] if row["digest"] == case.digest else ["the case's settings"]
+    return [*settings, *sources.changes(row.get("code"))]
+
+
 def _base(case: Case, unit: Mapping[str, Any]) -> Row:
     return {
         "case": case.name,
@@ -106,4 +122,6 @@ def _base(case: Case, unit: Mapping[str, Any]) -> Row:
         "date": datetime.now(UTC).date().isoformat(),
         "machine": machine(),
         "versions": versions(),
+        "commit": sources.commit(),
+        "code": sources.loaded(case.kind),
     }

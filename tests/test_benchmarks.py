@@ -321,7 +321,7 @@ FIGURE = """
 def test_a_case_that_asks_for_lines_has_a_figure(harness: Harness) -> None:
     harness.add(dedent(ACCURACY) + dedent(FIGURE))
     harness.run()
-    assert "![Tiny accuracy](images/benchmarks/tiny-accuracy.svg)" in harness.page.read_text()
+    assert "![Tiny accuracy](images/benchmarks/tiny-accuracy.svg#gh-light-mode-only)" in harness.page.read_text()
     picture = harness.page.parent / "images/benchmarks/tiny-accuracy.svg"
     first = picture.read_bytes()
     assert all(f">{word}</text>".encode() in first for word in ("features", "RMSE", "best", "few"))

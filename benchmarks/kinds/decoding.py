@@ -1,6 +1,7 @@
 """Words of decoded classes of AG News: how many of the best belong to the class, and which they are.
 
-Settings: `epsilon`, `delta`, `seeds` (how many), `top`, `methods` (tables with `label` and `method`).
+Settings: `epsilon`, `delta`, `seeds` (how many), `top`, `methods` (tables with `label`, `method` and, where no curator
+is trusted, `trust`).
 
 A word belongs to the class whose exact mean, without privacy, it is most similar to. Counts are over seeds of noise and
 features; the words are those of the first seed, a mark (?) behind those that the library says may be noise.
@@ -33,6 +34,7 @@ def units(settings: Settings) -> Sequence[Unit]:
 
 def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
     method = next(table for table in settings["methods"] if table["label"] == unit["label"])
+    trust = method.get("trust", "central")
     points, labels, _, _ = labelled_agnews()
     vocabulary, words = worded()
     means = np.array([points[labels == c].mean(axis=0, dtype=np.float64) for c in range(len(CLASSES))])
@@ -41,6 +43,7 @@ def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
     found: list[list[list[Word]]] = []
     for seed in seeds:
         model = DensityClassifier(
+            trust=trust,
             epsilon=settings["epsilon"],
             delta=settings["delta"],
             classes=list(range(len(CLASSES))),
@@ -65,6 +68,6 @@ def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
             },
             data={"set": "agnews", "n": len(points), "d": points.shape[1]},
             seeds=seeds,
-            neighbours="add-remove",
-            count_share="1/20",
+            neighbours="add-remove" if trust == "central" else "replace",
+            count_share="1/20" if trust == "central" else None,
         )

@@ -65,7 +65,7 @@ def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
     table = _table(settings, unit)
     settings = {**settings, "radius": table.pop("radius", settings["radius"])}
     split = load_split(table, settings["held_out"])
-    kernel = get_kernel(settings["kernel"], table["bandwidth"])
+    kernel = get_kernel(settings["kernel"], table.get("bandwidth"))
     queries = split.held_out[: settings["queries"]]
     truth = kernel.exact_density(split.points, queries)
     constant, first = float(np.var(truth)), None

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import sfumato.cli  # noqa: F401 - what the child process runs is what is measured
 from benchmarks.kinds import Measurement, Settings, Skipped, Unit
 from benchmarks.peak import STATUS
 from sfumato.methods.request import COUNT_SHARE

@@ -1,7 +1,8 @@
 """What a collector's server takes, in reports a core-second of the server, on loopback, and what an analyzer opens.
 
 Settings: `single` (reports sent one by one over `connections` connections at once), `batched` (reports sent `batch` to
-a body), `messages` (opened by the analyzer, and by HPKE alone).
+a body), `messages` (opened by the analyzer, and by HPKE alone), `held` (two numbers of reports that a collector keeps
+and releases, for its peak memory; their identities come in order, which spares the disk and not the memory).
 
 A server is a process of its own; its processor time is read when it ends. Every report is durable before it is
 acknowledged. Loops are bounded by these counts.
@@ -13,6 +14,8 @@ import asyncio
 import os
 import signal
 import socket
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -23,33 +26,43 @@ import numpy as np
 from benchmarks.kinds import Measurement, Settings, Unit
 from sfumato.local import Protocol
 
-SEED = 1
+SEED, HELD_AT_ONCE = 1, 50_000
 COLUMNS = {
     "count": "reports or messages",
     "core_seconds": "core seconds",
     "per_core_second": "a core-second",
     "ratio": "of HPKE alone",
+    "peak_mb": "peak MB",
+    "of_fewer": "of the peak with fewer reports",
 }
 
 
 def units(settings: Settings) -> Sequence[Unit]:
-    return ["single", "batched", "opening"]
+    return [{"what": what} for what in ("single", "batched", "opening", "memory")]
 
 
 def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
-    if unit == "opening":
+    what = unit["what"]
+    if what == "opening":
         yield from _opening(settings["messages"])
         return
-    count = settings[unit]
-    batch, connections = (1, settings["connections"]) if unit == "single" else (settings["batch"], 8)
+    if what == "memory":
+        yield from _memory(settings["held"])
+        return
+    count = settings[what]
+    batch, connections = (1, settings["connections"]) if what == "single" else (settings["batch"], 8)
     seconds = _served(count, batch, connections)
     values = {"count": count, "core_seconds": seconds, "per_core_second": count / seconds}
-    yield Measurement(str(unit), values, {"set": "made up", "n": count}, [SEED])
+    yield Measurement(what, values, {"set": "made up", "n": count}, [SEED])
+
+
+def _protocol() -> Protocol:
+    return Protocol("l2-lsh", 2, "1", 10**6, bandwidth=0.25, bounds=(0, 1), seed=SEED)
 
 
 def _served(count: int, batch: int, connections: int) -> float:
     """Send reports and return the server's processor time."""
-    protocol = Protocol("l2-lsh", 2, "1", 10**6, bandwidth=0.25, bounds=(0, 1), seed=SEED)
+    protocol = _protocol()
     reports = _reports(protocol, count)
     with tempfile.TemporaryDirectory() as folder:
         with socket.socket() as free:
@@ -100,12 +113,15 @@ def _serve(protocol: Protocol, folder: Path, port: int) -> None:
     uvicorn.Server(make_config(Server(role, every=3600), "127.0.0.1", port)).run()
 
 
-def _reports(protocol: Protocol, count: int) -> list[bytes]:
+def _reports(protocol: Protocol, count: int, first: int | None = None) -> list[bytes]:
+    """Make reports up; with identities that follow each other if the first is given."""
     device = protocol.server().device
     generator = np.random.default_rng(SEED)
     table = np.empty((count, 16), dtype=np.uint8)
     table[:, :4] = np.frombuffer(bytes.fromhex(protocol.fingerprint)[:4], dtype=np.uint8)
     table[:, 4:10] = generator.integers(0, 256, (count, 6))
+    if first is not None:
+        table[:, 4:10] = np.arange(first, first + count, dtype=">u8").view(np.uint8).reshape(count, 8)[:, 2:]
     table[:, 10:12] = generator.integers(0, device.groups, count).astype("<u2").view(np.uint8).reshape(count, 2)
     codes = device.outcomes**device.rows_each
     table[:, 12:] = generator.integers(0, codes, count).astype("<u4").view(np.uint8).reshape(count, 4)
@@ -166,3 +182,35 @@ def _opening(messages: int) -> Iterator[Measurement]:
         opened = time.process_time() - start
     values = {"count": count, "core_seconds": opened, "per_core_second": count / opened, "ratio": alone / opened}
     yield Measurement("opening", values, {"set": "made up", "n": people}, [SEED])
+
+
+def _memory(counts: Sequence[int]) -> Iterator[Measurement]:
+    """Peak memory of a process that keeps so many reports and releases them."""
+    fewer = 0.0
+    for count in counts:
+        words = [sys.executable, "-m", "benchmarks.kinds.services", str(count)]
+        peak = int(subprocess.run(words, check=True, capture_output=True, text=True).stdout) / 1e6
+        values = {"count": count, "peak_mb": peak, **({"of_fewer": peak / fewer} if fewer else {})}
+        yield Measurement("memory" if fewer else "memory, fewer", values, {"set": "made up", "n": count}, [SEED])
+        fewer = peak
+
+
+def _hold(count: int) -> None:
+    from benchmarks.peak import peak_bytes
+    from sfumato.services.collector import CollectorRole
+    from sfumato.services.signing import SignedProtocol, SigningKey
+
+    protocol = _protocol()
+    with tempfile.TemporaryDirectory() as folder:
+        role = CollectorRole(
+            Path(folder) / "collector", [SignedProtocol.sign(protocol.document, SigningKey.generate())]
+        )
+        intake = role.intakes[protocol.fingerprint, 0]
+        for first in range(0, count, HELD_AT_ONCE):
+            assert not any(intake.settle(_reports(protocol, min(HELD_AT_ONCE, count - first), first)))
+        assert role.release(protocol.fingerprint).count.value == count
+        print(peak_bytes())
+
+
+if __name__ == "__main__":
+    _hold(int(sys.argv[1]))

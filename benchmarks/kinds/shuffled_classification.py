@@ -1,8 +1,8 @@
-"""Accuracy of classifiers from a shuffled collection on AG News, beside a trusted curator and the local model.
+"""Accuracy of classifiers from a shuffled collection, beside a trusted curator and the local model.
 
-Settings: `participants` (per class, at least), `delta`, `label_epsilons` ("none" for public labels), `epsilons`,
-`seeds` (how many), `models`, `kernels`: tables with `label`, `kernel` and, where they apply, `bandwidth`,
-`instances` and `models` of its own.
+Settings: `set` (of `datasets.LABELLED`; "agnews" by default), `participants` (per class, at least), `delta`,
+`label_epsilons` ("none" for public labels), `epsilons`, `seeds` (how many), `models`, `kernels`: tables with `label`,
+`kernel` and, where they apply, `bandwidth`, `instances` and `models` of its own.
 
 Every model sees the same features, drawn anew for each seed, and the same reported labels. Models:
 
@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.datasets import labelled_agnews
+from benchmarks.datasets import LABELLED
 from benchmarks.kinds import Measurement, Settings, Unit
 from sfumato.errors import InputError
 from sfumato.kernels import get_kernel
@@ -51,7 +51,6 @@ COLUMNS = {
     "lost": "points behind central",
     "interval": "+- (95 %)",
 }
-CLASSES = 4
 NORMAL_95 = 1.96
 Right = NDArray[np.bool_]
 
@@ -70,6 +69,7 @@ class Run:
     tests: NDArray[Any]
     answers: NDArray[np.int64]
     quantizer: Quantizer
+    classes: int
 
     @property
     def bits(self) -> SecureBits:
@@ -81,7 +81,7 @@ class Run:
     @cached_property
     def sums(self) -> list[NDArray[np.int64]]:
         """Exact sums of the features of every reported class."""
-        sums = [np.zeros(self.quantizer.size, dtype=np.int64) for _ in range(CLASSES)]
+        sums = [np.zeros(self.quantizer.size, dtype=np.int64) for _ in range(self.classes)]
         for place, total in enumerate(sums):
             self.quantizer.accumulate(self.rows(place), total)
         return sums
@@ -93,7 +93,7 @@ class Run:
 
     def right(self, sums: list[NDArray[np.float64]]) -> Right:
         """Which test points the highest of the densities from these sums gets right."""
-        sizes = np.bincount(self.reported, minlength=CLASSES)
+        sizes = np.bincount(self.reported, minlength=self.classes)
         return np.asarray((self.weights @ np.array(sums).T / sizes).argmax(axis=1) == self.answers)
 
 
@@ -108,9 +108,11 @@ def units(settings: Settings) -> Sequence[Unit]:
 
 def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
     table = next(table for table in settings["kernels"] if table["label"] == unit["kernel"])
-    points, labels, tests, answers = labelled_agnews()
+    name = settings.get("set", "agnews")
+    points, labels, tests, answers = LABELLED[name]()
+    classes = int(labels.max()) + 1
     kernel = get_kernel(table["kernel"], table.get("bandwidth"))
-    exact = np.column_stack([kernel.exact_density(points[labels == place], tests) for place in range(CLASSES)])
+    exact = np.column_stack([kernel.exact_density(points[labels == place], tests) for place in range(classes)])
     seeds = list(range(1, settings["seeds"] + 1))
     found: dict[str, list[Right]] = {}
     for seed in seeds:
@@ -134,7 +136,7 @@ def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
                 "lost": 100 * float(central.mean() - runs.mean()),
                 "interval": 100 * _interval(runs.astype(np.float64) - central),
             },
-            data={"set": "agnews", "n": len(points), "d": points.shape[1], "queries": len(tests)},
+            data={"set": name, "n": len(points), "d": points.shape[1], "queries": len(tests)},
             seeds=seeds,
             neighbours="replace",
         )
@@ -142,14 +144,15 @@ def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
 
 def _run(settings: Settings, table: Mapping[str, Any], unit: Unit, seed: int, data: Any) -> Run:
     points, labels, tests, answers = data
-    reported = labels
+    reported, classes = labels, int(labels.max()) + 1
     if unit["label_epsilon"] != "none":
-        response = LabelResponse(tuple(range(CLASSES)), unit["label_epsilon"])
+        response = LabelResponse(tuple(range(classes)), unit["label_epsilon"])
         reported = response.report_codes(labels, SecureBits.seeded(f"{seed} labels"))
     kernel = get_kernel(table["kernel"], table.get("bandwidth"))
     request = request_for(kernel, points.shape[1], seed)
     quantizer = make("auto", request, table.get("instances", points.shape[1]))
-    return Run(settings, table, Fraction(unit["epsilon"]), seed, points, labels, reported, tests, answers, quantizer)
+    epsilon = Fraction(unit["epsilon"])
+    return Run(settings, table, epsilon, seed, points, labels, reported, tests, answers, quantizer, classes)
 
 
 def _right(run: Run, model: str) -> Right | None:
@@ -164,7 +167,7 @@ def _right(run: Run, model: str) -> Right | None:
     except InputError:  # "pure" leaves out every bit if epsilon is too small
         return None
     releases = protocol.simulate(run.points, run.reported, random_state=run.seed)
-    return run.right([releases[place].values for place in range(CLASSES)])
+    return run.right([releases[place].values for place in range(run.classes)])
 
 
 def _protocol(run: Run, bitsum: str) -> Protocol:
@@ -178,7 +181,7 @@ def _protocol(run: Run, bitsum: str) -> Protocol:
         participants=settings["participants"],
         bitsum=bitsum,
         instances=run.quantizer.size,
-        classes=list(range(CLASSES)),  # reported beforehand, the same for every model
+        classes=list(range(run.classes)),  # reported beforehand, the same for every model
         seed=run.seed,
     )
 
@@ -197,7 +200,7 @@ def _local(run: Run) -> Right:
     question = {"epsilon": run.epsilon, "delta": run.settings["delta"], "instances": features.changed}
     flip = calibrate("rr", n=1, **question).parameters["flip"]
     sums = []
-    for place in range(CLASSES):
+    for place in range(run.classes):
         rows = run.rows(place)
         bits = sum(block.sum(axis=0) for block in features.blocks(rows, secure))
         response = RandomisedResponse(len(rows), Fraction(flip))
@@ -217,7 +220,7 @@ def _aggregated(run: Run) -> Right:
         instances=run.quantizer.size,
         seed=run.seed,
     )
-    releases = [protocol.simulate(run.rows(place), random_state=10 * run.seed + place) for place in range(CLASSES)]
+    releases = [protocol.simulate(run.rows(place), random_state=10 * run.seed + place) for place in range(run.classes)]
     densities = [release.query(run.tests.astype(np.float64)) for release in releases]
     return np.asarray(np.column_stack(densities).argmax(axis=1) == run.answers)
 

@@ -16,6 +16,7 @@ from sfumato.errors import (
     StorageError,
     TooFewError,
 )
+from sfumato.families import QUANTIZERS
 from sfumato.version import __version__
 
 if TYPE_CHECKING:
@@ -59,6 +60,32 @@ _MODULES = {
     "maps": "sfumato.maps",
     "shuffled": "sfumato.shuffled",
 }
+
+# Quantizers of rooms that build on `quantizers`, by their names in documents.
+QUANTIZERS.place(
+    "sfumato.published.polynomials", {"bernstein": "BernsteinQuantizer", "even-trig": "TrigonometricQuantizer"}
+)
+QUANTIZERS.place("sfumato.published.histogram", {"histogram": "HistogramQuantizer"})
+QUANTIZERS.place("sfumato.published.hermite", {"hermite": "HermiteQuantizer"})
+QUANTIZERS.place("sfumato.published.queries", {"queries": "KernelQueries", "whitened-queries": "WhitenedQueries"})
+QUANTIZERS.place("sfumato.published.synthetic", {"constant": "Constant", "grid-records": "GridRecords"})
+QUANTIZERS.place("sfumato.distances.hat", {"hat": "HatQuantizer"})
+QUANTIZERS.place("sfumato.distances.moments", {"moments": "MomentQuantizer"})
+QUANTIZERS.place("sfumato.distances.projection", {"projected": "ProjectedQuantizer"})
+QUANTIZERS.place("sfumato.published.moments", {"published-moments": "PublishedMoments"})
+QUANTIZERS.place("sfumato.published.tree", {"interval-tree": "IntervalTree"})
+QUANTIZERS.place("sfumato.published.trees", {"consistent-tree": "ConsistentTree"})
+QUANTIZERS.place("sfumato.published.huang_roth", {"convex-hypothesis": "ConvexHypothesis"})
+QUANTIZERS.place("sfumato.local.rows_server", {"local-rows": "ReportedRows"})
+QUANTIZERS.place("sfumato.local.phases_server", {"local-phases": "ReportedPhases"})
+QUANTIZERS.place("sfumato.local.metric_phases_server", {"local-metric-phases": "MetricReportedPhases"})
+QUANTIZERS.place("sfumato.local.metric_rows_server", {"local-metric-rows": "MetricReportedRows"})
+QUANTIZERS.place("sfumato.local.vector_reader", {"local-vector": "VectorReader"})
+QUANTIZERS.place(
+    "sfumato.published.local.readers", {"local-sketch": "SketchReader", "reported-points": "ReportedPoints"}
+)
+QUANTIZERS.place("sfumato.shuffled.features", {"rotated-landmarks": "RotatedLandmarks"})
+QUANTIZERS.place("sfumato.learn.squared_distance", {"projected-squares": "ProjectedSquares"})
 
 __all__ = [
     "BudgetError",

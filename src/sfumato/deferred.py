@@ -117,7 +117,6 @@ def _deferred(module: str, name: str) -> Callable[..., Any]:
 
 
 cdist = _deferred("scipy.spatial.distance", "cdist")
-dct = _deferred("scipy.fft", "dct")
 erf = _deferred("scipy.special", "erf")
 erfc = _deferred("scipy.special", "erfc")
 loggamma = _deferred("scipy.special", "loggamma")

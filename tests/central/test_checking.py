@@ -110,10 +110,11 @@ class TestPromise:
         own = quantizer.landmarks.bound.l2_squared / quantizer.bound.l2_squared
         assert own == pytest.approx(0.5, abs=0.01)
 
-    def test_the_ledger_is_charged_once_for_all(self) -> None:
+    def test_the_ledger_is_charged_for_the_count_and_once_for_all_else(self) -> None:
         account = Ledger().account("people")
         PrivateKDE(KERNEL, epsilon=1, method="landmarks", landmarks=GOOD, n_hint=N, ledger=account).fit(POINTS)
-        assert [charge.epsilon for charge in account.charges] == [1]
+        assert [charge.mechanism for charge in account.charges] == ["count", "landmarks"]
+        assert sum(charge.epsilon for charge in account.charges) == 1
 
 
 class TestChoice:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from sfumato import PrivateDistance, PrivateKDE
 from sfumato.errors import InputError
 from sfumato.learn import AnomalyScore, DensityClassifier
 
-FRAME = pd.DataFrame({"lat": [52.1, 52.9], "lon": [4.2, 4.8], "who": ["a", "b"]})
-KDE = {"epsilon": 1, "n_hint": 100, "columns": ["lon", "lat"], "bounds": {"lat": (52, 53), "lon": (4, 5)}}
+FRAME = pd.DataFrame({"lat": [52.1, 52.9] * 250, "lon": [4.2, 4.8] * 250, "who": ["a", "b"] * 250})
+KDE = {"epsilon": 1, "n_hint": 500, "columns": ["lon", "lat"], "bounds": {"lat": (52, 53), "lon": (4, 5)}}
 
 
 @pytest.mark.parametrize(
@@ -36,6 +38,22 @@ def test_columns_and_bounds_by_name(model: Any, tmp_path: Path) -> None:
         assert made.guarantee_.epsilon == 1
         release = next(iter(made.releases_.values())) if isinstance(model, DensityClassifier) else made.release_
         assert release.columns == ("lon", "lat")
+
+
+def test_a_frame_like_the_fitted_one_is_asked_for_the_fitted_columns() -> None:
+    points = np.random.default_rng(0).random((500, 2))
+    frame = pd.DataFrame({"pair": list(points), "who": ["a", "b"] * 250, "x": points[:, 0]})
+    terms: dict[str, Any] = {"epsilon": 1, "n_hint": 500, "bounds": (0, 1)}
+    density = PrivateKDE(bandwidth=0.5, columns=["pair[2]"], **terms).fit(frame)
+    classes = DensityClassifier("gaussian", bandwidth=0.5, columns=["pair[2]"], classes=["a", "b"], **terms)
+    classes.fit(frame, "who")
+    for answers in (density.query, classes.predict, density.density):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # bare rows have no names
+            np.testing.assert_array_equal(answers(frame), answers(points))
+            np.testing.assert_array_equal(answers(pa.table({"pair": points.tolist()})), answers(points))
+    with pytest.raises(InputError, match="no column 'pair'"):
+        density.query(frame[["x"]])
 
 
 def test_bounds_go_to_the_columns_that_they_name() -> None:

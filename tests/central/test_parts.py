@@ -192,7 +192,7 @@ def test_releases_of_sites_that_trust_nobody_add_up_with_their_noise(name: str) 
 
 
 def test_merged_answers_are_those_of_all_rows_within_their_bars() -> None:
-    loud = {**SETTINGS, "epsilon": 20}
+    loud = {**SETTINGS, "epsilon": 20, "n_hint": 900}
     releases = [PrivateKDE(bandwidth=1.0, method="fourier", **loud).fit(rows).release_ for rows in SITES]
     merged = merge_releases(releases)
     answers, bars = merged.query(QUERIES, return_std=True)

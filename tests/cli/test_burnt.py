@@ -61,6 +61,35 @@ def test_another_separator_is_suggested_from_the_names(run: Run, tmp_path: Path,
     assert result.exit_code == 6 and _spent(ledger_path) == Fraction(1, 20)
 
 
+def test_every_command_that_reads_text_takes_its_marks(run: Run, tmp_path: Path) -> None:
+    path, made = tmp_path / "semi.csv", tmp_path / "semi.sfm"
+    path.write_text("x;y;topic\n" + "0,5;-1,25;a\n0,25;1,5;b\n" * N)
+    marks, box = ("--separator", ";", "--decimal", ",", "--columns", "x,y"), ("--bounds", "-5,5")
+    paid = ("-o", made, "--no-ledger", "--force", *box, "--epsilon", "1", "--n-hint", str(2 * N))
+    labels = ("--label-column", "topic", "--classes", "a,b")
+    assert "dropped     0 of" in run("check", path, *marks, *box, *labels).stdout
+    for command in (
+        ("bandwidth", path, "--private", "--no-ledger", *paid[-6:]),
+        ("distance", path, *paid),
+        ("classify", "fit", path, *paid, *labels),
+        ("sum", path, "-o", tmp_path / "semi.part", "--bandwidth", "1", "--feature-seed", "1", *paid[4:]),
+        ("release", path, "--bandwidth", "1", *paid),
+        ("query", made, path),
+        ("anomaly", made, path),
+    ):
+        result = run(*command, *marks)
+        assert result.exit_code == 0, result.stderr
+
+
+def test_distances_are_looked_at_too_and_a_count_far_off_is_told(run: Run, trips: Path, ledger_path: Path) -> None:
+    flags = ("--epsilon", "1", "--n-hint", str(20 * N), "-o", trips.with_suffix(".sfm"), "--bounds")
+    result = run("distance", trips, *flags, "52.2,52.5;4.7,5.1", "--look", stdin="n\n")
+    assert result.exit_code == 2 and "no value lies within the bounds" in plain(result.stderr)
+    assert not ledger_path.exists()
+    result = run("distance", trips, *flags, "4.7,5.1;52.2,52.5")
+    assert result.exit_code == 0 and f"far below --n-hint {20 * N}, and all of it is paid for" in plain(result.stderr)
+
+
 def test_a_second_run_writes_beside_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     model = PrivateKDE(bandwidth=0.1, epsilon=1, n_hint=N).fit(POINTS)

@@ -23,6 +23,7 @@ from sfumato.privacy.ledger import Ledger
 
 from .conftest import QUICK, Run, plain
 
+COUNT = "1/20"  # what the count alone is charged
 NEEDED = ("--bandwidth", "1", "--epsilon", "1", *QUICK)
 
 
@@ -58,11 +59,11 @@ def test_a_kill_at_any_write_leaves_no_release_that_the_ledger_does_not_show(
     for run in killed:
         assert run["code"] == 9
         assert run["problem"] is None
-        assert run["spent"] == "1" if run["release"] else run["spent"] in ("0", "1")
+        assert run["spent"] == "1" if run["release"] else run["spent"] in ("0", COUNT, "1")
         assert all(name == "out.sfm" or name.startswith(".sfumato-") for name in run["files"])
-    # Every stage was hit: before the charge, between charge and release.
+    # Every stage was hit: before the charges, between them, between the last one and the release.
     stages = {(run["spent"], run["release"]) for run in killed}
-    assert {("0", False), ("1", False)} <= stages
+    assert {("0", False), (COUNT, False), ("1", False)} <= stages
 
 
 def test_a_file_size_limit_is_found_before_the_charge(crashes: dict[str, Any]) -> None:
@@ -118,9 +119,10 @@ def test_a_loss_after_the_charge_is_said(
 ) -> None:  # fmt: skip
     charge = sfumato.privacy.ledger.Account.charge
 
-    def charge_and_fail(*arguments: Any, **keywords: Any) -> None:
-        charge(*arguments, **keywords)
-        raise fault
+    def charge_and_fail(account: Any, mechanism: str, *arguments: Any, **keywords: Any) -> None:
+        charge(account, mechanism, *arguments, **keywords)
+        if mechanism != "count":
+            raise fault
 
     monkeypatch.setattr(sfumato.privacy.ledger.Account, "charge", charge_and_fail)
     result = run("release", files["csv"], "-o", tmp_path / "out.sfm", *NEEDED, "--dataset", "survey")

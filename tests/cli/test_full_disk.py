@@ -44,7 +44,7 @@ def world(run: Run, files: dict[str, Path], released: Path, tmp_path: Path) -> d
     np.savetxt(few, rows[:12, :2], delimiter=",", header="x,y", comments="", fmt="%.3f")
     local, reports, shuffled = folder / "local.json", folder / "reports.bin", folder / "shuffled.json"
     columns = ("--label-column", "label", "--classes", "0,1", "--columns", "x,y", "--kernel", "gaussian")
-    fit: list[object] = ["classify", "fit", labelled, *columns, *NEEDED]
+    fit: list[object] = ["classify", "fit", labelled, *columns, *NEEDED, "--n-hint", 60]
     steps: list[list[object]] = [
         [*fit, "--no-ledger", "-o", folder / "classes.sfm"],
         ["local", "protocol", *LOCAL, "-o", local],

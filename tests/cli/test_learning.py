@@ -162,9 +162,9 @@ class TestClassify:
         result = run("query", classifier, "--at", "1,0")
         assert result.exit_code == 4 and "holds a classifier" in plain(result.stderr)
 
-    def test_a_full_disk_costs_nothing(self, run: Run, folder: Path, ledger_path: Path) -> None:
+    def test_what_keeps_nothing_is_refused_before_the_charge(self, run: Run, folder: Path, ledger_path: Path) -> None:
         result = run("classify", "fit", folder / "points.csv", "-o", "/dev/full", *ARGUMENTS, "--epsilon", 1)
-        assert result.exit_code == 5 and "the disk is full" in plain(result.stderr)
+        assert result.exit_code == 2 and "keeps nothing of what is paid for" in plain(result.stderr)
         assert not ledger_path.exists()
 
 

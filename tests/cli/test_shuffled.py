@@ -11,7 +11,7 @@ import pytest
 
 import sfumato
 from sfumato.local.account import DeviceAccount
-from sfumato.shuffled import AnalyzerKey, Protocol, Shuffler, Submission
+from sfumato.shuffled import AnalyzerKey, Protocol, Submission, shuffler
 from sfumato.shuffled.messages import read_header
 from tests.cli.conftest import Run, plain
 
@@ -66,7 +66,7 @@ def test_the_same_command_again(run: Run, collection: Path) -> None:
     run("shuffled", "messages", protocol, "--data", collection / "points.csv", "-o", sent)
     shuffle = ("shuffled", "shuffle", protocol, sent, "--state", collection / "inbox", "-o", batch)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Shuffler, "_scatter", lambda *_: (_ for _ in ()).throw(OSError(28, "no space")))
+        patch.setattr(shuffler, "_scatter", lambda *_: (_ for _ in ()).throw(OSError(28, "no space")))
         assert run(*shuffle).exit_code == 5
     assert run(*shuffle).exit_code == 0
     assert read_header(batch).participants == 12

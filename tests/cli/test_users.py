@@ -27,7 +27,7 @@ def people(tmp_path: Path) -> Path:
 def test_people_are_protected_with_a_limit(run: Run, people: Path, tmp_path: Path) -> None:
     result = run(
         "release", people, "-o", tmp_path / "a.sfm", *NEEDED,
-        "--user-column", "person", "--max-records-per-user", 3, "--columns", "x,y",
+        "--user-column", "person", "--max-records-per-user", 3, "--columns", "x,y", "--n-hint", 180,
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     release = sfumato.load(tmp_path / "a.sfm")
@@ -38,7 +38,8 @@ def test_people_are_protected_with_a_limit(run: Run, people: Path, tmp_path: Pat
 
 
 def test_weights_thin_the_records(run: Run, people: Path, tmp_path: Path) -> None:
-    result = run("release", people, "-o", tmp_path / "a.sfm", *NEEDED, "--weight-column", "weight", "--columns", "x,y")
+    kept = ("--weight-column", "weight", "--columns", "x,y", "--n-hint", 300)
+    result = run("release", people, "-o", tmp_path / "a.sfm", *NEEDED, *kept)
     assert result.exit_code == 0, result.output
     release = sfumato.load(tmp_path / "a.sfm")
     assert abs(release.count.value - 300) < 20 * np.sqrt(release.count.variance)

@@ -155,7 +155,7 @@ def test_auto_takes_the_least_error_and_the_constant_is_a_row() -> None:
     assert Protocol.from_document(protocol.document).plan().method == protocol.mechanism
     few = Protocol("gaussian", bandwidth=0.3, dimension=2, epsilon=0.1, participants=100, bounds=(0, 1))
     assert not few.plan().useful
-    assert "beat a constant" in str(few.plan())
+    assert "beat a constant" in " ".join(str(few.plan()).split())
 
 
 def test_simulated_releases_say_so() -> None:

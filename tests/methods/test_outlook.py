@@ -77,9 +77,9 @@ def test_text_fits_80_columns_and_says_first_what_is_chosen(dimension: int, leng
 LENGTHS = st.floats(1e-50, 1e50) | st.sampled_from([1e-300, 0.0, -1.0, 1e300])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(
-    dimension=st.sampled_from([1, 2, 3, 7, 60, 784, 5000, 2**20]),
+    dimension=st.sampled_from([1, 2, 3, 7, 60, 784, 3000]),
     bandwidth=LENGTHS,
     low=st.floats(-1e50, 1e50),
     width=LENGTHS,

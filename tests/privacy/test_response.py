@@ -61,7 +61,8 @@ def test_every_output_has_its_exact_probability_and_no_two_secrets_differ_by_mor
     laws = [_law(response, start) for start in range(outcomes)]
     for start, law in enumerate(laws):
         inside = {(start + step) % outcomes for step in range(width)}
-        assert law == [response.truth if output in inside else response.untruth for output in range(outcomes)]
+        untruth = Fraction(response.other, response.total)
+        assert law == [response.truth if output in inside else untruth for output in range(outcomes)]
     ratio = max(max(law[output] for law in laws) / min(law[output] for law in laws) for output in range(outcomes))
     assert ratio == Fraction(response.same, response.other)
     assert keeps_epsilon(ratio.numerator, ratio.denominator, epsilon)
@@ -72,7 +73,7 @@ def test_every_output_has_its_exact_probability_and_no_two_secrets_differ_by_mor
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 def test_the_variance_is_that_of_the_unbiased_estimate(share: float) -> None:
     response = Response(same_weight(Fraction(1), 50), 50, 4)
-    true, untrue = float(response.truth), float(response.untruth)
+    true, untrue = float(response.truth), response.other / response.total
     chance = share * true + (1 - share) * untrue
     values = [((1 if hit else 0) - untrue) / (true - untrue) for hit in (True, False)]
     mean = chance * values[0] + (1 - chance) * values[1]

@@ -135,7 +135,7 @@ def test_bounds_are_checked_where_they_enter(enter: Callable[[Any], Any], bounds
         lambda: PrivateKDE(**MODEL, landmarks=np.full((9, 2), 1e60)).fit(POINTS),
         lambda: PrivateKDE(**MODEL, method="laplace-queries", options={"queries": [[1e60, 0]]}).fit(POINTS),
         lambda: bandwidth.from_public(np.full((9, 2), 1e60)),
-        lambda: OnlineQueries(PrivateKDE(**MODEL, delta=1e-6), POINTS).ask([1e60, 0.0]),
+        lambda: OnlineQueries(PrivateKDE(**MODEL, delta=1e-6), np.repeat(POINTS, 20, axis=0)).ask([1e60, 0.0]),
         lambda: PrivateKDE(**MODEL).fit(POINTS).query([[1e61, 0.0]]),
     ],
 )

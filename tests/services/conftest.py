@@ -24,6 +24,8 @@ from sfumato.shuffled import AnalyzerKey
 from sfumato.shuffled import Protocol as Shuffled
 from tests.services.postgres_for_tests import Postgres, postgres, programs
 
+SECONDS = 300.0  # how long a loaded machine may take for what must happen
+
 
 @contextmanager
 def running(server: Server) -> Iterator[str]:
@@ -80,9 +82,9 @@ def shuffled_protocol(analyzer_key: AnalyzerKey) -> Shuffled:
     )
 
 
-def until(condition: Callable[[], object], seconds: float = 120) -> None:
+def until(condition: Callable[[], object]) -> None:
     """Wait for something that must happen."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + SECONDS
     while not condition():
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.05)

@@ -1,11 +1,16 @@
-"""A tiny relay for tests: an HTTP proxy that knows CONNECT alone, and can lose answers."""
+"""Tiny relays for tests: an HTTP proxy that knows CONNECT alone, and can lose answers; and one for browsers, which
+forwards whatever is asked of it to one server.
+"""
 
 from __future__ import annotations
 
+import http.client
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
 
 
 class Relay:
@@ -39,6 +44,7 @@ class Relay:
                 threading.Thread(target=_copy, args=(client, server), daemon=True).start()
                 if lost:
                     server.recv(1 << 16)  # the server has answered, and nobody learns it
+                    client.shutdown(socket.SHUT_RDWR)
                 else:
                     _copy(server, client)
 
@@ -61,3 +67,56 @@ def relay() -> Iterator[Relay]:
         yield made
     finally:
         made.close()
+
+
+class Forwarding(ThreadingHTTPServer):
+    """Forwards to the server at `target`, and keeps methods and paths in `forwarded`."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        self.target = ""
+        self.forwarded: list[str] = []
+        super().__init__(("127.0.0.1", 0), _Forwarded)
+        self.address = f"http://127.0.0.1:{self.server_port}"
+
+
+class _Forwarded(BaseHTTPRequestHandler):
+    server: Forwarding
+
+    def _forward(self) -> None:
+        target = urlsplit(self.server.target)
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        kept = {name: value for name, value in self.headers.items() if name.lower() in ("content-type", "accept")}
+        connection = http.client.HTTPConnection(target.hostname or "", target.port, timeout=60)
+        connection.request(self.command, self.path, body, kept)  # neither address nor cookies nor the browser's name
+        answer = connection.getresponse()
+        content = answer.read()
+        self.server.forwarded.append(f"{self.command} {self.path}")
+        self.send_response(answer.status)
+        for name, value in answer.headers.items():
+            if name.lower() not in ("content-length", "connection", "date"):
+                self.send_header(name, value)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+        connection.close()
+
+    do_GET = do_POST = _forward  # noqa: N815 - http.server's names
+
+    def log_message(self, *_: object) -> None:
+        """Write nothing down."""
+
+
+@contextmanager
+def forwarding() -> Iterator[Forwarding]:
+    """Run a relay for browsers."""
+    made = Forwarding()
+    thread = threading.Thread(target=made.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield made
+    finally:
+        made.shutdown()
+        made.server_close()
+        thread.join()

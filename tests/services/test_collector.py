@@ -18,7 +18,7 @@ from sfumato.services.sending import RefusedError, Route, fetch_protocol, send
 from sfumato.services.server import Server
 from sfumato.services.signing import SignedProtocol, SigningKey
 from sfumato.services.wire import FRAMES, Fate, framed, path, read_receipt
-from tests.services.conftest import running
+from tests.services.conftest import SECONDS, running
 
 
 @pytest.fixture
@@ -34,8 +34,8 @@ def post(route: Route, name: str, contents: list[bytes]) -> list[Fate]:
 
 def fetched(route: Route, count: int, folder: Path) -> sfumato.Release:
     """Return the first release of so many."""
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
         try:
             (folder / "got.sfm").write_bytes(route.ask("GET", "/release.sfm"))
             release = sfumato.load(folder / "got.sfm")

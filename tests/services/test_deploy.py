@@ -30,10 +30,21 @@ HARDENED = {
 
 
 def _parsed(words: list[str]) -> None:
-    """Parse the words after ``sfumato serve`` as the command line does, without running them."""
-    serve = typer.main.get_command(app).commands["serve"]  # type: ignore[attr-defined]
-    command = serve.commands[words[0]]
-    command.make_context(words[0], list(words[1:]))
+    """Parse the words after ``sfumato`` as the command line does, without running them."""
+    command: Any = typer.main.get_command(app)
+    while hasattr(command, "commands"):
+        command, words = command.commands[words[0]], words[1:]
+    command.make_context(command.name, list(words))
+
+
+@pytest.mark.parametrize("page", ["collect.md", "scale.md"])
+def test_commands_of_the_documentation(page: str) -> None:
+    """Every command of a page has arguments that exist."""
+    text = (FOLDER.parent / "docs" / page).read_text().replace("\\\n", " ")
+    found = re.findall(r"^(?:echo [^|]*\| )?sfumato (.*)$", "".join(text.split("```")[1::2]), re.MULTILINE)
+    assert len(found) > 4
+    for line in found:
+        _parsed(shlex.split(line, comments=True))
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -45,7 +56,7 @@ def test_units(role: str) -> None:
     assert {name: service[name] for name in HARDENED} == HARDENED
     program, serve, *words = shlex.split(service["ExecStart"])
     assert (Path(program).name, serve, words[0]) == ("sfumato", "serve", role)
-    _parsed(words)
+    _parsed([serve, *words])
 
 
 def _services() -> dict[str, list[str]]:
@@ -60,7 +71,7 @@ def test_containers() -> None:
     assert sorted(services) == sorted(ROLES)
     for role, words in services.items():
         assert words[0] == role
-        _parsed(words)
+        _parsed(["serve", *words])
     text = (FOLDER / "compose.yaml").read_text()
     assert "read_only: true" in text and "cap_drop: [ALL]" in text and "internal: true" in text
     assert re.findall(r"ports: (.*)", text) == ['["443:443"]']

@@ -1,13 +1,23 @@
-"""A small share of `tests.services.fuzz`."""
+"""A small share of the hostile requests of `tests.services.attack`."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from tests.services.fuzz import run
+import pytest
+
+from tests.services.fuzz import fuzz, garbage
+from tests.services.targets import TARGETS
+
+SEED = int(os.environ.get("SFUMATO_TEST_SALT") or 1)
 
 
-def test_hostile_requests(tmp_path: Path) -> None:
-    seen = run(600, 3000, tmp_path, seed=int(os.environ.get("SFUMATO_TEST_SALT") or 1))
-    assert seen["200"] > 50 and len(seen) > 5
+@pytest.mark.parametrize("role", TARGETS)
+def test_hostile_requests(role: str, tmp_path: Path) -> None:
+    seen, kept = fuzz(role, 200, tmp_path, SEED)
+    assert kept > 0 and len(seen) > 4
+
+
+def test_garbage(tmp_path: Path) -> None:
+    garbage(3000, tmp_path, SEED)

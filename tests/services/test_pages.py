@@ -19,7 +19,7 @@ from sfumato.services.server import Server
 from sfumato.services.signing import SignedProtocol
 from sfumato.services.wire import FRAMES, framed, path
 from tests.maps.browser import browser, chromium
-from tests.services.conftest import running
+from tests.services.conftest import SECONDS, running
 
 needs_chromium = pytest.mark.skipif(chromium() is None, reason="Chromium is not installed (apt-get install chromium)")
 REPORTS = 37
@@ -37,7 +37,7 @@ def address(tmp_path: Path, local_signed: SignedProtocol, local_protocol: Protoc
 
 def _asked(address: str, method: str, where: str, headers: dict[str, str]) -> tuple[int, str, bytes]:
     parts = urlsplit(address)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=SECONDS)
     try:
         connection.request(method, where, b"x" if method in ("POST", "PUT") else None, headers)
         answer = connection.getresponse()

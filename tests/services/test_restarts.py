@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import json
-import os
-import random
-import shutil
-import signal
-import time
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import sfumato
 from sfumato.errors import InputError, StorageError
-from sfumato.services import role as role_module
 from sfumato.services.analyzer import AnalyzerRole
 from sfumato.services.issuer import IssuerRole, code_hash, new_codes
-from sfumato.services.sending import RefusedError, Route, UnreachableError, fetch_token, send, token_request
+from sfumato.services.sending import RefusedError, Route, fetch_token, send, token_request
 from sfumato.services.server import Server
 from sfumato.services.shuffler import Policy, ShufflerRole
 from sfumato.services.signing import SignedProtocol, SigningKey
 from sfumato.services.store import FORGOTTEN
 from sfumato.shuffled import AnalyzerKey, Protocol
 from tests.services.conftest import running, until
-from tests.services.killing import forked, free_port, serve
+from tests.services.killed import kill_shuffler_and_analyzer
 from tests.services.make_vectors import issuer_key
+from tests.services.outages import jumping_clock, race
 from tests.services.postgres_for_tests import Postgres
-
-PEOPLE = 12
+from tests.services.targets import NOWHERE, PEOPLE, submissions
 
 
 @pytest.fixture
@@ -43,94 +37,36 @@ def signed(
     return SignedProtocol.sign(shuffled_protocol.document, organiser, shuffler=key.public.hex())
 
 
-def submissions(protocol: Protocol, count: int = PEOPLE) -> list[bytes]:
-    return [protocol.client(max_delta=1e-2).messages([0.0]).to_bytes() for _ in range(count)]
+def test_both_are_killed_again_and_again(tmp_path: Path) -> None:
+    kill_shuffler_and_analyzer(tmp_path, kills=10, seed=3)
 
 
-def test_both_are_killed_again_and_again(signed: SignedProtocol, shuffled_protocol: Protocol, tmp_path: Path) -> None:
-    """Kills at random moments of receiving, mixing, handing over and opening: everybody counts once."""
-    coins, name = random.Random(3), shuffled_protocol.fingerprint
-    ports = {"shuffler": free_port(), "analyzer": free_port()}
-    makes = {
-        "shuffler": lambda: ShufflerRole(
-            tmp_path / "shuffler", [signed], f"http://127.0.0.1:{ports['analyzer']}", Policy(participants=PEOPLE)
-        ),
-        "analyzer": lambda: AnalyzerRole(tmp_path / "analyzer", [signed], [tmp_path / "analyzer.key"]),
-    }
-    waiting, living, kills = submissions(shuffled_protocol), {}, 0
-    end = time.monotonic() + 300
-    released = tmp_path / "analyzer" / f"{name}-0" / "release.sfm"
-    inbox = tmp_path / "shuffler" / f"{name}-0" / "inbox.key"
-    while waiting or not released.exists() or inbox.exists() or (tmp_path / "analyzer.key").exists():
-        assert time.monotonic() < end, "it did not come to an end"
-        for role in makes:
-            if role not in living:
-                living[role] = forked(lambda role=role: serve(makes[role], ports[role]))  # type: ignore[misc]
-        pause = time.monotonic() + (coins.uniform(0.02, 0.5) if kills < 14 else 1.0)
-        while time.monotonic() < pause:
-            try:
-                if waiting:
-                    send(Route(f"http://127.0.0.1:{ports['shuffler']}", tries=1), name, 0, waiting[0])
-                    waiting.pop(0)
-            except UnreachableError:
-                time.sleep(0.02)
-            time.sleep(0.01)
-        if kills < 14:
-            victim = coins.choice(sorted(living))
-            os.kill(living[victim], signal.SIGKILL)
-            os.waitpid(living.pop(victim), 0)
-            kills += 1
-    for child in living.values():
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-    assert sfumato.load(released).count.value == PEOPLE
-    after = makes["shuffler"](), makes["analyzer"]()
-    events = [[json.loads(line)["event"] for line in one.log.content().splitlines()] for one in after]
-    assert events[0] == ["opened", "closed", "messages-deleted"]
-    assert events[1] == ["opened", "published", "key-deleted"]
-    left = [path.name for one in after for path in one.folder.glob("*-0/*")]
-    assert sorted(name for name in left if not name.startswith("items.db")) == ["release.sfm"]
-
-
-def test_two_shufflers_on_one_database(
-    signed: SignedProtocol, shuffled_protocol: Protocol, tmp_path: Path, database: Postgres | None
-) -> None:
-    """Submissions come in at both, retries at the other; both close and hand over; everybody counts once."""
+def test_two_shufflers_on_one_database(tmp_path: Path, database: Postgres | None) -> None:
     if database is None:
         pytest.skip("PostgreSQL is not installed")
-    name = shuffled_protocol.fingerprint
-    analyzer = AnalyzerRole(tmp_path / "analyzer", [signed], [tmp_path / "analyzer.key"])
-    with running(Server(analyzer, every=0.05)) as address:
-        policy = Policy(participants=PEOPLE)
-        first = ShufflerRole(tmp_path / "shuffler", [signed], address, policy, database=database.address)
-        other = tmp_path / "other"
-        (other / f"{name}-0").mkdir(parents=True)
-        shutil.copy(tmp_path / "shuffler" / "server.key", other / "server.key")
-        with pytest.raises(StorageError, match="is not the key under which"):
-            ShufflerRole(tmp_path / "wrong", [signed], address, policy, database=database.address)
-        shutil.rmtree(tmp_path / "wrong")
-        shutil.copy(tmp_path / "shuffler" / f"{name}-0" / "inbox.key", other / f"{name}-0" / "inbox.key")
-        with pytest.raises(InputError, match="another server's that is running"):
-            ShufflerRole(tmp_path / "shuffler", [signed], address, policy, database=database.address)
-        second = ShufflerRole(other, [signed], address, policy, database=database.address)
-        with running(Server(first, every=0.02)) as one, running(Server(second, every=0.02)) as two:
-            for number, content in enumerate(submissions(shuffled_protocol)):
-                ways = [Route(one), Route(two)]
-                send(ways[number % 2], name, 0, content)
-                if number < PEOPLE - 1:
-                    send(ways[1 - number % 2], name, 0, content)
-            until(lambda: all(shuffler.intakes[name, 0].store.fact("deleted") for shuffler in (first, second)))
-            until(lambda: not list(tmp_path.glob("*/*-0/inbox.key")) and not list(tmp_path.glob("*/*-0/batch")))
-            assert Route(one).ask("GET", "/v1/log") == Route(two).ask("GET", "/v1/log")
-    assert sfumato.load(analyzer.release_path(name, 0)).count.value == PEOPLE
+    race(tmp_path, database)
 
 
-def test_a_jump_of_the_clock_deletes_nothing_and_expiry_does(
-    shuffled_protocol: Protocol,
-    analyzer_key: AnalyzerKey,
-    organiser: SigningKey,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_shuffler_with_another_key_or_folder_is_refused(
+    signed: SignedProtocol, tmp_path: Path, database: Postgres | None
+) -> None:
+    if database is None:
+        pytest.skip("PostgreSQL is not installed")
+    make = partial(ShufflerRole, signed=[signed], analyzer=NOWHERE, policy=Policy(10), database=database.address)
+    first = make(tmp_path / "shuffler")
+    with pytest.raises(StorageError, match="is not the key under which"):
+        make(tmp_path / "wrong")
+    with pytest.raises(InputError, match="another server's that is running"):
+        make(tmp_path / "shuffler")
+    first.log.store.close()
+
+
+def test_jumps_of_the_clock(tmp_path: Path) -> None:
+    jumping_clock(tmp_path, 5, seed=1)
+
+
+def test_expiry_deletes(
+    shuffled_protocol: Protocol, analyzer_key: AnalyzerKey, organiser: SigningKey, tmp_path: Path
 ) -> None:
     document = shuffled_protocol.with_key(analyzer_key, "2099-01-31").document
     shuffler_key = SigningKey.generate()
@@ -146,15 +82,6 @@ def test_a_jump_of_the_clock_deletes_nothing_and_expiry_does(
     intake = roles[0].intakes[signed.fingerprint, 0]
     assert intake.settle([content]) == [0]
 
-    class Later(datetime):
-        @classmethod
-        def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
-            return datetime(2100, 1, 1, tzinfo=UTC)
-
-    monkeypatch.setattr(role_module, "datetime", Later)  # somebody sets the clock
-    for role in roles:
-        role.step(signed.fingerprint, 0)
-    assert intake.store.count() == 1 and (tmp_path / "analyzer.key").exists()
     for role in roles:
         role._began += timedelta(days=100 * 365)  # time passes
         role.step(signed.fingerprint, 0)

@@ -12,15 +12,17 @@ from typer.testing import CliRunner, Result
 
 from sfumato.cli import app
 from sfumato.local import Protocol
+from sfumato.public.canonical_json import canonical
 from sfumato.services import sending
-from sfumato.services.admission import IssuerKey
 from sfumato.services.collector import CollectorRole
 from sfumato.services.issuer import IssuerRole, code_hash, new_codes
+from sfumato.services.log import read_log
 from sfumato.services.server import Server
 from sfumato.services.shuffler import Policy, ShufflerRole
 from sfumato.services.signing import SignedProtocol, SigningKey
 from sfumato.shuffled import Protocol as Shuffled
 from tests.services.conftest import running
+from tests.services.make_vectors import issuer_key
 from tests.services.relay import relay
 
 Run = Callable[..., Result]
@@ -52,10 +54,8 @@ def test_a_report_is_sent_once_whatever_happens(
     organiser: SigningKey,
     local_protocol: Protocol,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Through a relay that loses the answer to the report: the same bytes go again, then again by hand."""
-    monkeypatch.setattr(sending, "SECONDS", 3.0)  # for each answer that is lost
     address, role = collector
     account = tmp_path / "account.json"
     words = ("local", "send", address, "--organiser", organiser.public.hex(), "--ledger", account)
@@ -101,6 +101,22 @@ def test_another_organisers_key_is_refused(run: Run, collector: tuple[str, Colle
     assert not (tmp_path / "account").exists()
 
 
+def test_a_log_is_compared_with_a_copy(run: Run, collector: tuple[str, CollectorRole], tmp_path: Path) -> None:
+    address, role = collector
+    copy = tmp_path / "log.jsonl"
+    first = run("serve", "log", address, "-o", copy)
+    assert first.exit_code == 0 and "opened" in first.stdout
+    role.note("published", role.newest)
+    assert run("serve", "log", address, "--compare", copy).exit_code == 0  # it goes on where the copy ends
+    (entry,) = read_log(copy.read_bytes(), role.key.public.hex())
+    shown = {**entry, "fingerprint": "0" * 64}  # what the server showed to somebody else
+    del shown["signature"]
+    shown["signature"] = role.key.sign(canonical(shown)).hex()
+    copy.write_text(json.dumps(shown) + "\n")
+    other = run("serve", "log", address, "--compare", copy)
+    assert other.exit_code == 2 and "do not take part" in " ".join(other.stderr.split())
+
+
 def test_a_promise_above_the_devices_limit_is_refused(
     run: Run, collector: tuple[str, CollectorRole], organiser: SigningKey, tmp_path: Path
 ) -> None:
@@ -112,7 +128,7 @@ def test_a_promise_above_the_devices_limit_is_refused(
 def test_an_invitation_admits_one_device(
     run: Run, shuffled_protocol: Shuffled, organiser: SigningKey, tmp_path: Path
 ) -> None:
-    key, codes = IssuerKey.generate(), new_codes(1)
+    key, codes = issuer_key(), new_codes(1)
     signed = SignedProtocol.sign(shuffled_protocol.document, organiser, key.public.text, "00" * 32)
     (tmp_path / "hashes").write_text(code_hash(codes[0]) + "\n")
     (tmp_path / "code").write_text(codes[0] + "\n")

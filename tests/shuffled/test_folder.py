@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sfumato.errors import InputError, StorageError
-from sfumato.shuffled import Shuffler, Submission
+from sfumato.shuffled import Shuffler, Submission, shuffler
 from sfumato.shuffled.messages import read_batch
 from sfumato.shuffled.sealing import MESSAGE_BYTES
 from tests.shuffled.collections_for_tests import KEY, batch_of, small_protocol, submissions
@@ -78,13 +79,13 @@ class TestWhose:
 
     def test_nobody_else_reads_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         protocol, folder, seen = small_protocol(8, 4), tmp_path / "state", list[int]()
-        scatter = Shuffler._scatter
+        scatter = shuffler._scatter
 
-        def watched(mixer: Shuffler, buckets: Path) -> object:
+        def watched(buckets: Path, *rest: Any) -> object:
             seen.append(stat.S_IMODE(buckets.stat().st_mode))
-            return scatter(mixer, buckets)
+            return scatter(buckets, *rest)
 
-        monkeypatch.setattr(Shuffler, "_scatter", watched)
+        monkeypatch.setattr(shuffler, "_scatter", watched)
         before = os.umask(0)
         try:
             with Shuffler(folder, protocol) as mixer:

@@ -15,9 +15,9 @@ from sfumato.kernels import L2LSH, Gaussian, InnerProduct, Kernel
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.shuffled import Protocol
+from sfumato.shuffled.accuracy import accuracy, published_error
 from sfumato.shuffled.features import BitFeatures, RotatedLandmarks
 from sfumato.shuffled.methods import make, request_for
-from sfumato.shuffled.promise import accuracy, published_error
 from tests.shuffled.collections_for_tests import points
 
 Points = NDArray[np.float64]
@@ -107,7 +107,7 @@ class TestPrediction:
         protocol = Protocol("inner-product", dimension=3, epsilon=9, participants=50, bitsum="pure", seed=1)
         document = protocol.plan().to_document()
         assert document["central_rmse"] is None and document["messages"] > 100 and document["rmse"] > 0
-        assert "error of an answer about" in str(protocol.plan()) and "curator" not in str(protocol.plan())
+        assert "of a mean similarity, for P = 0.02" in str(protocol.plan()) and "curator" not in str(protocol.plan())
         with pytest.raises(InputError, match="density must be"):
             protocol.plan(density=2)
 

@@ -153,7 +153,7 @@ def test_both_ways_read_the_same_numbers() -> None:
         ("", None, "is empty: it has not even a header"),
         ("\n\n", None, "is empty"),
         ("name,x\na,1\nb,2\n", None, r"column 'name' holds no numbers.*Pass columns=.*for example columns=\['x'\]"),
-        ("a;b\n1;2\n", None, "column 'a;b' holds no numbers"),
+        ("a;b\n1;2\n", None, "'a;b', and looks like 2 separated by ';'. Pass separator=';'"),
         ("x,y,x\n1,2,3\n", None, "'x' appears more than once"),
         ("x,y\n1,2\n", ["w"], "no column 'w'; its columns are 'x', 'y'"),
         ("x,y\n1,2\n", [2], "no column at position 2; there are 2: 'x', 'y'"),

@@ -16,9 +16,12 @@ are compared by the noisy sums alone.
 Guarantee. ((K*K) - 2 K) I lies between c - 2 and c, c = (K*K)(0) I <= 1, so that an integer is at most
 b = rint(512 (2 - c)) in size, which a clamp enforces. Given the coins, adding a record changes one group: its pair
 appears, disappears, or nothing changes (`statistics`). So all sums together change by L = 512 + sum of b in l1;
-averaging over the coins keeps that, and noise of rate epsilon / L is epsilon-DP for any number of candidates. To
-replace a record is one removal and one addition, 2 L. The choice is post-processing, and one charge covers it. With
-rules of thumb among the candidates, half of epsilon buys the columns' histograms first (`private`): they add up.
+averaging over the coins keeps that, and noise of rate epsilon / L is epsilon-DP for any number of candidates. A record
+that takes another's place takes its coin too, so that one group changes: its pair appears or disappears (L), or stays a
+pair with other integers. These are clamped from -b to t = 512 c / 8, rounded up (Gaussians have at most c^2 / 8), and
+change by at most the sum of b + t: replacing costs the larger of the two. The choice is post-processing, and one charge
+covers it. With rules of thumb among the candidates, half of epsilon buys the columns' histograms first (`private`):
+they add up.
 
 Variance. A noisy mean over m pairs has variance 2 / (rate 512 m)^2, up to what the noise on m adds; beside it stands
 the sampling of pairs, which all candidates share. Narrow candidates have the most noise, in units of a density, and
@@ -133,9 +136,15 @@ class PairScores:
         return np.array([round(UNIT * (2 - height)) for height in heights] + [UNIT], dtype=np.int64)
 
     @property
-    def l1(self) -> int:
-        """Most that a record added or removed changes all sums together."""
-        return int(self.bounds.sum())
+    def tops(self) -> Integers:
+        """Largest integers of a pair, one a candidate."""
+        heights = [own_height(kernel, self.box.dimension) for kernel in self.kernels]
+        return np.array([math.ceil(UNIT * height / 8) for height in heights], dtype=np.int64)
+
+    def l1(self, neighbours: str) -> int:
+        """Most that one record changes all sums together."""
+        appears = int(self.bounds.sum())
+        return max(appears, int((self.bounds[:-1] + self.tops).sum())) if neighbours == "replace" else appears
 
     @property
     def pairs(self) -> float:
@@ -155,14 +164,14 @@ class PairScores:
                 sizes[group] += 1
         # All groups are computed, in their places, so that no pair's integers move with another's being there.
         differences = np.abs(members[0] - members[1])
-        numbers = [self._integers(kernel, differences) for kernel in self.kernels]
+        limits = zip(self.kernels, self.bounds.tolist()[:-1], self.tops.tolist(), strict=True)
+        numbers = [self._integers(kernel, differences, -most, top) for kernel, most, top in limits]
         table = np.stack([*numbers, np.full(kept, UNIT, dtype=np.int64)])
         return np.asarray(table @ (sizes == 2).astype(np.int64))
 
-    def _integers(self, kernel: Candidate, differences: Floats) -> Integers:
+    def _integers(self, kernel: Candidate, differences: Floats, least: int, most: int) -> Integers:
         scaled = differences / kernel.column_scales(self.box.dimension)
-        most = round(UNIT * (2 - own_height(kernel, self.box.dimension)))
-        return whole_within(np.rint(UNIT * (convolved(kernel, scaled) - 2 * height(kernel, scaled))), -most, most)
+        return whole_within(np.rint(UNIT * (convolved(kernel, scaled) - 2 * height(kernel, scaled))), least, most)
 
 
 def height(kernel: Candidate, scaled: Floats) -> Floats:
@@ -280,7 +289,7 @@ def search(
 
 def law(scores: PairScores, epsilon: Fraction, neighbours: str) -> DiscreteLaplace:
     """Noise on each sum."""
-    return DiscreteLaplace(epsilon / (scores.l1 * (2 if neighbours == "replace" else 1)))
+    return DiscreteLaplace(epsilon / scores.l1(neighbours))
 
 
 def judged(scores: PairScores, noisy: Integers, deviation: float, release_epsilon: Any) -> tuple[Scored, ...]:

@@ -20,7 +20,8 @@ count's is pure e_c, the rest's is what `Mechanism.cost` says without the count.
 back when a run stops, and nothing is ever taken back from a ledger. A run that stops early is one that every rule
 allows.
 
-Mechanisms that read the count off their sums have no such test: when the count is known, all is paid for.
+Mechanisms that read the count off their sums have no such test: when the count is known, all is paid for. A release of
+theirs with a count far below what was expected is warned of, which is again a function of what was published.
 """
 
 from __future__ import annotations
@@ -121,32 +122,44 @@ class Curator:
         if account is not None:
             epsilon, loss = mechanism.cost(count_is_bought=law is not None)
             account.charge(mechanism.method, epsilon, guarantee.delta, loss=loss, **terms)
-        return publish(mechanism, sums, kept, seen, self.bits, count)
+        release = publish(mechanism, sums, kept, seen, self.bits, count)
+        if mechanism.count_reader is not None and is_far_below(release.count.value, release.count.variance, expected):
+            found = f"the release counts about {release.count.value:.0f} records, far below n_hint={expected}"
+            warnings.warn(f"{found}, and all of it is paid for. {ADVICE}", OddDataWarning, 3)
+        return release
+
+
+ADVICE = (
+    "Rows are dropped for a wrong separator or decimal mark, missing values, labels that are no class, or values "
+    "beyond the bounds with outside='drop': 'sfumato check', or look=True, shows it to the curator"
+)
+
+
+def is_far_below(noisy: float, variance: float, expected: int | None) -> bool:
+    """Tell whether a noisy count is less than half of what was expected, by more than three standard deviations.
+
+    Where nothing was expected, it is one that is not three standard deviations from 0, of which no mean can be read.
+    """
+    spread = 3 * math.sqrt(variance)
+    return noisy < (spread if expected is None else min(expected / 2, expected - spread))
 
 
 def check_expected(noisy: float, variance: float, expected: int | None, epsilon: Fraction, bits: SecureBits) -> None:
     """Stop a run whose paid count is far below what was expected: nothing more is charged.
 
-    Far below is less than half, by more than noise does to one count in a hundred: three standard deviations. Where
-    nothing was expected, because the count was bought to plan with, it is a count that is not three standard deviations
-    from 0, of which no mean can be read. Seeded noise spends nothing, so that such a run is warned and goes on.
+    Nothing is expected where the count was bought to plan with. Seeded noise spends nothing, so that such a run is
+    warned and goes on.
     """
-    spread = 3 * math.sqrt(variance)
-    least = spread if expected is None else min(expected / 2, expected - spread)
-    if noisy >= least:
+    if not is_far_below(noisy, variance, expected):
         return
-    wanted = "which noise alone could make" if expected is None else f"and n_hint is {expected}"
+    wanted = "which noise alone could make" if expected is None else f"far below n_hint={expected}"
     found = f"about {noisy:.0f} records were kept (+- {math.sqrt(variance):.0f}), {wanted}"
-    advice = (
-        "Rows are dropped for a wrong separator or decimal mark, missing values, labels that are no class, or values "
-        "outside='drop': 'sfumato check', or look=True, shows it to the curator"
-    )
     if not bits.private:
-        warnings.warn(f"{found}: with noise that is not seeded the run would stop here. {advice}", OddDataWarning, 3)
+        warnings.warn(f"{found}: with noise that is not seeded the run would stop here. {ADVICE}", OddDataWarning, 3)
         return
     raise TooFewError(
         f"stopped after the count: {found}. Only the count was charged (epsilon = {amount_text(epsilon)}) and nothing "
-        f"was released. {advice}. If the count is right, pass n_hint= near it"
+        f"was released. {ADVICE}. If the count is right, pass n_hint= near it"
     )
 
 

@@ -13,9 +13,8 @@ from scipy.sparse import issparse
 
 from sfumato.central.curator import Curator
 from sfumato.central.looking import check_readable, go_on
-from sfumato.central.payers import Payer, account_of
+from sfumato.central.payers import Payer, account_of, warn_of_score, warn_of_validation
 from sfumato.central.survey import FIRST_ROWS, survey
-from sfumato.central.validating import warn_of_score, warn_of_validation
 from sfumato.deferred import brought_by
 from sfumato.engines import Engine, Progress, engine_of
 from sfumato.errors import InputError
@@ -30,12 +29,12 @@ from sfumato.public.ranges import MOST_RECORDS
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
 from sfumato.release import Release
-from sfumato.sources import Columns, Source, arguments_named, attach, open_source
+from sfumato.sources import Columns, Source, arguments_named, as_declared, attach, open_source
 
 with brought_by("curator"):
     from sklearn.base import BaseEstimator, DensityMixin
     from sklearn.utils import Tags
-    from sklearn.utils.validation import check_is_fitted, validate_data
+    from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 
 class Columned(Protocol):
@@ -91,8 +90,20 @@ class ReleaseEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _queries(self, Y: ArrayLike) -> Floats:
         check_is_fitted(self)
+        if (rows := self._selected(Y)) is not None:
+            return np.asarray(check_array(rows, dtype=np.float64))
         points = validate_data(self, Y, reset=False, accept_sparse=True, dtype=np.float64)
         return np.asarray(points.toarray() if issparse(points) else points)
+
+    def _selected(self, Y: Any) -> Floats | None:
+        """Take the fitted columns out of a frame like the one that was fitted; None where all of it is the queries."""
+        there = getattr(Y, "column_names", getattr(Y, "columns", None))
+        names = list(getattr(self, "feature_names_in_", ()))
+        if there is None or not names or names == list(map(str, there)):
+            return None
+        if self.columns is None and as_declared(names) == names:
+            return None
+        return open_source(Y, as_declared(names)).whole()
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

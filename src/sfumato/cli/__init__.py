@@ -9,10 +9,12 @@ import errno
 import io
 import sys
 import warnings
+from copy import copy
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+from typer.models import CommandInfo
 
 from sfumato.cli import (
     audit,
@@ -137,9 +139,27 @@ app.command(epilog=audit.EXAMPLES)(audit.audit)
 app.command(epilog=demo.EXAMPLES)(demo.demo)
 
 
+def only(name: str | None) -> typer.Typer:
+    """Return the command line with one command alone, or with all where none has that name.
+
+    To put all of them together takes as long as to answer a query.
+    """
+    commands = [each for each in app.registered_commands if _name(each) == name]
+    groups = [each for each in app.registered_groups if each.name == name]
+    if not commands and not groups:
+        return app
+    one = copy(app)
+    one.registered_commands, one.registered_groups = commands, groups
+    return one
+
+
+def _name(command: CommandInfo) -> str | None:
+    return command.name or getattr(command.callback, "__name__", None)
+
+
 def main() -> None:
     """Run the command line; the console script's entry."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter shows its code
-    app(prog_name="sfumato")
+    only(sys.argv[1] if len(sys.argv) > 1 else None)(prog_name="sfumato")

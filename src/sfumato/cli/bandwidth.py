@@ -78,6 +78,8 @@ def bandwidth(
     release_epsilon: ReleaseEpsilonOption = None,
     kernel: KernelOption = "gaussian",
     columns: flags.Columns = None,
+    separator: flags.Separator = None,
+    decimal: flags.Decimal = None,
     bounds: flags.Bounds = None,
     epsilon: EpsilonOption = None,
     n_hint: HintOption = None,
@@ -103,7 +105,7 @@ def bandwidth(
 
     if public == private:
         raise InputError("say whether the points are public or private: pass either --public or --private")
-    source = open_source(data, parse_columns(columns, data))
+    source = open_source(data, parse_columns(columns, data), separator=separator, decimal=decimal)
     choice: dict[str, Any] = {
         "target_density": target_density,
         "rule": None if rule is None else rule.value,

@@ -20,6 +20,8 @@ EXAMPLES = "[bold]Example[/]: sfumato check trips.csv --columns lon,lat --bounds
 def check(
     data: flags.Data,
     columns: flags.Columns = None,
+    separator: flags.Separator = None,
+    decimal: flags.Decimal = None,
     bounds: flags.Bounds = None,
     bandwidth: Annotated[str | None, flag("Also see whether this bandwidth suits the points.", "B")] = None,
     kernel: Annotated[str, flag("As in release.", "NAME")] = "gaussian",
@@ -38,7 +40,8 @@ def check(
 
     if (label_column is None) != (classes is None):
         raise InputError("labels are checked against classes: pass both --label-column NAME and --classes A,B,...")
-    source = open_source(data, parse_columns(columns, data), key=one_column(label_column, data))
+    key = one_column(label_column, data)
+    source = open_source(data, parse_columns(columns, data), key=key, separator=separator, decimal=decimal)
     given = parse_bounds(bounds, source)
     box = None if given is None else Box.from_bounds(given, source.dimension)
     findings = survey(source, box, None if bandwidth is None else get_kernel(kernel, parse_bandwidth(bandwidth)))

@@ -40,7 +40,7 @@ app = typer.Typer(
 )
 ROOM = 1024  # bytes of a header whose numbers are known only at the end
 FIT_EXAMPLE = (
-    "[bold]Example[/]: sfumato classify fit news.parquet -o news.sfm --columns embedding --label-column topic "
+    "[bold]Example[/]: sfumato classify fit news.parquet -o news.sfm --columns embedding[384] --label-column topic "
     "--classes world,sports,business --epsilon 1 --n-hint 20000"
 )
 
@@ -98,6 +98,8 @@ def fit(
     epsilon: EpsilonOption = None,
     n_hint: HintOption = None,
     columns: flags.Columns = None,
+    separator: flags.Separator = None,
+    decimal: flags.Decimal = None,
     bounds: flags.Bounds = None,
     kernel: KernelOption = "inner-product",
     bandwidth: BandwidthOption = None,
@@ -134,7 +136,8 @@ def fit(
     from sfumato.learn import DensityClassifier
     from sfumato.sources import open_source
 
-    source = open_source(data, parse_columns(columns, data), key=one_column(label_column, data))
+    key = one_column(label_column, data)
+    source = open_source(data, parse_columns(columns, data), key=key, separator=separator, decimal=decimal)
     model = DensityClassifier(
         kernel,
         bandwidth=None if bandwidth is None else parse_bandwidth(bandwidth),
@@ -244,6 +247,8 @@ def predict(
     classifier: Annotated[Path, argument("What fit wrote.", "CLASSIFIER")],
     points: Annotated[str, argument("File of points.", "POINTS")],
     columns: flags.Columns = None,
+    separator: flags.Separator = None,
+    decimal: flags.Decimal = None,
     output: flags.TableOutput = None,
     shares: Annotated[bool, flag("Also write each class's share.", None, "--shares")] = False,
     force: flags.Force = False,
@@ -256,10 +261,15 @@ def predict(
     check_suffix(output)
     refuse_inputs(output, classifier, points)
     from sfumato.learn import DensityClassifier
-    from sfumato.sources import open_source
+    from sfumato.sources import as_declared, open_source
 
     model = DensityClassifier.load(classifier)
-    source = open_source(points, parse_columns(columns, points))
+    marks: dict[str, Any] = {"separator": separator, "decimal": decimal}
+    chosen, names = parse_columns(columns, points), getattr(model, "feature_names_in_", None)
+    try:
+        source = open_source(points, as_declared(names) if chosen is None and names is not None else chosen, **marks)
+    except InputError:
+        source = open_source(points, chosen, **marks)  # of other names: their order counts
     if source.dimension != model.n_features_in_:
         raise InputError(
             f"the points have {source.dimension} columns and the classifier {model.n_features_in_}; pass --columns"

@@ -50,12 +50,13 @@ _FLAGS = (
     "n_hint",
     "neighbours",
     "options",
+    "outside",
     "radius",
     "separator",
     "target_density",
 )
 _ARGUMENT = re.compile(rf"\b({'|'.join(_FLAGS)})=(?=(.)?)")
-_SWITCH = re.compile(r"\b(unchecked|permanent)=True")
+_SWITCH = re.compile(r"\b(look|unchecked|permanent)=True")
 _OVERWRITE = re.compile(r"overwrite=True( \(--force on the command line\))?")
 
 

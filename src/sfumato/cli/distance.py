@@ -22,7 +22,7 @@ from sfumato.cli.flags import (
     refuse_inputs,
 )
 from sfumato.cli.ledger import account_to_charge
-from sfumato.cli.paid import make_release
+from sfumato.cli.paid import make_release, wanted_look
 from sfumato.cli.release import (
     EpsilonOption,
     HintOption,
@@ -79,6 +79,7 @@ def distance(
     feature_seed: flags.FeatureSeed = None,
     seed_noise_not_private: flags.Seed = None,
     threads: flags.Threads = None,
+    look: flags.Look = None,
     engine: engines.EngineOption = engines.EngineName.THREADS,
     master: engines.MasterOption = None,
     force: flags.ForceRun = False,
@@ -87,7 +88,8 @@ def distance(
 ) -> None:
     """Release private distances to the points in DATA: for any query, how far the records are on average.
 
-    How far a record can be sets the noise, so public bounds are needed.
+    How far a record can be sets the noise, so public bounds are needed. On a terminal, or with --look, the first rows
+    are looked at before the charge.
     """
     target = check_needed(output, epsilon, n_hint, paid_count)
     account = account_to_charge(data, dataset, ledger, no_ledger, seed_noise_not_private)
@@ -111,7 +113,9 @@ def distance(
         random_state=seed_noise_not_private,
         engine=engines.chosen_engine(engine, master),
     )
-    made = make_release(model, source, target, force=force, threads=threads, show=not (quiet or as_json))
+    made = make_release(
+        model, source, target, look=wanted_look(look), force=force, threads=threads, show=not (quiet or as_json)
+    )
     report(made, target, account, model.delta, as_json=as_json, quiet=quiet)
 
 
@@ -135,11 +139,11 @@ def anomaly(
 
     from sfumato.learn import AnomalyScore
     from sfumato.release import load
-    from sfumato.sources import open_source
+    from sfumato.sources import as_declared, open_source
 
     made = load(release)
-    chosen = parse_columns(columns, points)
-    source = open_source(points, chosen or made.columns, separator=separator, decimal=decimal)
+    chosen = parse_columns(columns, points) or (made.columns and as_declared(made.columns))
+    source = open_source(points, chosen, separator=separator, decimal=decimal)
     rows = source.whole()
     if not np.isfinite(rows).all():
         place = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])

@@ -97,7 +97,7 @@ def _classifier_facts(model: DensityClassifier, path: Path) -> list[tuple[str, s
         ("classes", ", ".join(map(str, model.classes_.tolist()))),
         ("columns", str(model.n_features_in_)),
         *(
-            (f"class {label}", f"{release.method}, {release.reader.size} sums")
+            (f"class {label} ", f"{release.method}, {release.reader.size} sums")
             for label, release in model.releases_.items()
         ),
     ]

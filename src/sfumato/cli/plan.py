@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli import flags
+from sfumato.cli import engines, flags
 from sfumato.cli.console import out, print_json
 from sfumato.cli.flags import (
     Neighbours,
@@ -17,6 +17,7 @@ from sfumato.cli.flags import (
     parse_bounds,
     parse_categories,
     parse_columns,
+    parse_kinds,
     parse_options,
     refuse_inputs,
 )
@@ -60,6 +61,8 @@ IdleOutput = Annotated[str | None, typer.Option("-o", "--output", **IDLE)]
 IdleLook = Annotated[bool | None, typer.Option("--look/--no-look", **IDLE)]
 IdleLedger = Annotated[bool, typer.Option("--no-ledger", **IDLE)]
 IdleQuiet = Annotated[bool, typer.Option("--quiet", "-q", **IDLE)]
+IdleEngine = Annotated[engines.EngineName | None, typer.Option(**IDLE)]
+IdleParts = Annotated[bool, typer.Option("--parts", **IDLE)]
 EpsilonOption = Annotated[
     str | None, flag("Privacy budget; left out with --target-error to find it.", "E", panel=FACTS)
 ]
@@ -103,6 +106,8 @@ def plan(
     kernel: KernelOption = "gaussian",
     bounds: flags.Bounds = None,
     category: flags.Categories = None,
+    circle: flags.Circles = None,
+    sphere: flags.Spheres = None,
     mismatch: flags.Mismatch = None,
     unseen: flags.UnseenOption = flags.Unseen.DROP,
     outside: OutsideOption = Outside.CLIP,
@@ -135,6 +140,11 @@ def plan(
     threads: IdleNumber = None,
     look: IdleLook = None,
     quiet: IdleQuiet = False,
+    separator: IdleText = None,
+    decimal: IdleText = None,
+    engine: IdleEngine = None,
+    master: IdleText = None,
+    parts: IdleParts = False,
 ) -> None:
     """Compare all mechanisms before spending anything: predicted error, file size and cost. No data is read.
 
@@ -151,7 +161,8 @@ def plan(
         bandwidth, lengths = None, read_bandwidth(bandwidth, bandwidth_metres, latitude, needed=True)
     else:
         lengths = None if bandwidth is None else parse_bandwidth(bandwidth)
-    width, bounds_given = _columns(columns, dimension, bounds, lengths, categories)
+    kinds = parse_kinds(circle, sphere, "")
+    width, bounds_given, kinds = _columns(columns, dimension, bounds, lengths, categories, kinds)
     options = parse_options(option) | ({} if outside is Outside.CLIP else {"outside": outside.value})
     if max_records_per_user is not None:
         options[LIMIT] = max_records_per_user
@@ -164,6 +175,7 @@ def plan(
         "bounds": bounds_given,
         "landmarks": _landmarks(landmarks, columns, width),
         "categories": categories or None,
+        "kinds": kinds or None,
         "method": method,
         "public": _landmarks(public, columns, width),
         "unit": "user" if LIMIT in options else "record",
@@ -200,9 +212,14 @@ def _landmarks(path: str | None, columns: str | None, width: int) -> Any:
 
 
 def _columns(
-    columns: str | None, dimension: int | None, bounds: list[str] | None, lengths: Any, categories: dict[Any, Any]
-) -> tuple[int, Any]:
-    """Return the number of columns, and the bounds, which may name them; names or lengths may say how many."""
+    columns: str | None,
+    dimension: int | None,
+    bounds: list[str] | None,
+    lengths: Any,
+    categories: dict[Any, Any],
+    kinds: dict[Any, Any],
+) -> tuple[int, Any, dict[Any, Any]]:
+    """Return the number of columns, the bounds and the kinds by position; names or lengths may say how many."""
     from sfumato.sources import Source
 
     names = parse_columns(columns, "")
@@ -219,7 +236,24 @@ def _columns(
         raise InputError(f"--dimension is {dimension}, and --columns names {width} columns")
     labels = None if names is None else tuple(map(str, names))
     places = {place: categories[name] for place, name in enumerate(labels or ()) if name in categories}
-    return width, parse_bounds(bounds, Source(width, labels, lambda rows: iter(()), categories=places))
+    return (
+        width,
+        parse_bounds(bounds, Source(width, labels, lambda rows: iter(()), categories=places)),
+        _placed(kinds, labels),
+    )
+
+
+def _placed(kinds: dict[Any, Any], labels: tuple[str, ...] | None) -> dict[Any, Any]:
+    """Return the columns on circles and spheres by their positions."""
+
+    def place(column: Any) -> Any:
+        if isinstance(column, tuple):
+            return tuple(map(place, column))
+        if labels is None or column not in labels:
+            raise InputError(f"--circle and --sphere name the column {column!r}: name all of them with --columns")
+        return labels.index(column)
+
+    return {place(columns): kind for columns, kind in kinds.items()}
 
 
 def _plan(facts: dict[str, Any], epsilon: str | None, n_hint: int | None, target_error: float | None) -> Plan:

@@ -40,6 +40,7 @@ EXAMPLES = (
     "cat places.csv | sfumato query trips.sfm - > answers.csv"
 )
 STANDARD_INPUT = "-"
+Marks = dict[str, str | None]  # separator and decimal mark of text
 BATCH_ROWS = 16_384
 
 
@@ -55,6 +56,8 @@ def query(
     points: Annotated[str | None, argument("File of queries, or - for CSV on standard input.", "POINTS")] = None,
     at: Annotated[list[str] | None, flag("One query, one value per column. Repeatable.", "X,Y,...", "--at")] = None,
     columns: flags.Columns = None,
+    separator: flags.Separator = None,
+    decimal: flags.Decimal = None,
     output: Annotated[
         Path | None, flag("Write .csv, .parquet or .npy instead of CSV on the screen.", "FILE", "-o", "--output")
     ] = None,
@@ -77,7 +80,8 @@ def query(
     check_suffix(output, "answers are", _WRITERS)
     if as_json and output is not None:
         raise InputError("--json prints on the screen: leave out --output, or leave out --json")
-    with _open_queries(points, at, columns, made) as source:
+    marks = {"separator": separator, "decimal": decimal}
+    with _open_queries(points, at, columns, made, marks) as source:
         if source.dimension != made.dimension:
             raise InputError(
                 f"queries have {source.dimension} columns and the release has {_columns_text(made)}; "
@@ -119,20 +123,22 @@ def _columns_text(release: Release) -> str:
 
 
 @contextlib.contextmanager
-def _open_queries(points: str | None, at: list[str] | None, columns: str | None, release: Release) -> Iterator[Source]:
+def _open_queries(
+    points: str | None, at: list[str] | None, columns: str | None, release: Release, marks: Marks
+) -> Iterator[Source]:
     from sfumato.sources import open_source
 
     if points is None:
         yield open_source([_one_query(text, release) for text in at or ()], categories=_categories(release))
     elif points != STANDARD_INPUT:
-        yield _open_named(points, columns, release)
+        yield _open_named(points, columns, release, marks)
     else:
         # The file is opened twice, for its head and for its rows, which a pipe does not allow.
         with tempfile.NamedTemporaryFile(suffix=".csv") as spool:
             shutil.copyfileobj(sys.stdin.buffer, spool)
             spool.flush()
             try:
-                yield _open_named(spool.name, columns, release)
+                yield _open_named(spool.name, columns, release, marks)
             except InputError as error:
                 raise InputError(str(error).replace(spool.name, "standard input")) from error
 
@@ -152,17 +158,17 @@ def _one_query(text: str, release: Release) -> list[Any]:
     return values
 
 
-def _open_named(points: str, columns: str | None, release: Release) -> Source:
+def _open_named(points: str, columns: str | None, release: Release, marks: Marks) -> Source:
     """Open a file of queries; by default the columns that are named as the release's, if there are such."""
-    from sfumato.sources import open_source
+    from sfumato.sources import as_declared, open_source
 
     chosen, categories = parse_columns(columns, points), _categories(release)
     if chosen is None and release.columns is not None:
         with contextlib.suppress(InputError):
             named = {release.columns[place]: category for place, category in categories.items()}
-            return open_source(points, list(release.columns), categories=named)
+            return open_source(points, as_declared(release.columns), categories=named, **marks)
     places = {(place if chosen is None else chosen[place]): category for place, category in categories.items()}
-    source = open_source(points, chosen, categories=places)
+    source = open_source(points, chosen, categories=places, **marks)
     if source.column_names not in (None, release.columns):
         names = ", ".join(source.column_names or ())
         complain(f"note: the columns {names} stand for those of the release, {_columns_text(release)}, in this order")

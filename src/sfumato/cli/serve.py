@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from sfumato.services.limits import Limits
     from sfumato.services.role import Role
     from sfumato.services.signing import SignedProtocol
+    from sfumato.services.taking_part import TakingPart
 
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     help="Run a collection's roles as servers, each at an organisation of its own.\n\n"
-    "[bold]key[/], [bold]sign[/] and [bold]invite[/] prepare; [bold]collector[/] serves the local model, "
-    "[bold]shuffler[/] and [bold]analyzer[/] the shuffled one, [bold]issuer[/] admits devices; [bold]demo[/] runs them "
-    "all. Needs the extra "
-    "'server': pip install 'sfumato\\[server]'.",
+    "[bold]key[/], [bold]sign[/], [bold]notice[/] and [bold]invite[/] prepare; [bold]collector[/] serves the local "
+    "model, [bold]shuffler[/] and [bold]analyzer[/] the shuffled one, [bold]issuer[/] admits devices; [bold]demo[/] "
+    "runs them all. Needs the extra 'server': pip install 'sfumato\\[server]'.",
 )
 
 _BATCH_SECONDS = 6 * 3600.0  # a batch may be large, and only the shuffler sends one
@@ -41,6 +41,8 @@ TlsKey = Annotated[Path | None, flag("Private key of the certificate.", "FILE")]
 Proxy = Annotated[str | None, flag("Address of a proxy whose X-Forwarded-For is believed.", "ADDRESS")]
 Rate = Annotated[float, flag("Requests of one address a second, in the long run.", "R", min=0.001)]
 Body = Annotated[int, flag("Megabytes of a body.", "MB", min=1)]
+Notice = Annotated[Path | None, flag("Signed notice of the newest protocol, for the page /take-part.", "FILE")]
+PageIssuer = Annotated[str | None, flag("Address of the issuer's server, for the page /take-part.", "ADDRESS")]
 
 app.command(epilog="[bold]Example[/]: sfumato serve demo -o collect-demo")(serve_demo.demo)
 
@@ -93,6 +95,29 @@ def sign(
     facts([("signed", f"{output} (fingerprint {made.fingerprint[:8]})"), ("organiser", made.key)])
 
 
+@app.command(
+    epilog="[bold]Example[/]: sfumato serve notice asked.json p.signed.json --key organiser.key -o p.notice.json"
+)
+def notice(
+    asked: Annotated[Path, argument("What is asked, in people's words: docs/collect.md.", "ASKED")],
+    signed: Annotated[Path, argument("The signed protocol.", "SIGNED")],
+    output: Annotated[Path, flag("The signed notice.", "FILE", "-o", "--output")],
+    key: Annotated[Path, flag("The organiser's private key.", "FILE")],
+    force: flags.Force = False,
+) -> None:
+    """Sign what is asked in people's words, for the page on which they take part."""
+    from sfumato.public.canonical_json import parse
+    from sfumato.services.notice import LARGEST, SignedNotice
+    from sfumato.services.signing import SignedProtocol, SigningKey
+    from sfumato.storage import storage_errors
+
+    with storage_errors("read", asked), open(asked, "rb") as file:
+        content = parse(file.read(LARGEST + 1), "the notice", LARGEST)
+    made = SignedNotice.sign(content, SignedProtocol.load(signed), SigningKey.load(key))
+    made.save(output, overwrite=force)
+    facts([("signed", str(output)), ("organiser", made.key)])
+
+
 @app.command(epilog="[bold]Example[/]: sfumato serve invite 1000 -o codes.txt --hashes invitations.txt")
 def invite(
     count: Annotated[int, typer.Argument(metavar="N", min=1, max=10**8, help="How many.")],
@@ -123,13 +148,17 @@ def collector(
     proxy: Proxy = None,
     rate: Rate = 50.0,
     body: Body = 16,
+    notice: Notice = None,
+    page_issuer: PageIssuer = None,
 ) -> None:
     """Receive reports of the local model and publish what they say."""
     require("server")
     from sfumato.services.collector import CollectorRole
 
-    made = CollectorRole(folder, _loaded(signed), _limits(rate, body), database)
-    _run(made, every, host, port, certificate, tls_key, proxy)
+    protocols = _loaded(signed)
+    page = _page("collector", protocols, notice, page_issuer)
+    made = CollectorRole(folder, protocols, _limits(rate, body), database)
+    _run(made, every, host, port, certificate, tls_key, proxy, page)
 
 
 @app.command(
@@ -150,6 +179,8 @@ def shuffler(
     proxy: Proxy = None,
     rate: Rate = 50.0,
     body: Body = 16,
+    notice: Notice = None,
+    page_issuer: PageIssuer = None,
 ) -> None:
     """Receive sealed submissions, and hand them over mixed once enough took part."""
     require("server")
@@ -158,8 +189,10 @@ def shuffler(
     if close_at is None and close_after is None:
         raise InputError("say when the collection closes: --close-at N people, or --close-after SECONDS")
     policy = Policy(close_at, close_after)
-    made = ShufflerRole(folder, _loaded(signed), analyzer, policy, _limits(rate, body), database)
-    _run(made, 1.0, host, port, certificate, tls_key, proxy)
+    protocols = _loaded(signed)
+    page = _page("shuffler", protocols, notice, page_issuer)
+    made = ShufflerRole(folder, protocols, analyzer, policy, _limits(rate, body), database)
+    _run(made, 1.0, host, port, certificate, tls_key, proxy, page)
 
 
 @app.command(
@@ -205,6 +238,7 @@ def issuer(
     tls_key: TlsKey = None,
     proxy: Proxy = None,
     rate: Rate = 50.0,
+    page: Annotated[str | None, flag("Address of the server whose page /take-part asks here.", "ADDRESS")] = None,
 ) -> None:
     """Sign one blinded token for each invitation."""
     require("server")
@@ -213,13 +247,50 @@ def issuer(
 
     keys = [IssuerKey.load(one) for one in key]
     made = IssuerRole(folder, _loaded(signed), keys, invitations, _limits(rate, 1), database)
-    _run(made, 60.0, host, port, certificate, tls_key, proxy)
+    _run(made, 60.0, host, port, certificate, tls_key, proxy, origin=page)
+
+
+@app.command(epilog="[bold]Example[/]: sfumato serve log https://collector.example --compare yesterday.jsonl")
+def log(
+    address: Annotated[str, argument("The server's address.", "ADDRESS")],
+    compare: Annotated[Path | None, flag("A copy of the log, of another day or of somebody else.", "FILE")] = None,
+    output: Annotated[Path | None, flag("Keep a copy.", "FILE", "-o", "--output")] = None,
+    relay: Annotated[str | None, flag("An HTTP proxy to go through.", "ADDRESS")] = None,
+    force: flags.Force = False,
+) -> None:
+    """Read a server's public log, check it, and compare it with a copy: one server must show one log to everybody.
+
+    The head is a hash of the whole log: two people who read out the same one have seen the same log.
+    """
+    from sfumato.services.log import head, read_log, same_log
+    from sfumato.services.sending import Route, fetch_log
+    from sfumato.storage import AtomicFile, storage_errors
+
+    key, content = fetch_log(Route(address, relay))
+    entries = read_log(content, key)
+    if compare is not None:
+        with storage_errors("read", compare):
+            copy = read_log(compare.read_bytes(), key)
+        if not same_log(entries, copy):
+            raise InputError(f"the log differs from {str(compare)!r}: do not take part, and tell the organiser")
+    if output is not None:
+        with AtomicFile(output, overwrite=force) as file:
+            file.write(content)
+    facts([("key", key), ("head", head(entries)), ("entries", str(len(entries)))])
+    facts([(entry["event"], f"{entry['fingerprint']} {entry['time']}") for entry in entries])
 
 
 def _loaded(paths: Sequence[Path]) -> list[SignedProtocol]:
     from sfumato.services.signing import SignedProtocol
 
     return [SignedProtocol.load(path) for path in paths]
+
+
+def _page(role: str, signed: Sequence[SignedProtocol], notice: Path | None, issuer: str | None) -> TakingPart:
+    from sfumato.services.notice import SignedNotice
+    from sfumato.services.taking_part import TakingPart
+
+    return TakingPart(role, issuer, None if notice is None else SignedNotice.load(notice, signed[-1]))
 
 
 def _limits(rate: float, megabytes: int) -> Limits:
@@ -229,7 +300,15 @@ def _limits(rate: float, megabytes: int) -> Limits:
 
 
 def _run(
-    role: Role, every: float, host: str, port: int, certificate: Path | None, key: Path | None, proxy: str | None
+    role: Role,
+    every: float,
+    host: str,
+    port: int,
+    certificate: Path | None,
+    key: Path | None,
+    proxy: str | None,
+    page: TakingPart | None = None,
+    origin: str | None = None,
 ) -> None:
     from sfumato.services.running import run
     from sfumato.services.server import Server
@@ -245,4 +324,4 @@ def _run(
         ("operator", f"{role.folder / 'operator.key'} opens counts and metrics"),
     ]
     facts([(name, str(value)) for name, value in pairs])
-    run(Server(role, every), host, port, certificate, key, proxy)
+    run(Server(role, every, page, origin), host, port, certificate, key, proxy)

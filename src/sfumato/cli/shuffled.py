@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.cli import flags
-from sfumato.cli.console import complain, err, facts, size_text, tell, warn_of_seed
+from sfumato.cli.console import complain, err, facts, tell, warn_of_seed
 from sfumato.cli.flags import argument, flag, parse_bandwidth, parse_bounds, refuse_inputs
 from sfumato.cli.submissions import class_named, message_files, own_class, people, reported_class, take_all, write_all
 from sfumato.errors import InputError, StorageError
@@ -111,16 +111,10 @@ def protocol(
 def _told_protocol(made: Protocol, output: Path, new_key: Path | None, as_json: bool) -> None:
     plan = made.plan()
     document = {"protocol": str(output), "fingerprint": made.fingerprint, "plan": plan.to_document()}
-    sent, error = size_text(round(plan.bytes)), plan.accuracy
     pairs = [
         ("protocol", f"{output} ({made.bitsum}, fingerprint {made.fingerprint[:8]})"),
         *([("key", f"{new_key}: keep it secret, and delete it when the collection is over")] if new_key else []),
-        ("sends", f"{plan.messages:,.0f} messages a person, {sent} sealed; {plan.instances} instances"),
-        (
-            "error",
-            f"about {error.rmse:.2g} of a mean similarity, for P = {plan.density:.3g} (the published bound is "
-            f"{error.published:.2g})",
-        ),
+        *plan.facts(),
         ("guarantee", str(made.guarantee())),
     ]
     tell(document | {"guarantee": made.guarantee().to_document()}, pairs, as_json=as_json)

@@ -40,12 +40,8 @@ class PrivateDistance(PrivateEstimator):
 
     Attributes
     ----------
-    release_ : Release
-        The public function.
-    guarantee_ : Guarantee
-        What is promised to every record, or user.
-    n_features_in_ : int
-        Columns seen in fit.
+    release_, guarantee_, n_features_in_
+        As in `PrivateKDE`.
 
     Examples
     --------

@@ -43,7 +43,7 @@ from sfumato.public.portable import PublicStream, product
 from sfumato.quantizers.answer import Answer, Floats, Known
 from sfumato.quantizers.box import Box, Lattice
 from sfumato.quantizers.described import described
-from sfumato.quantizers.projection import Mapped
+from sfumato.quantizers.mapped import Projected
 
 VALUE_BITS = 22
 PRODUCT_BITS = 52
@@ -242,7 +242,7 @@ def orthonormal(vectors: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class ProjectedQuantizer(Mapped):
+class ProjectedQuantizer(Projected):
     """A structure for l1 distances on projected points.
 
     Attributes
@@ -269,19 +269,6 @@ class ProjectedQuantizer(Mapped):
     def __post_init__(self) -> None:
         if self.inner.box != self.projection.box or self.inner.metric != Distance("l1"):
             raise InputError("the structure behind a projection must be one for l1 over the projection's own box")
-
-    @property
-    def box(self) -> Box:
-        """The declared box of the points."""
-        return self.projection.bounds
-
-    def place(self, rows: NDArray[Any]) -> Floats:
-        """Images of records."""
-        return self.projection.place(rows)
-
-    def apply(self, Y: Floats) -> Floats:
-        """Images of queries."""
-        return self.projection.apply(Y)
 
     def moved(self, Y: Floats, answer: Answer, sums: Floats, known: Known) -> Floats:
         """Typical error of the embedding."""

@@ -1,6 +1,7 @@
 """The exact integer sum of a stream, on the threads of one machine, in memory that does not grow with n.
 
-Integer sums commute, so the result is the same for every number of threads and every block size.
+Integer sums commute, so the result is the same for every number of threads and every block size. Threads are what runs
+a sum unless the caller names another engine, or the rows are on one: `engine_of`.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Integers
 from sfumato.sources import Source
 from sfumato.sources.base import BATCH_ROWS
+from sfumato.sources.remote import Frame
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+NAMES = ("threads", "processes", "spark")
 
 
 def default_threads() -> int:
@@ -88,6 +91,33 @@ class Threads(Engine):
 
         spread(parts(), add, take, self.workers)
         return sums, kept, seen
+
+
+def engine_of(engine: Engine | str | None, threads: int | None = None, source: Source | None = None) -> Engine:
+    """Return the engine that a caller names; threads by default, and Spark for a source that is a Spark DataFrame.
+
+    Examples
+    --------
+    >>> engine_of(None, threads=2)
+    Threads(workers=2, batch=65536)
+    """
+    if engine is None and threads is None and source is not None and isinstance(source.read, Frame):
+        engine = "spark"
+    if engine is None or engine == "threads":
+        return Threads(threads)
+    if threads is not None:
+        raise InputError("threads is for the engine of this machine: say how many workers where the engine is made")
+    if isinstance(engine, Engine):
+        return engine
+    if engine == "spark":
+        from sfumato.engines.spark import SparkEngine
+
+        return SparkEngine()
+    if engine == "processes":
+        from sfumato.engines.processes import Processes
+
+        return Processes()
+    raise InputError(f"engine must be {', '.join(map(repr, NAMES))} or an Engine, got {engine!r}")
 
 
 def spread(

@@ -163,11 +163,6 @@ def mechanisms() -> tuple[str, ...]:
     return tuple(_DEVICES)
 
 
-def register_device(name: str, module: str, device: str) -> None:
-    """Make the device half of a mechanism of one's own known; its server half goes to `methods.registry.LOCAL`."""
-    _DEVICES[name] = (module, device)
-
-
 def device_for(document: Mapping[str, Any], released: bool = False) -> Device:
     """Build the device half that a protocol names.
 

@@ -63,7 +63,7 @@ def per_area(field: Field, geographic: bool) -> tuple[float, str] | None:
     """Return records per area for a value of 1, and its words; None where the axes are not all columns."""
     if field.per_area is None:
         return None
-    what = "difference in records" if field.signed else "records"
+    what = "more records" if field.signed else "records"
     if len(field.axes) == 1:
         return field.per_area, f"{what} per unit of {shown(field.axes[0].name)}"
     if not geographic:
@@ -333,7 +333,7 @@ def _bar_label(field: Field, geographic: bool, image: Any) -> str:
     if area is None:
         return label
     top = float(image.get_clim()[1])
-    return f"{label}\n{top:.2g} is about {float(f'{top * area[0]:.2g}'):,g} {area[1]}"
+    return f"{label}\n{float(f'{top:.2g}'):,g} is about {float(f'{top * area[0]:.2g}'):,g} {area[1]}"
 
 
 def _colour_bar(figure: Any, axes: Any, image: Any, label: str) -> None:

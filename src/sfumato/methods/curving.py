@@ -33,11 +33,10 @@ class Straightened:
         return replace(mechanism.on(placed), kernel=kernel, guarantee=promise)
 
 
-def straighten(request: Request) -> Straightened | None:
-    """Return the request for images; None where all columns are flat."""
+def straighten(request: Request) -> Straightened:
+    """Return the request for images."""
     kernel = request.kernel
-    if not isinstance(kernel, Curved):
-        return None
+    assert isinstance(kernel, Curved)
     if request.trust != "central":
         raise InputError("columns on circles and spheres are for the central model")
     if request.landmarks is not None:

@@ -30,6 +30,7 @@ USEFUL, MARGINAL, NOISE = "useful", "marginal", "noise"
 FLAT_DENSITY, SMALL_DENSITY = 0.5, 1e-3
 NARROWER = 0.5  # part of each column's width that the optimist's records fill
 POINTS = 512
+MOST_NUMBERS = 1 << 18  # of a sample: in very many columns fewer points tell as much
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(64)
 
 
@@ -86,8 +87,9 @@ def even_density(kernel: Kernel, box: Box) -> float:
         lengths = widths / kernel.column_scales(box.dimension)
         with np.errstate(divide="ignore", under="ignore"):
             return float(np.exp(np.log([_column(kernel, length) for length in np.unique(lengths)]) @ _times(lengths)))
+    count = max(16, min(POINTS, MOST_NUMBERS // box.dimension))
     first, second = (
-        np.asarray(box.lower) + PublicStream(0, name).uniforms(POINTS * box.dimension).reshape(POINTS, -1) * widths
+        np.asarray(box.lower) + PublicStream(0, name).uniforms(count * box.dimension).reshape(count, -1) * widths
         for name in ("records", "queries")
     )
     try:

@@ -186,6 +186,7 @@ def plan(
     bounds: Any = None,
     landmarks: Any = None,
     categories: Mapping[Any, Any] | None = None,
+    kinds: Mapping[Any, Any] | None = None,
     unit: str = "record",
     options: Mapping[str, Any] | None = None,
     density: float | None = None,
@@ -204,8 +205,9 @@ def plan(
     ----------
     n_hint, dimension : int
         Public guess of the number of records, and the number of columns.
-    epsilon, kernel, bandwidth, delta, neighbours, bounds, landmarks, categories, unit, options
-        As in `PrivateKDE`. An option that only some methods know leaves the others out.
+    epsilon, kernel, bandwidth, delta, neighbours, bounds, landmarks, categories, kinds, unit, options
+        As in `PrivateKDE`, columns of `kinds` by their positions. An option that only some methods know leaves the
+        others out.
     density : float, optional
         P, the mean kernel value between two records, if it is public: sizes are chosen for it, and the prediction is a
         point instead of an interval.
@@ -250,6 +252,7 @@ def plan(
         bounds=list(bounds.values()) if isinstance(bounds, Mapping) else bounds,
         landmarks=landmarks,
         categories=categories,
+        kinds=kinds,
         neighbours=neighbours,
         n_hint=n_hint,
         unit=unit,

@@ -21,6 +21,7 @@ import io
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from rich.console import Console, Group
@@ -218,7 +219,7 @@ class Ranking:
     def notes(self) -> list[str]:
         """Say in sentences which methods do not apply, and what is left of the budget."""
         others = [row.method for row in self.rows if not row.applies]
-        lines = [f"does not apply: {', '.join(others)} (`reasons` says why)."] if others else []
+        lines = [f"does not apply: {', '.join(others)} (--reasons, or `reasons`, says why)."] if others else []
         return [*lines, f"{self.method}: {UNSPENT_DELTA}."] if self.chosen.unspent_delta else lines
 
     @property
@@ -266,8 +267,8 @@ def compare(methods: Iterable[Method], request: Request) -> tuple[Row, ...]:
     InputError
         If no method applies, or an option belongs to none.
     """
-    if (straightened := curving.straighten(request)) is not None:
-        request = straightened.request
+    if request.curved:
+        request = curving.straighten(request).request
     known = list(methods)
     shared = {*GENERAL_OPTIONS[request.trust], *(PROJECTION_OPTIONS if request.trust == "central" else ())}
     names = shared.union(*(method.options for method in known))
@@ -334,6 +335,7 @@ def _predicted(method: Method, request: Request) -> Row:
     if reduced is not None and (reason := method.reason(reduced.request)) is not None:
         raise InputError(reason)
 
+    @cache  # a table, its title and its verdict ask for the same few densities
     def predict(density: float) -> Prediction:
         if reduced is None:
             return method.prediction(request, density)

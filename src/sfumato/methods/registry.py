@@ -68,7 +68,8 @@ class Registry(Mapping[str, Method], Generic[Built]):
 
     def build(self, name: str, request: Request) -> Built:
         """Build the named method; "auto" takes the one with the least predicted error."""
-        if (straightened := curving.straighten(request)) is not None:
+        if request.curved:
+            straightened = curving.straighten(request)
             return cast(Built, straightened.wrap(cast(Mechanism, self.build(name, straightened.request))))
         allowed = request.delta
         if name == "auto":

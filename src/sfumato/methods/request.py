@@ -17,7 +17,7 @@ import numpy as np
 
 from sfumato.engines.contributions import WEIGHTS_CONDITION, limit_condition
 from sfumato.errors import InputError
-from sfumato.kernels import Kernel, Product
+from sfumato.kernels import Curved, Kernel, Product
 from sfumato.kernels.scale import Scale
 from sfumato.kernels.unscaled import Distance
 from sfumato.privacy.guarantee import UNITS, Guarantee, check_choice, exact_epsilon
@@ -268,6 +268,11 @@ class Request:
     def own_options(self) -> set[str]:
         """Names of the options that are not general ones."""
         return set(self.options) - set(GENERAL_OPTIONS[self.trust])
+
+    @property
+    def curved(self) -> bool:
+        """Whether columns lie on circles or spheres, see `methods.curving`."""
+        return isinstance(self.kernel, Curved)
 
     @property
     def projected(self) -> bool:

@@ -146,13 +146,8 @@ class Response:
 
     @property
     def truth(self) -> Fraction:
-        """P: exact probability of one output in the window."""
+        """P: exact probability of one output in the window; Q is that of one outside it."""
         return Fraction(self.same, self.total)
-
-    @property
-    def untruth(self) -> Fraction:
-        """Q: exact probability of one output outside it."""
-        return Fraction(self.other, self.total)
 
     @property
     def gap(self) -> float:

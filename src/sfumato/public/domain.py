@@ -106,7 +106,7 @@ class Domain:
             domain = cls(lower, upper, document["declared"])
         except (KeyError, TypeError):
             raise InputError("the protocol's domain is damaged; ask the organiser for the file again") from None
-        if domain.to_document() != document:
+        if domain.to_document() != document or type(domain.declared) is not bool:
             raise InputError("the protocol's domain says something that this version of sfumato does not know")
         return domain
 

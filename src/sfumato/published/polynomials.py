@@ -45,7 +45,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from sfumato.deferred import dct
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel
 from sfumato.methods.method import Mechanism, Method, Prediction
@@ -76,7 +75,8 @@ class Polynomials:
     def refuse(self, request: Request) -> str | None:
         """Why this method does not apply."""
         reason = refuse_columns(request.kernel) or refuse_bounds(request)
-        least = (1 + self.extra) ** request.dimension
+        # One factor a column is a constant, which tells nothing of the records.
+        least = max(2, 1 + self.extra) ** request.dimension
         if reason is None and least > MOST_INTEGERS:
             reason = (
                 f"its smallest degree takes {shown(least)} integers of every record, and {MOST_INTEGERS} are allowed"
@@ -255,7 +255,7 @@ class TrigonometricQuantizer(SeparableQuantizer):
         """Coefficients of the kernel at each query."""
         values = self.portable.axis(column, self.dimension, self._nodes[column], y)
         count = len(self._nodes[column])
-        coefficients = dct(values, axis=0)[: self.degree] / count
+        coefficients = _cosine_sums(values)[: self.degree] / count
         coefficients[0] /= 2
         return np.asarray(coefficients.T)
 
@@ -269,6 +269,19 @@ class TrigonometricQuantizer(SeparableQuantizer):
             place = np.cos(np.pi * (np.arange(count) + 0.5) / count)
             nodes.append((low + high) / 2 + (high - low) / 2 * place)
         return nodes
+
+
+def _cosine_sums(values: Floats) -> Floats:
+    """Sum over the first axis as 2 sum_n values_n cos(pi k (n + 1/2) / N), for k below N.
+
+    Examples
+    --------
+    >>> _cosine_sums(np.array([[1.0], [1.0]])).round(12).tolist()
+    [[4.0], [0.0]]
+    """
+    count = len(values)
+    turned = np.fft.rfft(np.concatenate([values, values[::-1]]), axis=0)[:count]
+    return np.asarray((turned * np.exp(-0.5j * np.pi / count * np.arange(count))[:, None]).real)
 
 
 def changed(request: Request, size: int) -> int:

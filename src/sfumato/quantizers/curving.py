@@ -18,7 +18,7 @@ from sfumato.public.codec import Nested, Object, Schema
 from sfumato.quantizers.answer import Answer, Floats, Known
 from sfumato.quantizers.base import Quantizer
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.projection import Mapped
+from sfumato.quantizers.mapped import Mapped
 
 
 @dataclass(frozen=True, eq=False)

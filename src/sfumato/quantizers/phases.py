@@ -26,7 +26,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import InputError, ReleaseFileError
+from sfumato.errors import InputError, ReleaseFileError, SfumatoError
 from sfumato.kernels import ShiftInvariantKernel
 from sfumato.public.codec import Digits, Many, Nested, Optional, Schema, Text, Whole
 from sfumato.public.portable import LARGEST_SEED, PublicStream
@@ -43,6 +43,12 @@ COLUMN_BLOCK = 768
 BLOCK_NUMBERS = 1 << 19  # that are rounded or summed at once
 MOST_NUMBERS = MOST_INTEGERS  # drawn for one release
 RADIUS = Whole(2, 2**30 - 1)
+# SHA-256 of the tables that devices use, by radius and bits, as 64-bit little-endian integers: whoever computes another
+# table, in whatever language, must not go on.
+PUBLISHED_TABLES = {
+    (2**15 - 1, 12): "bda86323c765f64832e9422847b06a6df5c80e12268825bbe255f021e1afdfc4",
+    (2**12, 16): "c664b95c3c973de9fd51f56c4681b98ec10019a2f05b6b31efa824736c8833b3",
+}
 SCHEMA = Schema(
     terms=Whole(1, MOST_INTEGERS),
     box=Nested(Box.from_document),
@@ -293,6 +299,12 @@ def cosine_table(radius: int, bits: int = TABLE_BITS) -> NDArray[np.int32]:
     sine = table[(np.arange(cells) - cells // 4) % cells]
     if (table**2 + sine**2 > radius**2).any():
         raise AssertionError("a table entry leaves the disc")
+    published = PUBLISHED_TABLES.get((radius, bits))
+    if published not in (None, hashlib.sha256(np.ascontiguousarray(table, dtype="<i8").data).hexdigest()):
+        raise SfumatoError(
+            f"the table of cosines of radius {radius} comes out wrong here, so public features would differ from "
+            "everyone else's: report this, with the processor and the version of NumPy"
+        )
     return np.asarray(table, dtype=np.int32)
 
 

@@ -1,8 +1,4 @@
-"""Quantizers behind a public map, such as a random projection to fewer columns.
-
-`Mapped` is a quantizer behind a public map: points and queries are mapped, then encoded and read as they are. The
-bounds of the inner quantizer hold for every image, so the guarantee is its own. What the map moves answers by is a part
-of the bias.
+"""Random projections to fewer columns, and the quantizer behind one.
 
 `Projection` keeps Euclidean distances in fewer columns, as a public step before any quantizer.
 
@@ -32,9 +28,8 @@ What a projection adds to the error of an answer is in `projection_error`.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Self
 
@@ -43,14 +38,13 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Kernel
-from sfumato.privacy.bits import SecureBits
-from sfumato.privacy.laws import NoiseLaw
 from sfumato.public.codec import Digits, Nested, Object, Schema, Text, Whole
 from sfumato.public.portable import LARGEST_SEED, PublicStream
 from sfumato.public.ranges import MOST_COLUMNS, check_reader_cost
-from sfumato.quantizers.answer import Answer, Combined, Floats, Known
-from sfumato.quantizers.base import Bound, Integers, Quantizer
+from sfumato.quantizers.answer import Answer, Floats, Known
+from sfumato.quantizers.base import Quantizer
 from sfumato.quantizers.box import Box, Lattice
+from sfumato.quantizers.mapped import Projected
 from sfumato.quantizers.projection_error import (
     projection_error,
     projection_work,
@@ -58,70 +52,6 @@ from sfumato.quantizers.projection_error import (
     squared_distance_variance,
 )
 from sfumato.quantizers.rotation import padded, signed_transform
-
-
-class Mapped(Quantizer):
-    """An inner quantizer of images; subclasses say how records and queries are mapped, and what that moves."""
-
-    inner: Any
-
-    @abstractmethod
-    def place(self, rows: NDArray[Any]) -> Floats:
-        """Images of records, each from its own row alone."""
-
-    @abstractmethod
-    def apply(self, Y: Floats) -> Floats:
-        """Images of queries, which may lie anywhere."""
-
-    @abstractmethod
-    def moved(self, Y: Floats, answer: Answer, sums: Floats, known: Known) -> Floats:
-        """Typical size of what the map moves an answer by, per record."""
-
-    @property
-    def terms(self) -> int:
-        """Draws of the inner quantizer."""
-        return int(self.inner.terms)
-
-    @property
-    def width(self) -> int:
-        """Coordinates of one of them."""
-        return int(self.inner.width)
-
-    @property
-    def bound(self) -> Bound:
-        """Bounds of the inner quantizer, which hold for every image."""
-        found: Bound = self.inner.bound
-        return found
-
-    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
-        """Integers of the images of the kept rows."""
-        return np.asarray(self.inner.encode(self.place(rows), coins))
-
-    def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
-        """Add the images' integers to `sums`."""
-        return int(self.inner.accumulate(self.place(rows), sums, coins))
-
-    def weights(self, Y: Floats) -> Floats:
-        """Weights of the inner quantizer at the images."""
-        return np.asarray(self.inner.weights(self.apply(Y)))
-
-    def read(self, Y: Floats, sums: Floats, known: Known) -> Answer:
-        """Read the inner quantizer at the images."""
-        answer: Answer = self.inner.read(self.apply(Y), sums, known)
-        return replace(answer, bias=np.hypot(answer.bias, self.moved(Y, answer, sums, known)))
-
-    def combined(self, Y: Floats, coefficients: Floats, sums: Floats, known: Known) -> Combined:
-        """Combine answers of the inner quantizer."""
-        found: Combined = self.inner.combined(self.apply(Y), coefficients, sums, known)
-        return found
-
-    def error_paths(
-        self, Y: Floats, sums: Floats, noise: NoiseLaw, groups: int, draws: int, seed: int
-    ) -> Floats | None:
-        """Simulate the errors of the inner quantizer."""
-        paths: Floats | None = self.inner.error_paths(self.apply(Y), sums, noise, groups, draws, seed)
-        return paths
-
 
 KINDS = ("dense", "fast")
 VALUE_BITS, SUM_BITS, NORMAL_BITS = 20, 52, 4
@@ -254,7 +184,7 @@ def _mapping(kind: str, given: int, columns: int, seed: int, step: float) -> Map
 
 
 @dataclass(frozen=True, eq=False)
-class ProjectedPoints(Mapped):
+class ProjectedPoints(Projected):
     """A quantizer of images; it reads points of all columns.
 
     Attributes
@@ -287,19 +217,6 @@ class ProjectedPoints(Mapped):
             raise InputError("the quantizer behind a projection must take the projection's columns")
         if (reason := refuse_kernel(self.kernel)) is not None:
             raise InputError(reason)
-
-    @property
-    def box(self) -> Box:
-        """The box of the points."""
-        return self.projection.bounds
-
-    def place(self, rows: NDArray[Any]) -> Floats:
-        """Images of records."""
-        return self.projection.place(rows)
-
-    def apply(self, Y: Floats) -> Floats:
-        """Images of queries."""
-        return self.projection.apply(Y)
 
     def moved(self, Y: Floats, answer: Answer, sums: Floats, known: Known) -> Floats:
         """Typical error that the projection adds to answers of these sizes."""

@@ -13,6 +13,8 @@ from sfumato.version import __version__
 
 Handler = Callable[[Request], Awaitable[Response]]
 JSON, BINARY, HTML, TEXT = "application/json", "application/octet-stream", "text/html", "text/plain"
+# Of whatever is shown to people or must not be kept by browsers and proxies.
+CAREFUL = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer", "cache-control": "no-store"}
 _ALWAYS = ("busy", "internal")
 _PARAMETERS = {
     "fingerprint": ({"type": "string"}, "The collection: SHA-256 of its document, 64 hexadecimal digits."),

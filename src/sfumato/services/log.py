@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sfumato.errors import StorageError
@@ -78,7 +78,7 @@ class Log:
                 "time": time,
                 "event": event,
                 "fingerprint": fingerprint,
-                "previous": _hash(entries[-1]) if entries else _NO_ENTRY,
+                "previous": head(entries),
             }
             entry["signature"] = self._key.sign(canonical(entry)).hex()
             line = json.dumps(entry, sort_keys=True).encode()
@@ -102,10 +102,27 @@ def read_log(content: bytes, key: str) -> list[dict[str, Any]]:
         right = verified(bytes.fromhex(key), bytes.fromhex(entry["signature"]), canonical(unsigned))
         if not right or entry["number"] != len(entries):
             raise StorageError("the log was changed: an entry is missing, or not signed by the server's key")
-        if entry["previous"] != (_hash(entries[-1]) if entries else _NO_ENTRY):
+        if entry["previous"] != head(entries):
             raise StorageError("the log was changed: an entry does not follow from the one before")
         entries.append(entry)
     return entries
+
+
+def same_log(one: Sequence[Mapping[str, Any]], two: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether one of two logs goes on where the other ends; if not, people are shown different ones.
+
+    Examples
+    --------
+    >>> first, second = {"number": 0}, {"number": 1}
+    >>> same_log([first], [first, second]), same_log([first], [second])
+    (True, False)
+    """
+    return all(entry == other for entry, other in zip(one, two, strict=False))
+
+
+def head(entries: Sequence[Mapping[str, Any]]) -> str:
+    """Return the hash of the last entry, which holds for all of them: whoever has the same has the same log."""
+    return _hash(entries[-1]) if entries else _NO_ENTRY
 
 
 def _hash(entry: Mapping[str, Any]) -> str:

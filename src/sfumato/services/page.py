@@ -80,13 +80,14 @@ def status_page(role: str, key: str, groups: Sequence[Mapping[str, Any]]) -> byt
     False
     """
     rows = "".join(f"<tr>{_cells(group)}</tr>" for group in groups)
+    people = '<p><a href="take-part">take part</a></p>' if role in ("collector", "shuffler") else ""
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>sfumato {escape(role)}</title><style>{_STYLE}</style></head><body>
 <h1>sfumato {escape(role)}</h1>
 <p>Version {escape(__version__)}, key <code>{escape(key)}</code></p>
 <h2>Collections</h2>
-<table id="collections"><tr><th>collection<th>group<th>stage<th>results</tr>{rows}</table>
+<table id="collections"><tr><th>collection<th>group<th>stage<th>results</tr>{rows}</table>{people}
 <p><a href="v1/log">public log</a> &middot; <a href="openapi.json">OpenAPI</a></p>
 <h2>For the operator</h2>
 <form id="ask"><label>Key (the content of <code>operator.key</code>)<br>

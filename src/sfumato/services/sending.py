@@ -142,11 +142,7 @@ def fetch_protocol(route: Route, organiser: str | None, log: Route | None = None
     log : Route, optional
         Another way to the log, so that a document for one victim would have to be in a log that others see.
     """
-    listed = parse(route.ask("GET", f"{ROOT}/collections"), "the server's collections", LARGEST)
-    try:
-        newest, key = str(listed["collections"][-1]["fingerprint"]), str(listed["key"])
-    except (LookupError, TypeError):
-        raise InputError("the server lists no collections; update sfumato, or tell the organiser") from None
+    newest, key = _listed(route)
     signed = SignedProtocol.read(route.ask("GET", f"{ROOT}/collections/{newest}/protocol"), organiser)
     entries = read_log((log or route).ask("GET", f"{ROOT}/log"), key)
     if not any(entry["fingerprint"] == signed.fingerprint and entry["event"] == "opened" for entry in entries):
@@ -154,6 +150,20 @@ def fetch_protocol(route: Route, organiser: str | None, log: Route | None = None
             "the protocol is not in the server's public log: it may be made for you alone; do not take part"
         )
     return signed
+
+
+def _listed(route: Route) -> tuple[str, str]:
+    """Return the newest collection of a server, and the server's key."""
+    listed = parse(route.ask("GET", f"{ROOT}/collections"), "the server's collections", LARGEST)
+    try:
+        return str(listed["collections"][-1]["fingerprint"]), str(listed["key"])
+    except (LookupError, TypeError):
+        raise InputError("the server lists no collections; update sfumato, or tell the organiser") from None
+
+
+def fetch_log(route: Route) -> tuple[str, bytes]:
+    """Return a server's key and its public log, as it came; `log.read_log` checks it."""
+    return _listed(route)[1], route.ask("GET", f"{ROOT}/log")
 
 
 def send(route: Route, fingerprint: str, group: int, content: bytes, token: bytes = b"") -> None:

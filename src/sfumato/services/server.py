@@ -1,7 +1,7 @@
 """How servers are reached: paths, limits, problems, health and metrics, the same for every role (Starlette, uvicorn).
 
-Logs are lines of JSON with the path's kind, status, milliseconds and bytes. They hold no address, no identity, no
-token, no content and no fingerprint's group: nothing that could be tied to a person.
+Logs are lines of JSON with the path's kind, status and milliseconds. They hold no address, no identity, no token, no
+content and no fingerprint: nothing that could be tied to a person. Whoever keeps them adds the time, or does not.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from starlette.routing import Route
 from sfumato.errors import InputError, SfumatoError, StorageError
 from sfumato.release import load
 from sfumato.services.analyzer import AnalyzerRole
-from sfumato.services.endpoints import BINARY, HTML, JSON, TEXT, Endpoint, Handler, openapi
+from sfumato.services.endpoints import BINARY, CAREFUL, HTML, JSON, TEXT, Endpoint, Handler, openapi
 from sfumato.services.issuer import IssuerRole
 from sfumato.services.limits import Bodies, Rates, sender
 from sfumato.services.metrics import Metrics
 from sfumato.services.page import POLICY, status_page
 from sfumato.services.role import Role
 from sfumato.services.signing import Ticket
+from sfumato.services.taking_part import TakingPart, page_elsewhere
 from sfumato.services.wire import BATCH, CHECKSUM, FRAMES, PROBLEM, RECEIPT, ROOT, SIGNATURE, Problem, frames
 from sfumato.storage import storage_errors
 
 LINES = "application/jsonl"
-_CAREFUL = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer", "cache-control": "no-store"}
 _BODY = ("frames", "too-large", "too-slow", "media-type")
 _KEPT = ("storage", "full")
 _FULL = {errno.ENOSPC, errno.EDQUOT}
@@ -55,12 +55,19 @@ class Server:
         What it does.
     every : float
         Seconds between two looks at what is due.
+    taking_part : TakingPart, optional
+        The page for people, where they send; one without notice and issuer by default.
+    origin : str, optional
+        Of a page on another server that browsers may ask from, such as ``https://shuffler.example``.
     """
 
-    def __init__(self, role: Role, every: float = 1.0) -> None:
+    def __init__(
+        self, role: Role, every: float = 1.0, taking_part: TakingPart | None = None, origin: str | None = None
+    ) -> None:
         self.role = role
         self.metrics = Metrics(role.name)
         self._every = every
+        self._taking_part = taking_part or TakingPart(role.name)
         self._rates = Rates(role.limits.rate, role.limits.burst)
         self._failures = 0
         self._bodies = Bodies(role.limits)
@@ -68,6 +75,7 @@ class Server:
         self._drawing = asyncio.Lock()
         self.app = Starlette(
             routes=[Route(one.path, self._guarded(one), methods=[one.method]) for one in self.endpoints()],
+            middleware=[] if origin is None else [page_elsewhere(origin)],
             lifespan=self._lifespan,
             exception_handlers={HTTPException: _unknown},  # type: ignore[dict-item]
         )
@@ -92,6 +100,7 @@ class Server:
         if self.role.intakes:
             about, codes = "Send reports or submissions.", (*_BODY, *_KEPT, *none)
             made.append(Endpoint("POST", f"{group}/frames", "frames", self._frames, about, RECEIPT, 200, FRAMES, codes))
+            made += self._taking_part.endpoints()
         if isinstance(self.role, AnalyzerRole):
             about, codes = "Hand a batch over.", ("closed", "batch", *_BODY[1:], *_KEPT, *none)
             headers = ("content-length", CHECKSUM, SIGNATURE)
@@ -200,7 +209,7 @@ class Server:
     async def _front(self, request: Request) -> Response:
         groups = [await asyncio.to_thread(self.role.status, *place) for place in self.role.places()]
         content = status_page(self.role.name, self.role.key.public.hex(), groups)
-        return HTMLResponse(content, headers={"content-security-policy": POLICY, **_CAREFUL})
+        return HTMLResponse(content, headers={"content-security-policy": POLICY, **CAREFUL})
 
     async def _openapi(self, request: Request) -> Response:
         return JSONResponse(openapi(self.role.name, self.endpoints()))
@@ -224,7 +233,7 @@ class Server:
 
     async def _counts(self, request: Request) -> Response:
         groups = [await asyncio.to_thread(self.role.counts, *place) for place in self.role.places()]
-        return JSONResponse({"groups": groups}, headers=_CAREFUL)
+        return JSONResponse({"groups": groups}, headers=CAREFUL)
 
     async def _released(self, request: Request) -> Path:
         path = self.role.release_path(self._fingerprint(request), self._group(request))
@@ -236,7 +245,7 @@ class Server:
         path = await self._released(request)
         with storage_errors("read", path):
             content = await asyncio.to_thread(path.read_bytes)  # whole: a new one may replace it meanwhile
-        headers = {"content-disposition": 'attachment; filename="release.sfm"', **_CAREFUL}
+        headers = {"content-disposition": 'attachment; filename="release.sfm"', **CAREFUL}
         return Response(content, media_type=BINARY, headers=headers)
 
     async def _map(self, request: Request) -> Response:
@@ -249,7 +258,7 @@ class Server:
                     known = self._pages[path] = written, await asyncio.to_thread(_drawn, path)
                 except InputError as problem:
                     raise Problem("not-ready", f"there is no map of it: {problem}") from None
-        return HTMLResponse(known[1], headers=_CAREFUL)
+        return HTMLResponse(known[1], headers=CAREFUL)
 
     async def _health(self, request: Request) -> Response:
         return JSONResponse({"alive": True})

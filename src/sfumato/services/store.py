@@ -17,6 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -203,9 +204,9 @@ def _set_fact(now: Transaction, name: str, value: str) -> None:
 
 
 def _insert(now: Transaction, items: Sequence[Item]) -> int:
-    return now.many(
-        "INSERT INTO items VALUES (?, ?, ?) ON CONFLICT (identity) DO NOTHING", [item[:3] for item in items]
-    )
+    """Keep items, by identity: neighbours lie on one page, and the order of arrival is not written down."""
+    ordered = sorted((item[:3] for item in items), key=itemgetter(0))  # of two under one identity the first stays first
+    return now.many("INSERT INTO items VALUES (?, ?, ?) ON CONFLICT (identity) DO NOTHING", ordered)
 
 
 def _known(now: Transaction, table: str, keys: Sequence[bytes]) -> dict[bytes, bytes]:

@@ -17,7 +17,7 @@ send together (`BitSum.totals`).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -109,10 +109,6 @@ class Analyzer:
         """
         counts, participants, present = self._opened(path, label, workers, progress)
         return release_from(self._protocol, self._protocol.group(label)[1], counts, participants, present=present)
-
-    def analyze_classes(self, paths: Mapping[Any, str | Path], *, workers: int = 1) -> dict[Any, Release]:
-        """Return the release of every class."""
-        return {label: self.analyze(path, label, workers=workers) for label, path in paths.items()}
 
 
 def release_from(

@@ -63,12 +63,12 @@ from sfumato.quantizers.inner_product import CLIP
 from sfumato.quantizers.nystrom import PublicSample, Spectrum, estimates
 from sfumato.quantizers.series import MARGINS, MOST_MODE, Modes, modes
 from sfumato.quantizers.similarities import Similarities, similarities
+from sfumato.shuffled.accuracy import KINDS, accuracy
 from sfumato.shuffled.bitsum import central_gaussian_rmse
 from sfumato.shuffled.bitsum.calibration import published_response, published_three_nb
 from sfumato.shuffled.bitsum.signed import geometric_difference_variance
 from sfumato.shuffled.features import BitFeatures, RotatedLandmarks
 from sfumato.shuffled.groups import Budget
-from sfumato.shuffled.promise import KINDS, accuracy
 
 MOST_COLUMNS = 3
 MOST_PAIRS = 1024

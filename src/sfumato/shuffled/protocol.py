@@ -28,6 +28,7 @@ from sfumato.public.codec import Nested, Optional, Ratio, Schema, Text, Whole
 from sfumato.quantizers import Quantizer
 from sfumato.release import Release
 from sfumato.shuffled import MAX_DELTA, MAX_EPSILON
+from sfumato.shuffled.accuracy import Plan
 from sfumato.shuffled.analyzer import Analyzer, simulate
 from sfumato.shuffled.bitsum import NAMES
 from sfumato.shuffled.bitsum.bit_sum import checked_participants
@@ -46,7 +47,7 @@ from sfumato.shuffled.groups import (
 )
 from sfumato.shuffled.labels import Label, LabelResponse, plain_label
 from sfumato.shuffled.methods import features_from, named, request_for
-from sfumato.shuffled.promise import THREATS, Plan, Promise
+from sfumato.shuffled.promise import THREATS, Promise
 from sfumato.shuffled.sealing import AnalyzerKey, Context, check_key, key_document
 
 NAME = "shuffled"

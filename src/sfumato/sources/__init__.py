@@ -10,6 +10,6 @@ from __future__ import annotations
 
 from sfumato.sources.base import Source
 from sfumato.sources.opening import attach, open_source
-from sfumato.sources.selection import Columns, arguments_named
+from sfumato.sources.selection import Columns, arguments_named, as_declared
 
-__all__ = ["Columns", "Source", "arguments_named", "attach", "open_source"]
+__all__ = ["Columns", "Source", "arguments_named", "as_declared", "attach", "open_source"]

@@ -118,7 +118,7 @@ def _check_separator(names: Sequence[str], selection: Selection, delimiter: str,
     raise InputError(
         f"{origin}: the line of names is one column, {names[0]!r}, and looks like {columns} separated by {shown}. "
         f"Pass separator={shown} (and often decimal=','), save it with {delimiter!r} and "
-        f"decimal points, or pass columns=[{names[0]!r}] if it is one column."
+        f"decimal points, or pass columns= with that name if it is one column."
     )
 
 

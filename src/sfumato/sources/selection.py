@@ -165,6 +165,24 @@ class Chosen:
         return {self.coordinates.index(position): category for position, category in self.coded.items()}
 
 
+def as_declared(names: Sequence[str]) -> list[str]:
+    """Return names of points' columns as the columns of data are asked for: those of a list by its name and length.
+
+    Examples
+    --------
+    >>> as_declared(["age", "embedding[0]", "embedding[1]"])
+    ['age', 'embedding[2]']
+    """
+    declared: list[str] = []
+    for name in names:
+        before = _WITH_LENGTH.fullmatch(declared[-1]) if declared else None
+        if before is not None and name == declared[-1]:  # "embedding[1]" after the list of one that it lengthens
+            declared[-1] = f"{before[1]}[{int(before[2]) + 1}]"
+        else:
+            declared.append(f"{name[:-3]}[1]" if name.endswith("[0]") and len(name) > 3 else name)
+    return declared
+
+
 @contextmanager
 def arguments_named(**names: str) -> Iterator[None]:
     """Let errors say the names that the caller's own interface has for the arguments of `open_source`.
@@ -251,5 +269,6 @@ def _no_numbers(names: Sequence[str], without: Sequence[str], origin: str) -> st
     holds = "column {} holds" if len(without) == 1 else "columns {} hold"
     return (
         f"{origin}: {holds.format(listing(map(repr, without)))} no numbers. "
-        f"Selected were {listing(map(repr, names))}. Pass columns= with numeric columns only, {fix}."
+        f"Selected were {listing(map(repr, names))}. Pass columns= with numeric columns only, {fix}. "
+        f"If it holds lists, name it with their length, such as '{without[0]}[384]'."
     )

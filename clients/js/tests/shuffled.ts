@@ -1,0 +1,176 @@
+/** Shuffled devices against Python's: features, messages from fixed coins, sealing, labels, refusals word for word. */
+
+import text from "vectors/clients/vectors/shuffled";
+
+import { Account } from "../src/account/account.js";
+import { hex, unhex } from "../src/public/bytes.js";
+import { Coins } from "../src/public/coins.js";
+import { Fraction } from "../src/public/fraction.js";
+import { fingerprint, parse, plain, type Json, type JsonObject } from "../src/public/json.js";
+import { cosineTable } from "../src/shuffled/features.js";
+import { LabelResponse, type Label } from "../src/shuffled/labels.js";
+import { ShuffledProtocol } from "../src/shuffled/protocol.js";
+import { MESSAGE_BYTES, Sealer, submission, suiteWith } from "../src/shuffled/sealing.js";
+import { equal, refusal, type Check } from "./checks.js";
+import { changed } from "./local.js";
+import { MemoryStore } from "./services.js";
+import { SeededWords } from "./words.js";
+
+interface Vector {
+  name: string;
+  document: JsonObject;
+  fingerprint: string;
+  statement: string;
+  epsilon: string;
+  integers: bigint[][];
+  label: Label | null;
+  group: bigint;
+  plaintexts: [bigint, bigint][][];
+}
+interface Sealed extends Record<"public" | "fingerprint" | "ephemeral" | "message", string> {
+  group: bigint;
+  instance: bigint;
+  content: bigint;
+}
+interface Vectors {
+  tables: [bigint, bigint, string][];
+  protocols: Vector[];
+  changed: { protocol: string; path: string[]; value: Json; refused: string | null }[];
+  sealed: Sealed[];
+  submissions: { identity: string; messages: string[]; bytes: string }[];
+  labels: { classes: Label[]; epsilon: string; keep: string; codes: bigint[]; question: string }[];
+}
+
+const read = parse(text);
+const vectors = read as unknown as Vectors;
+const points = plain((read as JsonObject)["points"] ?? null) as unknown as number[][];
+const opened = new Map<string, Promise<ShuffledProtocol>>();
+
+function vectorOf(name: string): Vector {
+  const found = vectors.protocols.find((protocol) => protocol.name === name);
+  if (!found) throw new Error(name);
+  return found;
+}
+
+function open(name: string): Promise<ShuffledProtocol> {
+  const made = opened.get(name) ?? ShuffledProtocol.open(vectorOf(name).document);
+  opened.set(name, made);
+  return made;
+}
+
+function fixedCoins(content: string): Coins {
+  return Object.assign(new Coins(), { take: () => unhex(content) });
+}
+
+/** An ephemeral key of a given private half, for either implementation of the curve. */
+async function ephemeralOf(pure: boolean, key: string): Promise<CryptoKeyPair> {
+  const { kem } = await suiteWith(!pure);
+  const privateKey = await kem.importKey("raw", unhex(key).buffer, false);
+  const whole = pure ? null : await crypto.subtle.exportKey("jwk", privateKey).catch(() => null);
+  if (whole) {
+    delete whole.d;
+    return { privateKey, publicKey: await kem.importKey("jwk", { ...whole, key_ops: [] }, true) };
+  }
+  const derived = kem as unknown as { _prim: { derivePublicKey: (key: CryptoKey) => Promise<CryptoKey> } };
+  return { privateKey, publicKey: await derived._prim.derivePublicKey(privateKey) };
+}
+
+export const checks: Check[] = [
+  ...vectors.tables.map(([radius, bits]) => ({
+    name: `table of cosines of radius ${radius}`,
+    run() {
+      equal(cosineTable(Number(radius), Number(bits)).length, 2 ** Number(bits), "cells");
+    },
+  })),
+  {
+    name: "a table that nobody published is refused",
+    async run() {
+      equal(await refusal(() => cosineTable(1000, 12)), "no table of cosines of radius 1000 is published", "refusal");
+    },
+  },
+  ...vectors.protocols.map((vector) => ({
+    name: `features and messages of ${vector.name}`,
+    async run() {
+      equal(fingerprint(vector.document), vector.fingerprint, "fingerprint");
+      const protocol = await open(vector.name);
+      equal(protocol.statement(), vector.statement, "statement");
+      equal(protocol.epsilon, vector.epsilon, "epsilon");
+      equal(protocol.groupOf(vector.label), Number(vector.group), "group");
+      for (const [place, point] of points.entries()) {
+        const features = (protocol as unknown as { features: { clipped: (p: number[]) => number[]; integers: (p: number[]) => number[] } }).features;
+        equal(features.integers(features.clipped(point)), vector.integers[place]?.map(Number), `integers ${place}`);
+        const words = await SeededWords.from(`${vector.name} ${place}`);
+        const made = protocol.plaintexts(point, Number(vector.group), words).map((one) => [one.instance, one.content]);
+        equal(made, vector.plaintexts[place]?.map((pair) => pair.map(Number)), `plaintexts ${place}`);
+      }
+    },
+  })),
+  ...vectors.changed.map(({ protocol, path, value, refused }, number) => ({
+    name: `refusal ${number}: ${protocol} with another ${path.join(".")}`,
+    async run() {
+      const document = changed(vectorOf(protocol).document, path, value, false);
+      equal(await refusal(() => ShuffledProtocol.open(document)), refused, "refusal");
+    },
+  })),
+  ...vectors.sealed.map((vector, number) => ({
+    name: `sealing ${number}`,
+    async run() {
+      const { public: key, fingerprint, ephemeral, message, group, instance, content } = vector;
+      const sealer = await Sealer.to(key, fingerprint, Number(group));
+      const plaintext = { instance: Number(instance), content: Number(content) };
+      equal(hex(await sealer.seal(plaintext, await ephemeralOf(false, ephemeral))), message, "by WebCrypto");
+      const fresh = await sealer.seal(plaintext);
+      equal(fresh.length, MESSAGE_BYTES, "length");
+      equal(hex(fresh) === message, false, "a fresh message has another key");
+    },
+  })),
+  {
+    name: "the pure curve seals to the same bytes",
+    async run() {
+      const { public: key, fingerprint, ephemeral, message, group, instance, content } = vectors.sealed[3] as Sealed;
+      const sealer = await Sealer.to(key, fingerprint, Number(group), await suiteWith(false));
+      const plaintext = { instance: Number(instance), content: Number(content) };
+      equal(hex(await sealer.seal(plaintext, await ephemeralOf(true, ephemeral))), message, "message");
+    },
+  },
+  {
+    name: "a key of low order is refused",
+    async run() {
+      const said = await refusal(() => Sealer.to("00".repeat(32), "11".repeat(32), 0));
+      equal(said?.includes("anybody can open what is sealed to it"), true, "zero");
+    },
+  },
+  ...vectors.submissions.map(({ identity, messages, bytes }) => ({
+    name: `submission of ${messages.length} messages`,
+    run() {
+      equal(hex(submission(messages.map(unhex), fixedCoins(identity))), bytes, "bytes");
+    },
+  })),
+  ...vectors.labels.map(({ classes, epsilon, keep, codes, question }) => ({
+    name: `classes ${classes.join(", ")} at epsilon ${epsilon}`,
+    async run() {
+      const [above = "", below = "1"] = epsilon.split("/");
+      const response = new LabelResponse(classes, new Fraction(BigInt(above), BigInt(below)));
+      equal(response.keep.toString(), keep, "keep");
+      equal(response.question("00".repeat(32)), question, "question");
+      for (const [i, code] of codes.entries()) {
+        equal(response.reportCode(1, await SeededWords.from(`label ${i}`)), Number(code), `code ${i}`);
+      }
+    },
+  })),
+  {
+    name: "a class is answered once, and again the same; the messages are charged apart",
+    async run() {
+      const protocol = await open("private classes");
+      const account = new Account(new MemoryStore(), "4");
+      await protocol.checkBeforeClass(account);
+      const first = await protocol.reportedClass("b", account);
+      for (let i = 0; i < 20; i++) equal(await protocol.reportedClass(7, account), first, "again");
+      equal(await account.spent(), "3/2", "spent");
+      equal(await refusal(() => protocol.reportedClass("c", account)), "'c' is not one of the protocol's classes [\"it's\", 'b', 7]", "class");
+      await protocol.checkBeforeClass(account);
+      const small = new Account(new MemoryStore(), "3");
+      equal((await refusal(() => protocol.checkBeforeClass(small)))?.includes("a report takes 3.5"), true, "budget");
+    },
+  },
+];

@@ -1,0 +1,4 @@
+declare module "vectors/*" {
+  const text: string;
+  export default text;
+}
