@@ -31,6 +31,7 @@ from threadpoolctl import ThreadpoolController
 from sfumato.deferred import missing, require
 from sfumato.storage import private_folder, user_folder
 
+Reads = bool | Callable[..., None]
 _decorating, _single = threading.Lock(), threading.Lock()
 _limits: list[Any] = []  # one for each caller that wants BLAS on one thread; all are the first one's
 
@@ -38,7 +39,7 @@ _limits: list[Any] = []  # one for each caller that wants BLAS on one thread; al
 class Compiled:
     """A function that Numba is given at its first call, or at that of another compiled function that calls it."""
 
-    def __init__(self, function: Callable[..., Any], reads: bool, options: dict[str, Any]) -> None:
+    def __init__(self, function: Callable[..., Any], reads: Reads, options: dict[str, Any]) -> None:
         update_wrapper(self, function)
         self.py_func, self._reads, self._options = function, reads, options
         self._dispatcher: Any = None
@@ -51,19 +52,20 @@ class Compiled:
         """Return Numba's own object for the function."""
         with _decorating:
             if self._dispatcher is None:
-                interpreted = self._reads and "numba" in missing("curator")
-                self._dispatcher = (
-                    _interpreted(self.py_func) if interpreted else _numba_function(self.py_func, **self._options)
-                )
+                if self._reads and "numba" in missing("curator"):
+                    self._dispatcher = _interpreted(self._reads if callable(self._reads) else self.py_func)
+                else:
+                    self._dispatcher = _numba_function(self.py_func, **self._options)
             return self._dispatcher
 
 
-def _njit(reads: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+def _njit(reads: Reads = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Return Numba's decorator, which caches where that is safe.
 
     A function that ``reads`` stands on the way of a query: where Numba is not installed it runs as it is written,
-    slowly and with the same answers, which `tests/test_reader.py` compares. All others need the extra: noise
-    must not be drawn under other rules of arithmetic than those that were tested.
+    slowly and with the same answers, which `tests/test_reader.py` compares; or, where that takes too long, a function
+    that is passed here does the same to whole arrays. All others need the extra: noise must not be drawn under other
+    rules of arithmetic than those that were tested.
 
     Examples
     --------

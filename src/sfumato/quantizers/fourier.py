@@ -76,23 +76,31 @@ def add_pairs(bits, table, shift, sums):  # type: ignore[no-untyped-def]
             sums[2 * j + 1] += table[(cell - quarter) & mask]
 
 
-@njit(reads=True, nogil=True, cache=True)
+@njit(nogil=True, cache=True)
+def _cosine(turns):  # type: ignore[no-untyped-def]
+    t = abs(turns - np.rint(turns))
+    # cos(2 pi t) = sin(2 pi (1/4 - t)), an odd series on a quarter turn each way
+    u = 6.283185307179586 * (0.25 - t)
+    s = u * u
+    sine = s * -7.647163731819816e-13 + 1.6059043836821613e-10
+    sine = s * sine - 2.505210838544172e-08
+    sine = s * sine + 2.7557319223985893e-06
+    sine = s * sine - 1.984126984126984e-04
+    sine = s * sine + 8.333333333333333e-03
+    sine = s * sine - 1.6666666666666666e-01
+    return u + u * s * sine
+
+
+def _all_cosine_terms(turns: Floats, lengths: Floats, shifts: Floats) -> None:
+    turns[:] = lengths * _cosine.py_func(turns - shifts)
+
+
+@njit(reads=_all_cosine_terms, nogil=True, cache=True)
 def cosine_terms(turns, lengths, shifts):  # type: ignore[no-untyped-def]
     """Replace turns[i, j] by lengths[j] * cos(2 pi (turns[i, j] - shifts[j])), accurate to 1e-9."""
     for i in range(turns.shape[0]):
         for j in range(turns.shape[1]):
-            t = turns[i, j] - shifts[j]
-            t = abs(t - np.rint(t))
-            # cos(2 pi t) = sin(2 pi (1/4 - t)), an odd series on a quarter turn each way
-            u = 6.283185307179586 * (0.25 - t)
-            s = u * u
-            sine = s * -7.647163731819816e-13 + 1.6059043836821613e-10
-            sine = s * sine - 2.505210838544172e-08
-            sine = s * sine + 2.7557319223985893e-06
-            sine = s * sine - 1.984126984126984e-04
-            sine = s * sine + 8.333333333333333e-03
-            sine = s * sine - 1.6666666666666666e-01
-            turns[i, j] = lengths[j] * (u + u * s * sine)
+            turns[i, j] = lengths[j] * _cosine(turns[i, j] - shifts[j])
 
 
 LAYOUTS = ("phase", "pair")

@@ -101,7 +101,13 @@ class Rehash:
         return (self.keys.view(np.int64),)
 
 
-@njit(reads=True, nogil=True, cache=True)
+def _rehash_all(cells: NDArray[Any], keys: NDArray[np.uint64], buckets: int, out: NDArray[Any]) -> None:
+    words = cells.astype(np.uint64)
+    codes = keys[:, -1] + (words * (keys[:, :-1:2] + words * keys[:, 1:-1:2])).sum(axis=2, dtype=np.uint64)
+    out[:] = ((codes >> np.uint64(64 - HASH_BITS)) * np.uint64(buckets)) >> np.uint64(HASH_BITS)
+
+
+@njit(reads=_rehash_all, nogil=True, cache=True)
 def _rehash(cells, keys, buckets, out):  # type: ignore[no-untyped-def]
     length, lower, scale = cells.shape[2], np.uint64(64 - HASH_BITS), np.uint64(HASH_BITS)
     for i in range(cells.shape[0]):

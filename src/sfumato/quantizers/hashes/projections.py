@@ -144,7 +144,11 @@ def _default_box(directions: Floats, scales: Floats, outside: str) -> Box:
     return Box.centred(scales * 2.0**NARROWEST_DEFAULT_REACH, outside)
 
 
-@njit(reads=True, nogil=True, cache=True)
+def _all_floors(products: Floats, offsets: Floats, unit: float, floors: Integers) -> None:
+    floors[:] = np.floor((products + offsets) * unit)
+
+
+@njit(reads=_all_floors, nogil=True, cache=True)
 def _floor(products, offsets, unit, floors):  # type: ignore[no-untyped-def]
     for i in range(products.shape[0]):
         for j in range(products.shape[1]):
