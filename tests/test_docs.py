@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sfumato import quantizers
 from sfumato.audit import ATTACKS, AUDITS, CALIBRATIONS
+from sfumato.families import QUANTIZERS
 from sfumato.methods.registry import METHODS
 
 ROOT = Path(__file__).parents[1]
@@ -21,7 +21,7 @@ LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 @pytest.fixture(autouse=True)
 def restored_registries() -> Iterator[None]:
     """Forget the mechanisms that a page adds."""
-    tables = (METHODS._loaded(), quantizers._FAMILIES, ATTACKS, CALIBRATIONS, AUDITS)
+    tables = (METHODS._loaded(), QUANTIZERS._known, ATTACKS, CALIBRATIONS, AUDITS)
     before = [dict(table) for table in tables]
     yield
     for table, known in zip(tables, before, strict=True):
