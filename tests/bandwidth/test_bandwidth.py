@@ -180,7 +180,10 @@ def test_the_epsilon_that_a_refusal_names_is_enough() -> None:
     with pytest.raises(InputError) as refusal:
         bandwidth.private(NORMAL, epsilon=0.01, bounds=(-8, 8), n_hint=N)
     named = str(refusal.value).split("Pass an epsilon of ")[1].split()[0]
-    assert bandwidth.private(NORMAL, epsilon=float(named) * 1.05, bounds=(-8, 8), n_hint=N).predicted_error <= 1
+    bought = bandwidth.private(NORMAL, epsilon=float(named) * 1.05, bounds=(-8, 8), n_hint=N)  # is not refused
+    assert np.isfinite(bought.bandwidth).all() and np.min(bought.bandwidth) > 0
+    with pytest.raises(InputError):
+        bandwidth.private(NORMAL, epsilon=float(named) / 1.3, bounds=(-8, 8), n_hint=N)
 
 
 @pytest.mark.parametrize(
