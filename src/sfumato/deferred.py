@@ -100,6 +100,10 @@ class _Module:
         require(self._extra)
         return getattr(import_module(self._name), attribute)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Engines send functions that use it to other processes.
+        return _Module, (self._name, self._extra)
+
 
 if TYPE_CHECKING:
     import pyarrow as pyarrow

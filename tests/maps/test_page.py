@@ -310,7 +310,8 @@ def test_layers_of_a_comparison_can_be_switched(tab: Page, show: Any, release: R
         tab.mouse("mouseMoved", left + 0.35 * width, top + 0.65 * height)
         seen.append(number(reading(tab)["value"].split(" ± ")[0]))
     assert seen[1] - seen[0] == pytest.approx(seen[2], abs=3e-4)
-    assert "difference" in tab.run("document.getElementById('quantity').textContent")
+    assert "more records" in tab.run("document.getElementById('quantity').textContent")
+    assert "difference" in tab.run("document.getElementById('kernel-quantity').textContent")
 
 
 @needs_chromium

@@ -126,7 +126,7 @@ def test_points_of_many_columns_follow_the_release(many: Release) -> None:
 
 
 def test_where_nobody_is_found_public_points_are_asked_for() -> None:
-    far = release_of(np.full((2000, 6), 90.0), None, bandwidth=1.0, bounds=(-100, 100), method="fourier", epsilon=20)
+    far = release_of(np.full((4000, 6), 90.0), None, bandwidth=1.0, bounds=(-100, 100), method="fourier", epsilon=20)
     with pytest.raises(InputError, match="start="):
         far.sample(10, random_state=0)
     near = np.random.default_rng(1).normal(90, 0.3, size=(200, 6))
