@@ -134,8 +134,8 @@ def fitted(make: Callable[..., Any], settings: dict[str, Any]) -> str | None:
             if np.isnan(model.query(np.full((1, columns), far), return_std=True)).any():
                 return f"no number as answer to a query at {far}"
     if not isinstance(settings["n_hint"], str):
-        request = model._request(sfumato.sources.open_source(points, categories=model._categories()))
-        return broken(model._mechanism(request).encoder, points)
+        source = sfumato.sources.open_source(points, categories=model._parameters().overlaps())
+        return broken(model.mechanism(source).encoder, points)
     return None
 
 

@@ -167,3 +167,11 @@ def test_a_bought_rule_is_within_its_stated_error() -> None:
     for seed in range(10):
         bought = bandwidth.private(points, epsilon=1, bounds=bounds, n_hint=N, rule="scott", random_state=seed)
         assert (np.abs(np.array(bought.bandwidth) / exact - 1) <= bought.predicted_error).all()
+
+
+def test_a_release_that_cannot_be_is_refused_unpaid() -> None:
+    account = Ledger().account("people")
+    rows = np.random.default_rng(0).normal(size=(20_000, 2))
+    with pytest.raises(InputError, match="epsilon"):
+        bandwidth.search(rows, [0.5, 1.0], epsilon=1, bounds=(-8, 8), n_hint=20_000, release_epsilon=-1, ledger=account)
+    assert account.charges == ()

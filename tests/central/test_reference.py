@@ -163,3 +163,16 @@ class TestRefusals:
     def test_auto_takes_another_where_data_are_read_once(self) -> None:
         model = PrivateKDE(KERNEL, epsilon=2, **FACTS).fit(iter([POINTS]))
         assert model.release_.method in METHODS
+
+
+def test_what_could_not_be_built_after_the_moments_is_refused_before_them() -> None:
+    """One column that is far wider than its kernel passes the prediction and leaves landmarks too far apart."""
+    account = Ledger().account("people")
+    bounds = [(-5, 5)] * 4 + [(-3e6, 3e6)]
+    rows = np.random.default_rng(0).normal(size=(2000, 5))
+    model = PrivateKDE(
+        bandwidth=2, epsilon=2, method="reference", bounds=bounds, n_hint=30_000, ledger=account, feature_seed=1
+    )
+    with pytest.raises(InputError):
+        model.fit(rows)
+    assert account.charges == ()

@@ -21,12 +21,13 @@ import {
 import { Answer, type Collection } from "./answer.js";
 import { byId, make, show } from "./elements.js";
 import { askedIn, fetchNotice, type Asked } from "./notice.js";
-import { writeParties, writePromise } from "./promise.js";
+import { hidesClass, writeParties, writePromise } from "./promise.js";
 import { Texts, chosenLanguage, languageButtons } from "./texts.js";
 
 /** Of the account, the sum of the epsilons of all collections of this server. */
 const BUDGET = "8";
 const RECEIPTS = "sfumato-receipt-";
+const CLASSES = "sfumato-class-";
 const settings = document.body.dataset;
 const languages = (settings["languages"] ?? "en").split(" ");
 const link = new URLSearchParams(location.hash.slice(1));
@@ -117,6 +118,7 @@ async function deliver(
   const { signed, protocol, account } = found;
   const admission = signed.issuer === null ? {} : { issuer: new Route(settings["issuer"] ?? ""), invitation };
   const chosen = label === null ? {} : { label };
+  if (label !== null && !hidesClass(protocol)) localStorage.setItem(CLASSES + signed.fingerprint, JSON.stringify(label));
   const receipt = await takePart({ route: here, signed, protocol, account, point, ...chosen, ...admission });
   const kept = { ...receipt, time: new Date().toISOString() };
   localStorage.setItem(RECEIPTS + signed.fingerprint, JSON.stringify(kept));
@@ -153,11 +155,14 @@ async function results({ fingerprint, group }: Kept): Promise<void> {
   byId("results").replaceChildren(status.released ? ready : texts.say("resultsLater"));
 }
 
-/** An answer that is not acknowledged: the same one is sent again, whatever point and class are said. */
+/** An answer that is not acknowledged is sent again as it is: to the group of the class that it was made for, where
+ * classes are public; an account keeps which one it reported where they are not. */
 function waiting(found: Collection): void {
   trouble("held");
   const { dimension, classes } = found.protocol;
-  offer("sendAgain", () => deliver(found, Array<number>(dimension).fill(0), classes?.[0] ?? null, ""));
+  const said = localStorage.getItem(CLASSES + found.signed.fingerprint);
+  const label = said === null ? (classes?.[0] ?? null) : (JSON.parse(said) as string | number);
+  offer("sendAgain", () => deliver(found, Array<number>(dimension).fill(0), label, ""));
 }
 
 /** Offer a way on below what went wrong. */

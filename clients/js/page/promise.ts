@@ -13,8 +13,7 @@ export function writePromise(protocol: Protocol, texts: Texts): void {
   if (protocol.trust === "shuffled") {
     const crowds = groups(protocol).map((group) => Number(group["participants"]));
     lines.push([texts.say("promiseShuffled", { messages: protocol.messageCount })]);
-    const hidden = part(protocol, "mechanism")["label_epsilon"] !== null;
-    if (protocol.classes !== null) lines.push([texts.say(hidden ? "promiseLabel" : "promiseLabelOpen")]);
+    if (protocol.classes !== null) lines.push([texts.say(hidesClass(protocol) ? "promiseLabel" : "promiseLabelOpen")]);
     lines.push([texts.say("promiseCrowd", { participants: Math.min(...crowds) })]);
   } else lines.push([texts.say("promiseLocal")]);
   if (within === "") lines.push([texts.say("promiseFactor", values)]);
@@ -47,6 +46,11 @@ export function writeParties(
   byId("parties").replaceChildren(
     ...parties.flatMap(([name, text]) => [make("dt", {}, texts.say(name)), make("dd", {}, ...text)]),
   );
+}
+
+/** Whether one's class is randomised before it is said. */
+export function hidesClass(protocol: Protocol): boolean {
+  return part(protocol, "mechanism")["label_epsilon"] !== null;
 }
 
 function part(protocol: Protocol, name: string): Record<string, unknown> {

@@ -264,6 +264,11 @@ def search(
     share = total / 2 if rules else total
     blank = PairScores(box, (*fixed, *(Gaussian(1.0) for _ in rules)), n)
     _check_noise(blank, law(blank, share, neighbours))
+    if release_epsilon is not None:  # what a plan refuses is refused while nothing is charged
+        for each in blank.kernels:
+            _release_noise(each, blank, release_epsilon)
+    half, spreads = replace(purchase, epsilon=share), ColumnSpreads(box, "scott", n)
+    rules_noise = half.law(spreads)
     if ledger is not None:
         ledger.check(total, neighbours=neighbours)
     if look:
@@ -272,12 +277,10 @@ def search(
     bits, chosen, charge = noise_bits(random_state), engine_of(engine), None
     kernels = (*fixed,)
     if rules:
-        half, spreads = replace(purchase, epsilon=share), ColumnSpreads(box, "scott", n)
         counts = spreads.count(chosen, source, bits)
         charge = None if ledger is None else ledger.charge(SEARCH, total, neighbours=neighbours)
-        noise = half.law(spreads)
-        noisy = counts + noise.sample(bits, counts.size)
-        kernels += tuple(Gaussian(replace(spreads, rule=rule).read(noisy, math.sqrt(noise.variance))) for rule in rules)
+        noisy, spread = counts + rules_noise.sample(bits, counts.size), math.sqrt(rules_noise.variance)
+        kernels += tuple(Gaussian(replace(spreads, rule=rule).read(noisy, spread)) for rule in rules)
     scores = PairScores(box, kernels, n)
     counts, noise = scores.count(chosen, source, bits), law(scores, share, neighbours)
     if ledger is not None and charge is None:
@@ -305,7 +308,10 @@ def judged(scores: PairScores, noisy: Integers, deviation: float, release_epsilo
         mean = total / (UNIT * pairs) * (1 - 1 / n)
         score = unit * (mean + own_height(kernel, d) / n)
         if release_epsilon is not None:
-            spread = _release_noise(kernel, scores, release_epsilon)
+            try:
+                spread = _release_noise(kernel, scores, release_epsilon)
+            except InputError:  # a length that a rule read off noise, of which there is no release
+                spread = math.inf
             score += unit**2 * spread**2 * math.exp(min(log_volume - least, FARTHEST_EXPONENT))
         found.append(Scored(kernel, score, unit * deviation / (UNIT * pairs)))
     return tuple(sorted(found, key=lambda each: each.score + 2 * each.error))

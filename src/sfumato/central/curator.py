@@ -143,6 +143,7 @@ class Curator:
                 "reference reads the data twice, and this source can be read once; pass a file or an array, or another "
                 "method"
             )
+        purchase.outline()  # what could not be built is refused while nothing is charged
         terms: dict[str, Any] = {"neighbours": request.neighbours, "unit": request.unit}
         if account is not None:
             account.check(request.epsilon, request.delta, **terms)

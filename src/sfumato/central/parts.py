@@ -31,7 +31,7 @@ from sfumato.central.merging import Receipts
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import kernel_from_document
 from sfumato.methods.method import Mechanism
-from sfumato.methods.registry import DISTANCES, METHODS
+from sfumato.methods.registry import BOUGHT, DISTANCES, METHODS
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import noise_bits
 from sfumato.privacy.guarantee import exact_epsilon
@@ -128,6 +128,8 @@ class Part:
             raise InputError("random_state has no use in a part, which has no noise; pass it where parts are merged")
         curator, source, request = model.prepared(X, **fitting)
         _check_storable(request)
+        if model.method in BOUGHT:
+            raise InputError(f"{model.method} buys moments of all records before it sums, which parts cannot do")
         mechanism = _mechanism(model.method, request)
         sums, kept, seen = curator.engine.sum(curator.source, mechanism.encoder, curator.bits, curator.progress)
         name = secrets.token_hex(16) if site is None else site

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from functools import cache, cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -277,6 +277,37 @@ def _coarse_turns() -> tuple[Floats, Floats]:
     return portable.cos_sin_turns(np.arange(2**COARSE_BITS) / 2**COARSE_BITS)
 
 
+def _all_turned(
+    point: Integers, frequencies: Integers, offsets: Integers, shift: int, coarse_cosines: Floats, coarse_sines: Floats
+) -> tuple[Floats, Floats]:
+    # What `_turned` does, for all rows at once.
+    total = offsets + (frequencies * point).sum(axis=1)
+    fine = shift - COARSE_BITS
+    place = (total & ((1 << shift) - 1)) >> fine
+    d = 2.0 * math.pi / 2.0**shift * (total & ((1 << fine) - 1))
+    square = d * d
+    cosine = 1.0 + square * (square / 24.0 - 0.5)
+    sine = d * (1.0 + square * (square / 120.0 - 1.0 / 6.0))
+    return (
+        coarse_cosines[place] * cosine - coarse_sines[place] * sine,
+        coarse_sines[place] * cosine + coarse_cosines[place] * sine,
+    )
+
+
+def _cosines_by_point(X: Integers, *rest: Any) -> None:
+    *tables, cosines, sines = rest
+    for i, point in enumerate(X):
+        cosines[i], sines[i] = _all_turned(point, *tables)
+
+
+def _moments_by_point(X: Integers, *rest: Any) -> None:
+    *tables, cosine_sums, sine_sums, beside, out = rest
+    for i, point in enumerate(X):
+        cosine, sine = _all_turned(point, *tables)
+        terms = cosine * cosine_sums + sine * sine_sums
+        out[i] = terms.sum(), terms @ terms, terms @ beside
+
+
 @njit(nogil=True, cache=True)
 def _turned(X, i, frequencies, offsets, r, shift, coarse_cosines, coarse_sines):  # type: ignore[no-untyped-def]
     # Cosine and sine of one phase, as a map takes millions of them. The angle is a coarse one, of the table, and a rest
@@ -296,14 +327,14 @@ def _turned(X, i, frequencies, offsets, r, shift, coarse_cosines, coarse_sines):
     )
 
 
-@njit(nogil=True, cache=True)
+@njit(reads=_cosines_by_point, nogil=True, cache=True)
 def _cosines(X, frequencies, offsets, shift, coarse_cosines, coarse_sines, cosines, sines):  # type: ignore[no-untyped-def]
     for i in range(X.shape[0]):
         for r in range(len(offsets)):
             cosines[i, r], sines[i, r] = _turned(X, i, frequencies, offsets, r, shift, coarse_cosines, coarse_sines)
 
 
-@njit(nogil=True, cache=True)
+@njit(reads=_moments_by_point, nogil=True, cache=True)
 def _moments(  # type: ignore[no-untyped-def]
     X, frequencies, offsets, shift, coarse_cosines, coarse_sines, cosine_sums, sine_sums, beside, out
 ):
