@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.errors import InputError
 from sfumato.kernels import Gaussian, ShiftInvariant, kernel_from_document
-from sfumato.kernels import shift_invariant as module
+from sfumato.kernels import custom as module
 from sfumato.public.portable import FloatArray, PublicStream
 
 RNG = np.random.default_rng(9)
