@@ -1,5 +1,7 @@
 /** Shuffled devices against Python's: features, messages from fixed coins, sealing, labels, refusals word for word. */
 
+import { Aes128Gcm, CipherSuite, DhkemX25519HkdfSha256 as Native, HkdfSha256 } from "@hpke/core";
+import { DhkemX25519HkdfSha256 as Pure } from "@hpke/dhkem-x25519";
 import text from "vectors/clients/vectors/shuffled";
 
 import { Account } from "../src/account/account.js";
@@ -10,7 +12,8 @@ import { fingerprint, parse, plain, type Json, type JsonObject } from "../src/pu
 import { cosineTable } from "../src/shuffled/features.js";
 import { LabelResponse, type Label } from "../src/shuffled/labels.js";
 import { ShuffledProtocol } from "../src/shuffled/protocol.js";
-import { MESSAGE_BYTES, Sealer, submission, suiteWith } from "../src/shuffled/sealing.js";
+import { curveOf, Sender } from "../src/shuffled/hpke.js";
+import { MESSAGE_BYTES, Sealer, submission } from "../src/shuffled/sealing.js";
 import { equal, refusal, type Check } from "./checks.js";
 import { changed } from "./local.js";
 import { MemoryStore } from "./services.js";
@@ -44,7 +47,7 @@ interface Vectors {
 const read = parse(text);
 const vectors = read as unknown as Vectors;
 const points = plain((read as JsonObject)["points"] ?? null) as unknown as number[][];
-const opened = new Map<string, Promise<ShuffledProtocol>>();
+const protocols = new Map<string, Promise<ShuffledProtocol>>();
 
 function vectorOf(name: string): Vector {
   const found = vectors.protocols.find((protocol) => protocol.name === name);
@@ -53,8 +56,8 @@ function vectorOf(name: string): Vector {
 }
 
 function open(name: string): Promise<ShuffledProtocol> {
-  const made = opened.get(name) ?? ShuffledProtocol.open(vectorOf(name).document);
-  opened.set(name, made);
+  const made = protocols.get(name) ?? ShuffledProtocol.open(vectorOf(name).document);
+  protocols.set(name, made);
   return made;
 }
 
@@ -62,17 +65,20 @@ function fixedCoins(content: string): Coins {
   return Object.assign(new Coins(), { take: () => unhex(content) });
 }
 
-/** An ephemeral key of a given private half, for either implementation of the curve. */
-async function ephemeralOf(pure: boolean, key: string): Promise<CryptoKeyPair> {
-  const { kem } = await suiteWith(!pure);
+/** An ephemeral key of a given private half, for WebCrypto or for the pure curve. */
+async function ephemeralOf(webCrypto: boolean, key: string): Promise<CryptoKeyPair> {
+  const kem = webCrypto ? new Native() : new Pure();
   const privateKey = await kem.importKey("raw", unhex(key).buffer, false);
-  const whole = pure ? null : await crypto.subtle.exportKey("jwk", privateKey).catch(() => null);
-  if (whole) {
-    delete whole.d;
-    return { privateKey, publicKey: await kem.importKey("jwk", { ...whole, key_ops: [] }, true) };
-  }
-  const derived = kem as unknown as { _prim: { derivePublicKey: (key: CryptoKey) => Promise<CryptoKey> } };
-  return { privateKey, publicKey: await derived._prim.derivePublicKey(privateKey) };
+  const { _prim: curve } = kem as unknown as { _prim: { derivePublicKey: (key: CryptoKey) => Promise<CryptoKey> } };
+  return { privateKey, publicKey: await curve.derivePublicKey(privateKey) };
+}
+
+/** What another implementation of HPKE reads from a message. */
+async function opened(message: Uint8Array<ArrayBuffer>, secret: string, info: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
+  const suite = new CipherSuite({ kem: new Native(), kdf: new HkdfSha256(), aead: new Aes128Gcm() });
+  const recipientKey = await suite.kem.importKey("raw", unhex(secret).buffer, false);
+  const receiver = await suite.createRecipientContext({ recipientKey, enc: message.slice(0, 32), info });
+  return new Uint8Array(await receiver.open(message.slice(32)));
 }
 
 export const checks: Check[] = [
@@ -118,7 +124,7 @@ export const checks: Check[] = [
       const { public: key, fingerprint, ephemeral, message, group, instance, content } = vector;
       const sealer = await Sealer.to(key, fingerprint, Number(group));
       const plaintext = { instance: Number(instance), content: Number(content) };
-      equal(hex(await sealer.seal(plaintext, await ephemeralOf(false, ephemeral))), message, "by WebCrypto");
+      equal(hex(await sealer.seal(plaintext, await ephemeralOf(true, ephemeral))), message, "by WebCrypto");
       const fresh = await sealer.seal(plaintext);
       equal(fresh.length, MESSAGE_BYTES, "length");
       equal(hex(fresh) === message, false, "a fresh message has another key");
@@ -128,11 +134,22 @@ export const checks: Check[] = [
     name: "the pure curve seals to the same bytes",
     async run() {
       const { public: key, fingerprint, ephemeral, message, group, instance, content } = vectors.sealed[3] as Sealed;
-      const sealer = await Sealer.to(key, fingerprint, Number(group), await suiteWith(false));
+      const sealer = await Sealer.to(key, fingerprint, Number(group), await curveOf(false));
       const plaintext = { instance: Number(instance), content: Number(content) };
-      equal(hex(await sealer.seal(plaintext, await ephemeralOf(true, ephemeral))), message, "message");
+      equal(hex(await sealer.seal(plaintext, await ephemeralOf(false, ephemeral))), message, "message");
     },
   },
+  ...[true, false].map((webCrypto) => ({
+    name: `another implementation of HPKE opens what is sealed, ${webCrypto ? "by WebCrypto" : "by the pure curve"}`,
+    async run() {
+      const receiver = await ephemeralOf(true, "77".repeat(32));
+      const raw = new Uint8Array(await crypto.subtle.exportKey("raw", receiver.publicKey));
+      const info = Uint8Array.of(1, 2, 3);
+      const sender = await Sender.to(raw, info, await curveOf(webCrypto));
+      const message = Uint8Array.from(await sender.seal(Uint8Array.of(4, 5, 6)));
+      equal([...(await opened(message, "77".repeat(32), info))], [4, 5, 6], "content");
+    },
+  })),
   {
     name: "a key of low order is refused",
     async run() {
