@@ -2,6 +2,7 @@
 
 import { Aes128Gcm, CipherSuite, DhkemX25519HkdfSha256 as Native, HkdfSha256 } from "@hpke/core";
 import { DhkemX25519HkdfSha256 as Pure } from "@hpke/dhkem-x25519";
+import { sha256 } from "@noble/hashes/sha2.js";
 import text from "vectors/clients/vectors/shuffled";
 
 import { Account } from "../src/account/account.js";
@@ -28,7 +29,8 @@ interface Vector {
   integers: bigint[][];
   label: Label | null;
   group: bigint;
-  plaintexts: [bigint, bigint][][];
+  /** Of very many messages the digest. */
+  plaintexts: ([bigint, bigint][] | string)[];
 }
 interface Sealed extends Record<"public" | "fingerprint" | "ephemeral" | "message", string> {
   group: bigint;
@@ -63,6 +65,10 @@ function open(name: string): Promise<ShuffledProtocol> {
 
 function fixedCoins(content: string): Coins {
   return Object.assign(new Coins(), { take: () => unhex(content) });
+}
+
+function digestOf(integers: number[]): string {
+  return hex(sha256(new Uint8Array(BigInt64Array.from(integers, BigInt).buffer)));
 }
 
 /** An ephemeral key of a given private half, for WebCrypto or for the pure curve. */
@@ -107,7 +113,9 @@ export const checks: Check[] = [
         equal(features.integers(features.clipped(point)), vector.integers[place]?.map(Number), `integers ${place}`);
         const words = await SeededWords.from(`${vector.name} ${place}`);
         const made = protocol.plaintexts(point, Number(vector.group), words).map((one) => [one.instance, one.content]);
-        equal(made, vector.plaintexts[place]?.map((pair) => pair.map(Number)), `plaintexts ${place}`);
+        const expected = vector.plaintexts[place] ?? [];
+        if (typeof expected === "string") equal(digestOf(made.flat()), expected, `plaintexts ${place}`);
+        else equal(made, expected.map((pair) => pair.map(Number)), `plaintexts ${place}`);
       }
     },
   })),
