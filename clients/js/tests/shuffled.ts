@@ -15,6 +15,8 @@ import { LabelResponse, type Label } from "../src/shuffled/labels.js";
 import { ShuffledProtocol } from "../src/shuffled/protocol.js";
 import { curveOf, Sender } from "../src/shuffled/hpke.js";
 import { MESSAGE_BYTES, Sealer, submission } from "../src/shuffled/sealing.js";
+import { takePart } from "../src/services/taking_part.js";
+import { Route } from "../src/services/wire.js";
 import { equal, refusal, type Check } from "./checks.js";
 import { changed } from "./local.js";
 import { MemoryStore } from "./services.js";
@@ -196,6 +198,26 @@ export const checks: Check[] = [
       await protocol.checkBeforeClass(account);
       const small = new Account(new MemoryStore(), "3");
       equal((await refusal(() => protocol.checkBeforeClass(small)))?.includes("a report takes 3.5"), true, "budget");
+    },
+  },
+  {
+    name: "an answer that is kept goes to its own class, whichever is named later",
+    async run() {
+      const protocol = await open("public classes");
+      const signed = { document: protocol.document, issuer: null, shuffler: null, key: "", signature: "", fingerprint: protocol.fingerprint };
+      const [account, asked]: [Account, string[]] = [new Account(new MemoryStore(), "4"), []];
+      const fetch = (where: unknown): Promise<Response> => {
+        asked.push(String(where));
+        return Promise.resolve(new Response(Uint8Array.of(0)));
+      };
+      const given = { route: new Route("http://server", { fetch }), signed, protocol, account, point: [0.2, 0.7] };
+      equal((await refusal(() => takePart(given)))?.includes("pass label="), true, "no class");
+      const first = await takePart({ ...given, label: "ü" });
+      equal((await takePart(given)).digest, first.digest, "no class is named");
+      const other = await refusal(() => takePart({ ...given, label: "a" }));
+      equal(other, "this device answered as 'ü', and its answer is kept: name that class, or none", "another class");
+      equal(asked.map((where) => where.slice(-9)), ["/1/frames", "/1/frames"], "where it went");
+      equal(await account.spent(), "2", "spent");
     },
   },
 ];
