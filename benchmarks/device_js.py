@@ -34,7 +34,7 @@ BLOCK = 1 << 15
 
 
 def made_by_node(document: dict[str, Any], points: Points, folder: Path) -> tuple[list[bytes], dict[str, float]]:
-    """Have Node make one report for each point; return them, and the milliseconds to open and for one, by the clock and of the processor."""
+    """Have Node make one report for each point; return them, and how many milliseconds it took."""
     save(document, folder / "protocol.json", overwrite=True)
     points.astype("<f8").tofile(folder / "points")
     command = ["node", str(CLIENT / "dist" / "figures.mjs")]
