@@ -247,7 +247,7 @@ class StackedDiscs(Stack):
 def check_stack(parts: tuple[Any, ...], blocks: tuple[int, ...]) -> None:
     """Refuse parts that are none, or of which nobody says how many there are."""
     if not parts or len(parts) != len(blocks) or not all(type(count) is int and count >= 1 for count in blocks):
-        raise InputError("stacked noise needs at least one part, each with a positive number of blocks")
+        raise InputError("stacked noise needs at least one structure, each of a positive number of blocks")
 
 
 def _check(size: int, rate: Fraction) -> None:
