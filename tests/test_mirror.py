@@ -148,7 +148,7 @@ def imported(path: Path) -> frozenset[tuple[str, str]]:
     return frozenset(found)
 
 
-def tests(path: Path, module: str) -> bool:
+def covers(path: Path, module: str) -> bool:
     """Tell whether a file takes something of a module."""
     name, taken_there = "sfumato." + module.replace("/", "."), imported(path)
     if module.startswith("cli/") or (
@@ -174,7 +174,7 @@ def test_every_module_has_tests(module: str) -> None:
     else:
         assert len(listed) == 1, f"write {path.relative_to(TESTS)}, or name the file that tests {module}"
         path = TESTS / listed[0]
-    assert tests(path, module), f"{path.relative_to(TESTS)} takes nothing of {module}"
+    assert covers(path, module), f"{path.relative_to(TESTS)} takes nothing of {module}"
 
 
 def test_the_table_names_modules_and_reasons() -> None:
