@@ -237,9 +237,9 @@ class Store(ABC):
 
     def _insert(self, now: Transaction, items: Sequence[Item]) -> int:
         """Keep items, by identity: neighbours lie on one page, and the order of arrival is not written down."""
-        rows = [(self._place, item.identity, item.digest, item.content) for item in items]
-        rows.sort(key=itemgetter(1))  # of two under one identity the first stays first
-        return now.many("INSERT INTO items VALUES (?, ?, ?, ?) ON CONFLICT (place, identity) DO NOTHING", rows)
+        rows = sorted((item[:3] for item in items), key=itemgetter(0))  # of two under one the first stays first
+        statement = f"INSERT INTO items VALUES ({self._place:d}, ?, ?, ?) ON CONFLICT (place, identity) DO NOTHING"
+        return now.many(statement, rows)
 
     def _digests(self, now: Transaction, items: Sequence[Item]) -> dict[bytes, bytes]:
         """Return what is kept under the identities of items."""
