@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import ipaddress
 from datetime import UTC, datetime, timedelta
@@ -88,4 +89,4 @@ def test_the_process_keeps_no_addresses_and_the_roles_limits(tmp_path: Path, loc
     plain, proxied = (make_config(Server(role), "127.0.0.1", 0, proxy=proxy) for proxy in (None, "10.0.0.1"))
     assert not plain.access_log and not plain.server_header and plain.limit_concurrency == role.limits.connections
     assert not plain.proxy_headers and proxied.proxy_headers
-    role.close()
+    asyncio.run(role.close())
