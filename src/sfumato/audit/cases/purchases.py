@@ -130,19 +130,17 @@ DATA_SETS = [chosen for size in range(4) for chosen in product(range(len(PLACES)
 
 
 @cache
-def counted(statistic: Statistic, chosen: tuple[int, ...]) -> Integers:
-    """Return a histogram's integers for records at these places."""
-    return statistic.count(Threads(1), open_source(PLACES[list(chosen)]), SecureBits.seeded(0))
-
-
-@cache
 def worst_counts(statistic: Statistic, replaced: bool) -> Integers:
     """Return the largest change of a histogram's integers by a record more, or another one in its place."""
+
+    @cache
+    def counted(*chosen: int) -> Integers:
+        return statistic.count(Threads(1), open_source(PLACES[list(chosen)]), SecureBits.seeded(0))
+
     worst = np.zeros(1, dtype=np.int64)
     for chosen in DATA_SETS[1:] if replaced else DATA_SETS:
         for other in range(len(PLACES)):
-            after = (*(chosen[:-1] if replaced else chosen), other)
-            change = counted(statistic, chosen) - counted(statistic, after)
+            change = np.subtract(counted(*chosen), counted(*(chosen[:-1] if replaced else chosen), other))
             worst = max(worst, change, key=lambda each: int(np.abs(each).sum()))
     return worst
 
