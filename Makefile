@@ -12,7 +12,7 @@ export SFUMATO_DATA
 SALTED := $(addprefix tests/,privacy quantizers release methods central distances published local shuffled learn bandwidth \
   audit kernels fast maps/test_sampling.py maps/test_interval.py)
 # What the lowest versions have to do: one file for each dependency.
-SMOKE := $(addprefix tests/,cli/test_release.py cli/test_plan.py privacy/test_accounting.py sources/test_formats.py \
+SMOKE := $(addprefix tests/,cli/test_release.py cli/test_plan.py privacy/test_accounting.py sources/test_files.py \
   maps/test_figure.py local/test_client.py central/test_kde.py test_reader.py)
 
 .PHONY: demo collect-demo docs page test node test-lowest test-salted lint fuzz attack audit audit-full bench bench-full lock clean

@@ -23,6 +23,7 @@ import pytest
 from sfumato.errors import InputError
 from sfumato.public.ranges import MOST_COLUMNS
 from sfumato.sources import delimited, open_source
+from sfumato.sources.compressed import LARGEST_AT_ONCE, Thrift, check_at_once
 from sfumato.sources.selection import MOST_NAMED_COLUMNS
 
 MEGABYTES = 600
@@ -234,3 +235,18 @@ def test_damaged_columns_are_refused_and_no_process_ends(seed: str, tmp_path: Pa
         with contextlib.suppress(InputError):
             for piece in open_source(path, key=key).pieces():
                 assert len(piece)
+
+
+def test_what_is_held_at_once_may_be_four_times_the_file() -> None:
+    check_at_once(LARGEST_AT_ONCE, stored=1)
+    check_at_once(4 * LARGEST_AT_ONCE, stored=LARGEST_AT_ONCE)
+    with pytest.raises(Exception, match="memory"):
+        check_at_once(4 * LARGEST_AT_ONCE + 1, stored=LARGEST_AT_ONCE)
+
+
+def test_wanted_fields_are_read_and_others_are_stepped_over() -> None:
+    # Field 1: the number 3; field 2: the text "ab"; field 4: the number -1; end.
+    content = bytes([0x15, 6, 0x18, 2, *b"ab", 0x25, 1, 0])
+    assert Thrift(content).structure({1: int, 4: int}) == {1: 3, 4: -1}
+    with pytest.raises(IndexError):
+        Thrift(content[:-2]).structure({4: int})

@@ -9,6 +9,8 @@ import pytest
 
 from sfumato.errors import InputError
 from sfumato.sources import Source, open_source
+from sfumato.sources.files import open_path, open_paths
+from sfumato.sources.selection import Selection
 from tests.sources.writers import EVERY, NAMED, NAMES, ONE_PASS, UNNAMED, FrameWithStream
 
 
@@ -133,3 +135,15 @@ def test_dots_in_names_are_only_dots(tmp_path: Path) -> None:
     pa.parquet.write_table(pa.table({"a.b": [1.0], "a": [2.0], "c": [3.0]}), tmp_path / "rows.parquet")
     assert read_all(open_source(tmp_path / "rows.parquet", columns=["a"])).tolist() == [[2.0]]
     assert read_all(open_source(tmp_path / "rows.parquet", columns=["a.b"])).tolist() == [[1.0]]
+
+
+def test_a_folder_a_pattern_and_a_list_of_files_are_one_table(tmp_path: Path) -> None:
+    for name, text in (("b.csv", "x,y\n3,4\n"), ("a.csv", "x,y\n1,2\n")):
+        (tmp_path / name).write_text(text)
+    files = [tmp_path / "b.csv", tmp_path / "a.csv"]
+    assert open_path(tmp_path, Selection()).whole().tolist() == [[1, 2], [3, 4]]
+    assert open_path(tmp_path / "*.csv", Selection(columns=["y"])).whole().tolist() == [[2], [4]]
+    assert open_paths(files, Selection()).whole().tolist() == [[3, 4], [1, 2]]
+    (tmp_path / "a.csv").write_text("x,z\n1,2\n")
+    with pytest.raises(InputError):
+        open_paths(files, Selection())

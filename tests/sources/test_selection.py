@@ -19,6 +19,7 @@ import scipy.sparse
 
 from sfumato.errors import InputError
 from sfumato.sources import open_source
+from sfumato.sources.selection import Selection, as_declared, listing
 
 PEOPLE = pa.table({"name": ["a", "b"], "x": [1.0, 2.0], "y": [3, 4], "born": [datetime.date(2000, 1, 1)] * 2})
 
@@ -230,3 +231,20 @@ def test_files_of_a_folder_must_agree(other: pa.Table, message: str, tmp_path: P
     pa.parquet.write_table(other, tmp_path / "b.parquet")
     with pytest.raises(InputError, match=message):
         open_source(tmp_path)
+
+
+def test_names_and_positions_become_positions() -> None:
+    chosen = Selection(columns=["b", 0, "e[3]"], key="user").choose(["a", "b", "e", "user"], 4, "the table")
+    assert (chosen.coordinates, chosen.key, dict(chosen.lengths)) == ((1, 0, 2), 3, {2: 3})
+    assert Selection(weight=1).choose(None, 3, "the array").coordinates == (0, 2)
+
+
+@pytest.mark.parametrize("asked", [{"columns": ["a", 0]}, {"columns": []}, {"key": 0, "weight": "a"}, {"columns": "a"}])
+def test_what_names_a_column_twice_or_none_is_refused(asked: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        Selection(**asked).choose(["a", "b"], 2, "the table")
+
+
+def test_lists_are_asked_for_by_their_length_and_long_ones_are_cut() -> None:
+    assert as_declared(["x", "e[0]", "e[1]", "e[2]"]) == ["x", "e[3]"]
+    assert listing(map(str, range(40)), most=2) == "0, 1 and 38 more"

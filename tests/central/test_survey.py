@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from sfumato import InputError, Ledger, PrivateDistance, PrivateKDE, bandwidth
-from sfumato.central.looking import answered_yes
-from sfumato.central.survey import survey
+from sfumato.central.survey import answered_yes, survey
 from sfumato.kernels import Gaussian
 from sfumato.learn import DensityClassifier
 from sfumato.quantizers.box import Box
@@ -91,7 +90,7 @@ def test_labels_that_match_no_class_are_told(monkeypatch: pytest.MonkeyPatch, ca
 
 
 def test_silence_through_a_pipe_is_a_no_and_does_not_hang() -> None:
-    code = "from sfumato.central.looking import answered_yes; print(answered_yes('Go on? '))"
+    code = "from sfumato.central.survey import answered_yes; print(answered_yes('Go on? '))"
     reading, writing = os.pipe()  # open, and nobody writes
     with subprocess.Popen([sys.executable, "-c", code], stdin=reading, stdout=subprocess.PIPE) as process:
         out, _ = process.communicate(timeout=120)

@@ -8,6 +8,7 @@ import pytest
 
 from sfumato.errors import InputError
 from sfumato.sources import open_source
+from sfumato.sources.base import Rows, block_type, readable, reblock
 
 
 class Loader:
@@ -105,3 +106,28 @@ def test_a_buffer_that_is_filled_again_does_not_repeat_its_last_batch() -> None:
 
     rows = np.concatenate(list(open_source(refilling()).batches(rows=700)))
     assert np.array_equal(rows[:, 0], np.repeat(np.arange(50.0), 100))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 100])
+def test_pieces_of_any_height_are_cut_and_joined_in_order(rows: int) -> None:
+    numbers = np.arange(20.0).reshape(10, 2)
+    pieces = [Rows(numbers[start:stop]) for start, stop in ((0, 4), (4, 4), (4, 5), (5, 10))]
+    made = list(reblock(iter(pieces), rows))
+    assert (np.concatenate([piece.block for piece in made]) == numbers).all()
+    assert all(len(piece) == rows for piece in made[:-1])
+
+
+def test_rows_keep_their_digits_when_they_are_joined() -> None:
+    joined = Rows.joined([Rows(np.ones((1, 1), np.float32)), Rows(np.full((1, 1), 1 / 3))])
+    assert joined.block.dtype == np.float64 and joined.block[1, 0] == 1 / 3
+    assert [block_type(np.dtype(kind)).name for kind in ("i2", "f4", "i4", "f8")] == [
+        "float32",
+        "float32",
+        "float64",
+        "float64",
+    ]
+
+
+def test_what_libraries_raise_for_damage_names_the_file() -> None:
+    with pytest.raises(InputError, match="x.csv cannot be read as rows"), readable("x.csv"):
+        raise EOFError("short")

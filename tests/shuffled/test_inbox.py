@@ -11,6 +11,7 @@ import pytest
 
 from sfumato.errors import InputError, StorageError
 from sfumato.shuffled import Shuffler, Submission, shuffler
+from sfumato.shuffled.inbox import StateFolder
 from sfumato.shuffled.messages import read_batch
 from sfumato.shuffled.sealing import MESSAGE_BYTES
 from tests.shuffled.collections_for_tests import KEY, batch_of, small_protocol, submissions
@@ -219,3 +220,11 @@ class TestAgain:
         releases = [protocol.analyzer(KEY).analyze(path) for path in (second, third)]
         assert releases[0].values.tolist() == releases[1].values.tolist()
         assert not (tmp_path / "inbox" / "inbox").exists()
+
+
+def test_a_folder_is_one_shufflers_at_a_time(tmp_path: Path) -> None:
+    first = StateFolder(tmp_path / "state")
+    with pytest.raises(InputError, match="another shuffler is using"):
+        StateFolder(tmp_path / "state")
+    first.close()
+    StateFolder(tmp_path / "state").close()

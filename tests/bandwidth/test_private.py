@@ -5,80 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import gaussian_kde
 
 from sfumato import BudgetError, InputError, Ledger, bandwidth
 from sfumato.audit import AUDITS, audit
 from sfumato.audit.cases import purchases as audits
-from sfumato.bandwidth.statistics import PAIR_CELLS, PairDistances, _pair_up, placed
-from sfumato.engines import Threads
-from sfumato.kernels import get_kernel
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace
-from sfumato.quantizers.box import Box
 from sfumato.sources import open_source
 
 N = 10_000
 SCALES = np.array([1.0, 3.0, 0.2])
 NORMAL = np.random.default_rng(0).normal(size=(N, 3))
 SEEDS = range(8)
-
-
-@pytest.mark.parametrize("rule", ["scott", "silverman"])
-@pytest.mark.parametrize("dimension", [1, 3])
-def test_rules_of_thumb_are_scipys(rule: str, dimension: int) -> None:
-    sample = (NORMAL * SCALES)[:500, :dimension]
-    covariance = gaussian_kde(sample.T, bw_method=rule).covariance
-    # SciPy's kernel is exp(-u C^-1 u / 2), and this library's exp(-|u|^2 / length^2) in each column.
-    assert bandwidth.from_public(sample, rule=rule) == pytest.approx(np.sqrt(2 * np.diag(covariance)), rel=1e-12)
-
-
-@pytest.mark.parametrize("kernel", ["gaussian", "laplacian", "cauchy"])
-@pytest.mark.parametrize("target", [0.005, 0.02, 0.3])
-def test_a_target_density_is_hit(kernel: str, target: float) -> None:
-    sample = NORMAL[:900]
-    found = get_kernel(kernel, bandwidth.from_public(sample, target_density=target, kernel=kernel))
-    values = found.value(sample, sample)[~np.eye(len(sample), dtype=bool)]
-    assert values.mean() == pytest.approx(target, rel=1e-3)
-
-
-def test_a_rule_with_a_target_keeps_the_ratios_and_hits_the_target() -> None:
-    sample = (NORMAL * SCALES)[:900]
-    lengths = bandwidth.from_public(sample, rule="scott", target_density=0.1)
-    rule = bandwidth.from_public(sample, rule="scott")
-    assert lengths / lengths[0] == pytest.approx(rule / rule[0])
-    assert get_kernel("gaussian", lengths).value(sample, sample).mean() == pytest.approx(0.1, rel=0.02)
-
-
-def test_the_default_is_the_typical_density_and_rows_that_are_not_finite_are_left_out() -> None:
-    sample = NORMAL[:900].copy()
-    plain = bandwidth.from_public(sample)
-    assert plain == bandwidth.from_public(sample, target_density=0.02)
-    assert bandwidth.from_public(np.concatenate([sample, [[np.nan, 0, 0], [np.inf, 0, 0]]])) == plain
-    assert bandwidth.from_public(NORMAL) == bandwidth.from_public(NORMAL)
-
-
-@pytest.mark.parametrize(
-    ("sample", "arguments", "message"),
-    [
-        (NORMAL, {"rule": "rough"}, "'scott' or 'silverman'"),
-        (NORMAL, {"rule": "scott", "kernel": "laplacian"}, "for the Gaussian kernel"),
-        (NORMAL, {"target_density": 1.0}, "between 0 and 1"),
-        (NORMAL, {"kernel": "boxcar"}, "unknown kernel"),
-        (NORMAL[:1], {}, "fewer than two rows"),
-        (np.zeros((50, 2)), {}, "pairs are equal"),
-        (np.zeros((50, 2)), {"rule": "scott"}, "column 0 .* one value only"),
-    ],
-    ids=str,
-)
-def test_bad_public_input_is_named(sample: Any, arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        bandwidth.from_public(sample, **arguments)
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
@@ -196,38 +138,6 @@ def test_no_data_stop_a_bandwidth(values: np.ndarray, choice: dict[str, Any]) ->
     bought = bandwidth.private(values, epsilon=5, bounds=(-8, 8), n_hint=N, random_state=1, **choice)
     lengths = np.asarray(bought.bandwidth)
     assert (np.isfinite(lengths) & (lengths > 0)).all()
-
-
-@pytest.mark.parametrize("outside", ["clip", "drop"])
-def test_rows_outside_are_placed_as_declared(outside: str) -> None:
-    box = Box.from_bounds((0, 1), 1, outside)
-    rows = placed(np.array([[0.5], [2.0], [np.nan], [-1.0]], dtype=np.float32), box)
-    assert rows.ravel().tolist() == ([0.5, 1.0, 0.0] if outside == "clip" else [0.5])
-
-
-def test_one_record_changes_the_pairs_by_one_at_most_whatever_the_coins() -> None:
-    statistic = PairDistances(Box.from_bounds((-1, 1), 1), "gaussian", 0.02, 3, (1.0,))
-    rows = np.array([[-1.0], [1.0], [0.3], [0.31], [0.9]])
-
-    def counts(kept: list[int], groups: tuple[int, ...]) -> np.ndarray:
-        sizes, cells, first = np.zeros(3, dtype=np.int64), np.zeros(3, dtype=np.int64), np.zeros((3, 1))
-        _pair_up(rows[kept], np.array(groups)[kept], sizes, first, cells, statistic._edges, 2)
-        return np.bincount(cells[sizes == 2], minlength=PAIR_CELLS)
-
-    changes = set()
-    for groups in product(range(3), repeat=5):
-        full = counts(list(range(5)), groups)
-        assert (full == counts([4, 2, 0, 3, 1], groups)).all()
-        for left_out in range(5):
-            changes.add(int(np.abs(full - counts([i for i in range(5) if i != left_out], groups)).sum()))
-    assert changes == {0, 1}
-
-
-def test_about_as_many_pairs_are_found_as_predicted() -> None:
-    statistic = PairDistances(Box.from_bounds((-8, 8), 3), "gaussian", 0.02, N, (1.0,) * 3)
-    found = statistic.count(Threads(), open_source(NORMAL), SecureBits.seeded(3)).sum()
-    # About 0.15 n of variance: five standard deviations.
-    assert found == pytest.approx(statistic.pairs, abs=5 * np.sqrt(0.15 * N))
 
 
 def test_the_audit_holds_and_catches_too_little_noise() -> None:

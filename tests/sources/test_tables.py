@@ -17,7 +17,7 @@ from sfumato import Ledger, PrivateKDE
 from sfumato.errors import InputError
 from sfumato.privacy.datasets import account_among
 from sfumato.sources import open_source
-from sfumato.sources.geometry import point_of
+from sfumato.sources.tables import point_of
 
 LISTS: list[Any] = [[1.0, 2.0], [3.0], None, [4.0, None], [5.0, 6.0, 7.0], [8.0, 9.0]]
 NAN = float("nan")

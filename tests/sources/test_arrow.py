@@ -14,6 +14,8 @@ import pytest
 import scipy.sparse
 
 from sfumato.sources import open_source
+from sfumato.sources.arrow import layout_of
+from sfumato.sources.selection import Selection
 
 FLOAT32 = ["bool", "int8", "uint8", "int16", "uint16", "float16", "float32"]
 FLOAT64 = ["int32", "uint32", "int64", "uint64", "float64"]
@@ -131,3 +133,12 @@ def test_tensors_are_embeddings() -> None:
     table = pa.table({"t": pa.FixedShapeTensorArray.from_numpy_ndarray(values)})
     [batch] = open_source(table.slice(1)).batches()
     np.testing.assert_array_equal(batch, values.reshape(3, 4)[1:])
+
+
+def test_a_layout_names_every_coordinate_and_copies_batches_of_any_height() -> None:
+    schema = pa.schema([("x", pa.float32()), ("e", pa.list_(pa.float32(), 2)), ("name", pa.string())])
+    layout = layout_of(schema, Selection(columns=["e", "x"], key="name"), "the table")
+    assert layout.names == ("e[0]", "e[1]", "x") and layout.dtype == np.float32
+    batch = pa.record_batch([[1.0, None], [[2.0, 3.0], [4.0, 5.0]], ["ada", None]], schema=schema)
+    [first, second, third] = layout.pieces([batch, batch, batch], 2)
+    assert first.block.tolist()[0] == [2.0, 3.0, 1.0] and np.isnan(second.block[1, 2]) and len(third) == 2
