@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
 from threadpoolctl import threadpool_info
 
 from sfumato.compiled import one_blas_thread
