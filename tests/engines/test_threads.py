@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
 from threadpoolctl import threadpool_info
 
 from sfumato.compiled import one_blas_thread
@@ -16,8 +17,9 @@ def blas_threads() -> int:
     return max(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
 
 
+@pytest.mark.usefixtures("two_blas_threads")
 def test_overlapping_sums_leave_blas_as_it_was() -> None:
-    before, inside, done = blas_threads(), threading.Event(), threading.Event()
+    inside, done = threading.Event(), threading.Event()
 
     def second() -> None:
         with one_blas_thread():
@@ -31,7 +33,7 @@ def test_overlapping_sums_leave_blas_as_it_was() -> None:
         assert blas_threads() == 1  # the second one is still in there
         done.set()
         future.result()
-    assert blas_threads() == before
+    assert blas_threads() == 2
 
 
 def test_work_is_taken_from_the_items_as_it_is_done() -> None:
