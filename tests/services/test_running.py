@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import ipaddress
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,7 @@ from sfumato.errors import SfumatoError, StorageError
 from sfumato.local import Protocol
 from sfumato.services.collector import CollectorRole
 from sfumato.services.limits import Limits
+from sfumato.services.running import make_config
 from sfumato.services.sending import Route, UnreachableError, fetch_protocol, send
 from sfumato.services.server import Server
 from sfumato.services.signing import SignedProtocol, SigningKey
@@ -100,3 +102,11 @@ def test_a_server_is_ready_while_its_own_storage_works(tmp_path: Path, local_sig
         assert route.ask("GET", "/readyz") == b'{"ready":true}'
         problems.append(StorageError("the disk is gone"))
         until(lambda: not is_ready(route))
+
+
+def test_the_process_keeps_no_addresses_and_the_roles_limits(tmp_path: Path, local_signed: SignedProtocol) -> None:
+    role = CollectorRole(tmp_path / "own", [local_signed])
+    plain, proxied = (make_config(Server(role), "127.0.0.1", 0, proxy=proxy) for proxy in (None, "10.0.0.1"))
+    assert not plain.access_log and not plain.server_header and plain.limit_concurrency == role.limits.connections
+    assert not plain.proxy_headers and proxied.proxy_headers
+    asyncio.run(role.close())
