@@ -17,6 +17,7 @@ from tests.corpus import cases
 from tests.corpus.make import GOLDEN, LEDGER, SEED, SKETCH, VALUES, answers, golden_files, opened
 
 OLD = Path(__file__).with_name("0.1.0")
+EARLIER = Path(__file__).with_name("earlier")
 RELATIVE = 1e-9  # answers are floats, whose last digits depend on the machine
 FILES = golden_files()
 # Whose error bars are better than 0.1.0 stated them: bias by what the sums show, not by the worst records.
@@ -82,6 +83,12 @@ def test_numbers_from_seeds_are_the_same(name: str) -> None:
 def test_golden_files_answer_as_recorded() -> None:
     for name, expected in recorded(GOLDEN).items():
         agree(answers(opened(GOLDEN / name)), expected)
+
+
+@pytest.mark.parametrize("name", recorded(EARLIER))
+def test_what_was_made_in_another_way_answers_as_it_did(name: str) -> None:
+    """Series by a table look-up for each mode, before they were products of columns."""
+    agree(answers(opened(EARLIER / name)), recorded(EARLIER)[name])
 
 
 def test_nothing_else_is_in_the_golden_folder() -> None:
