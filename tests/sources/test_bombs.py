@@ -23,7 +23,9 @@ import pytest
 from sfumato.errors import InputError
 from sfumato.public.ranges import MOST_COLUMNS
 from sfumato.sources import delimited, open_source
+from sfumato.sources.compressed import FOOTER, PAGE
 from sfumato.sources.selection import MOST_NAMED_COLUMNS
+from sfumato.sources.thrift import Thrift
 
 MEGABYTES = 600
 CHILD = """
@@ -234,3 +236,9 @@ def test_damaged_columns_are_refused_and_no_process_ends(seed: str, tmp_path: Pa
         with contextlib.suppress(InputError):
             for piece in open_source(path, key=key).pieces():
                 assert len(piece)
+
+
+@pytest.mark.parametrize(("content", "wanted"), [(b"\x89\x1c\x00\x00", PAGE), (b"\x4c\x00\x00", FOOTER)])
+def test_a_list_is_no_structure_and_a_structure_no_list(content: bytes, wanted: dict[int, object]) -> None:
+    """A page whose eighth field is a list of structures, and a footer whose row groups are one structure."""
+    assert Thrift(content).structure(wanted) == {}

@@ -30,8 +30,8 @@ SHORT_PAGE_HEADER = 1 << 10  # most headers: those without long texts as their l
 # Of Parquet's structures the numbers of the fields that are read.
 ROW_GROUPS, COLUMNS, DETAILS = 4, 1, 3
 PATH, VALUES, STORED, DATA_OFFSET, DICTIONARY_OFFSET = 3, 5, 7, 9, 11
-DESCRIBED = {PATH: bytes, VALUES: int, STORED: int, DATA_OFFSET: int, DICTIONARY_OFFSET: int}
-FOOTER = {ROW_GROUPS: {COLUMNS: {DETAILS: DESCRIBED}}}
+DESCRIBED = {PATH: [bytes], VALUES: int, STORED: int, DATA_OFFSET: int, DICTIONARY_OFFSET: int}
+FOOTER = {ROW_GROUPS: [{COLUMNS: [{DETAILS: DESCRIBED}]}]}
 PAGE_KIND, PAGE_SIZE, PAGE_STORED = 1, 2, 3
 PAGE = {PAGE_KIND: int, PAGE_SIZE: int, PAGE_STORED: int, 5: {2: int}, 8: {4: int}}
 DICTIONARY_PAGE, DELTA_BYTE_ARRAY = 2, 7

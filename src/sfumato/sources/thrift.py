@@ -24,8 +24,8 @@ class Thrift:
     def structure(self, wanted: Mapping[int, Any], depth: int = 0) -> dict[int, Any]:
         """Read a structure and return the wanted fields by their ids.
 
-        What is wanted of a field is `int`, `bytes` (a list of them), or the wanted fields of a structure or, in a list,
-        of structures. A field of another type than that is stepped over.
+        What is wanted of a field is `int`, the wanted fields of a structure, or in brackets what is wanted of each
+        entry of a list: a structure or `bytes`. A field of another type than that is stepped over.
         """
         if depth > DEEPEST:
             raise ValueError("a structure is nested too deeply")
@@ -38,8 +38,8 @@ class Thrift:
                 found[number] = self._whole()
             elif kind == STRUCTURE and isinstance(part, dict):
                 found[number] = self.structure(part, depth + 1)
-            elif kind == LIST and part is not None and part is not int:
-                found[number] = self._list(part, depth)
+            elif kind == LIST and isinstance(part, list):
+                found[number] = self._list(part[0], depth)
             elif kind not in (1, 2):  # true and false, which the head says
                 self._skip(kind, depth)
         return found
