@@ -1,7 +1,7 @@
 """Core-seconds of sums on Spark, over files and over a DataFrame, in processes and on threads; and what a start costs.
 
-Settings: `repetitions`, and `encoders`: `label`, `rows`, `d`, `row_group`, `bandwidth` and, for an encoder of which a
-record touches every feature, `features`.
+Settings: `encoders`: `label`, `repetitions`, `rows`, `d`, `row_group`, `bandwidth` and, for an encoder of which a
+record touches every feature, `features`; `n_hint` where the default encoder is that of another number of rows.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +36,21 @@ COLUMNS = {
     "core_seconds": "core-seconds",
     "ratio": "over threads",
     "rows_per_core_second": "rows per core-second",
-    "driver_mb": "driver grows by MB",
+    "first_core_seconds": "first sum, core-seconds",
+    "start_core_seconds": "start, core-seconds",
+    "ratio_with_start": "start and first sum, over threads' first",
+    "driver_mb": "driver's peak over before, MB",
     "cold_seconds": "cold start, seconds",
 }
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Least core-seconds of later sums, those of the first, and how much memory this process took in that."""
+
+    warm: float
+    first: float
+    grown: int
 
 
 def units(settings: Settings) -> Sequence[Unit]:
@@ -52,49 +67,74 @@ def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
         small = Path(folder) / "small.parquet"
         write_parquet(small, 1000, asked["d"], 1000)
         encoder, source = _encoder(asked), open_source(path)
-        start = time.perf_counter()
+        start, cores = time.perf_counter(), _times()
         spark = SparkEngine.start("local[2]", **{"spark.ui.showConsoleProgress": "false", "spark.local.dir": folder})
         spark.sum(open_source(small), encoder, SecureBits())
-        cold = time.perf_counter() - start
+        cold, started = time.perf_counter() - start, _times() - cores
         frame = open_source(spark.session.read.parquet(str(path)))
         engines: dict[str, tuple[Engine, Source]] = {
+            "files on Spark": (spark, source),  # first: memory that others gave back would hide what it takes
+            "DataFrame": (spark, frame),
             "threads": (Threads(), source),
             "processes": (Processes(), source),
-            "files on Spark": (spark, source),
-            "DataFrame": (spark, frame),
         }
-        base = 0.0
-        for name, (engine, rows) in engines.items():
-            seconds, grown = _least(engine, rows, encoder, settings["repetitions"])
-            base = base or seconds
-            values = {
-                "core_seconds": seconds,
-                "ratio": seconds / base,
-                "rows_per_core_second": asked["rows"] / seconds,
-                "driver_mb": grown / MEGABYTE,
-            }
-            if name == "files on Spark":
-                values["cold_seconds"] = cold
-            data = {"set": "normal, float32 parquet", "n": asked["rows"], "d": asked["d"]}
-            yield Measurement(label=f"{asked['label']}, {name}", values=values, data=data)
+        costs = {name: _cost(engine, rows, encoder, asked["repetitions"]) for name, (engine, rows) in engines.items()}
         spark.session.stop()
+    base = costs["threads"]
+    for name, cost in costs.items():
+        start_up = started if engines[name][0] is spark else 0.0
+        values = {
+            "core_seconds": cost.warm,
+            "ratio": cost.warm / base.warm,
+            "rows_per_core_second": asked["rows"] / cost.warm,
+            "first_core_seconds": cost.first,
+            "start_core_seconds": start_up,
+            "ratio_with_start": (start_up + cost.first) / base.first,
+            "driver_mb": cost.grown / MEGABYTE,
+        }
+        if name == "files on Spark":
+            values["cold_seconds"] = cold
+        data = {"set": "normal, float32 parquet", "n": asked["rows"], "d": asked["d"]}
+        yield Measurement(label=f"{asked['label']}, {name}", values=values, data=data)
 
 
 def _encoder(asked: Settings) -> Summand:
     if "features" in asked:
         kernel = Gaussian(asked["bandwidth"])
         return FourierQuantizer.draw(kernel, asked["d"], asked["features"], 1, layout="pair")
-    model = PrivateKDE(bandwidth=asked["bandwidth"], epsilon=1, n_hint=asked["rows"], feature_seed=1)
+    model = PrivateKDE(
+        bandwidth=asked["bandwidth"], epsilon=1, n_hint=asked.get("n_hint", asked["rows"]), feature_seed=1
+    )
     return METHODS.build("fourier", model.request(asked["d"])).encoder
 
 
-def _least(engine: Engine, rows: Source, encoder: Summand, repetitions: int) -> tuple[float, int]:
-    """Least core-seconds after a first run, and by how much the memory of this process grew in that."""
-    before = psutil.Process().memory_info().rss
-    _core_seconds(lambda: engine.sum(rows, encoder, SecureBits()))
-    grown = psutil.Process().memory_info().rss - before
-    found = [_core_seconds(lambda: engine.sum(rows, encoder, SecureBits())) for _ in range(repetitions)]
-    return min(found), grown
+def _cost(engine: Engine, rows: Source, encoder: Summand, repetitions: int) -> Cost:
+    def run() -> float:
+        return _core_seconds(lambda: engine.sum(rows, encoder, SecureBits()))
+
+    with _watched() as grown:
+        first = run()
+    return Cost(min(run() for _ in range(repetitions)), first, grown())
+
+
+@contextmanager
+def _watched() -> Iterator[Callable[[], int]]:
+    """Look at the memory of this process twenty times a second, and tell its peak over the beginning."""
+    process, done = psutil.Process(), threading.Event()
+    seen = [process.memory_info().rss]
+
+    def watch() -> None:
+        while not done.wait(0.05):
+            seen.append(process.memory_info().rss)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield lambda: max(seen) - seen[0]
+    finally:
+        done.set()
+        thread.join()
+        seen.append(process.memory_info().rss)
 
 
 def _core_seconds(action: Callable[[], Any]) -> float:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from sfumato import InputError, Ledger, PrivateDistance, PrivateKDE, RaceSketch, bandwidth
 from sfumato.cli import app
-from sfumato.engines import Threads, spark
+from sfumato.engines import Threads, shipping, spark
 from sfumato.engines.base import Presence
 from sfumato.engines.shipping import Work
 from sfumato.engines.spark import SparkEngine
@@ -34,6 +34,7 @@ from tests.engines.workers import (
     ROWS,
     Failing,
     Groups,
+    Searched,
     Subsets,
     start_local,
     write_points,
@@ -51,9 +52,11 @@ def points(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngine]:
-    """Speculation is on in all of these tests: tasks run twice, and count once."""
+    """Speculation is on in all of these tests: tasks run twice, and count once. Every row group is a task."""
     made = start_local(tmp_path_factory.mktemp("spark"))
-    yield made
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shipping, "TASK_NUMBERS", 1)
+        yield made
     made.session.stop()
 
 
@@ -136,8 +139,9 @@ def test_nothing_is_moved_after_a_coin(engine: SparkEngine, points: Path, frame:
         limited = engine.counted(open_source(data, ["number", "bit"], key="person"), LIMIT, SecureBits())
         for source, moves in ((plain, 0), (limited, 1)):
             read: Any = source.read
-            job = read.shards() if isinstance(read, Files) else read.frame
-            planned = engine._planned(engine.session, read, Work(Subsets(), read.steps, 2), job)
+            work = Work(Subsets(), read.steps, 2)
+            job = work.hands(read.shards()) if isinstance(read, Files) else read.frame
+            planned = engine._planned(engine.session, read, work, job)
             text = planned._jdf.queryExecution().optimizedPlan().toString()
             assert text.count("Repartition") - text.count("Repartition 256, false") == moves
             assert not shuffled_after_python(planned)
@@ -241,6 +245,8 @@ def test_what_is_refused(engine: SparkEngine, points: Path, frame: Any) -> None:
 class Odd:
     """A shard whose file is gone when a worker looks for it."""
 
+    rows = None
+
     def pieces(self, rows: int) -> Any:
         return open_source("/nowhere/points.parquet").pieces(rows)
 
@@ -278,6 +284,12 @@ def test_many_shards_are_several_jobs(monkeypatch: pytest.MonkeyPatch, engine: S
     sums = Threads(1).sum(source, ENCODER)
     found = engine.sum(source, ENCODER, progress=told.append)
     assert np.array_equal(found[0], sums[0]) and found[1:] == sums[1:] and sum(told) == ROWS and len(told) == 8
+
+
+def test_garbage_is_searched_for_in_two_tasks_at_most(engine: SparkEngine, points: Path) -> None:
+    """PySpark does after each: that takes as long as 250,000 rows do, once a worker has loaded what it needs."""
+    searched = engine.sum(open_source(points, ["x", "y"]), Searched())[0][0]
+    assert searched <= 2  # a first task in each worker
 
 
 def test_an_old_spark_is_refused() -> None:
