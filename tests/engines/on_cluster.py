@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -26,13 +25,24 @@ from sfumato.kernels import Gaussian
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers import FourierQuantizer
 from sfumato.sources import open_source
-from tests.engines.workers import GROUPS, ROWS, Groups, Waiting, begun, start_local, write_points
+from tests.engines.workers import (
+    GROUPS,
+    ROWS,
+    Groups,
+    Outrun,
+    Waiting,
+    attempts,
+    begun,
+    free_port,
+    start_local,
+    write_points,
+)  # fmt: skip
 
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+SPECULATION = {  # which Spark leaves out in local mode, whatever its settings say
+    "spark.speculation": "true", "spark.speculation.interval": "20ms", "spark.speculation.multiplier": "1.01",
+    "spark.speculation.quantile": "0.1",
+}  # fmt: skip
 
 
 def _daemon(folder: Path, *words: str) -> subprocess.Popen[bytes]:
@@ -56,9 +66,9 @@ def executors() -> list[psutil.Process]:
 
 
 def main(folder: Path) -> dict[str, object]:
-    """Sum while an executor is killed."""
+    """Sum while one attempt overtakes another, and while an executor is killed."""
     shipping.TASK_NUMBERS = 1  # every row group is a task
-    port, found = _free_port(), {}
+    port, found = free_port(), {}
     url = f"spark://127.0.0.1:{port}"
     host = ("--host", "127.0.0.1", "--webui-port", "0")
     daemons = [_daemon(folder, "org.apache.spark.deploy.master.Master", *host, "--port", str(port))]
@@ -67,7 +77,7 @@ def main(folder: Path) -> dict[str, object]:
         daemons.append(_daemon(folder, "org.apache.spark.deploy.worker.Worker", *host, *work, url))
     try:
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-        engine = start_local(folder, url, **{"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"})
+        engine = start_local(folder, url, **LOOPBACK, **SPECULATION)
         points = write_points(folder)
         source, numbers = open_source(points, ["x", "y"]), open_source(points, ["number"])
         encoder = FourierQuantizer.draw(Gaussian(1.0), 2, 20, 1, layout="pair")
@@ -75,7 +85,9 @@ def main(folder: Path) -> dict[str, object]:
         while len(executors()) < 2 and time.monotonic() < until:
             time.sleep(0.2)
         found["executors"] = len(executors())
-        found["equal"] = bool(np.array_equal(engine.sum(source, encoder)[0], Threads(1).sum(source, encoder)[0]))
+        sums = Threads(1).sum(source, encoder)[0]
+        found["equal"] = bool(np.array_equal(engine.sum(source, Outrun(encoder, str(folder)))[0], sums))
+        found["attempts"] = attempts(folder)
         killed: list[int] = []
 
         def kill() -> None:
