@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
-from sfumato.central.curator import Curator
+from sfumato.central.curator import Curator, Payer, account_of, warn_of_score, warn_of_validation
 from sfumato.central.looking import check_readable, go_on
-from sfumato.central.payers import Payer, account_of, warn_of_score, warn_of_validation
 from sfumato.central.reference import Purchase
 from sfumato.central.survey import FIRST_ROWS, survey
 from sfumato.deferred import brought_by

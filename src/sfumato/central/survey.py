@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.kernels import Kernel
-from sfumato.kernels.base import ShiftInvariantKernel
+from sfumato.kernels.shift_invariant import ShiftInvariantKernel
 from sfumato.methods.outlook import FLAT_DENSITY, SMALL_DENSITY, apart_text
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.phases import NARROWEST_DEFAULT_REACH
