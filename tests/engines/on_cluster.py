@@ -45,14 +45,15 @@ SPECULATION = {  # which Spark leaves out in local mode, whatever its settings s
 }  # fmt: skip
 
 
-def _daemon(folder: Path, *words: str) -> subprocess.Popen[bytes]:
+def _daemon(folder: Path, kind: str, host: str, *words: str) -> subprocess.Popen[bytes]:
     spark = Path(pyspark.__file__).parent
     environment = os.environ | {
-        "SPARK_HOME": str(spark), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(folder),
+        "SPARK_HOME": str(spark), "SPARK_LOCAL_IP": host, "SPARK_LOCAL_DIRS": str(folder),
         "SPARK_DAEMON_MEMORY": "256m", "SPARK_NO_DAEMONIZE": "1",
     }  # fmt: skip
-    log = (folder / f"{words[0].rpartition('.')[2]}-{words[-1].replace('/', '')}.log").open("wb")
-    return subprocess.Popen([spark / "bin" / "spark-class", *words], env=environment, stdout=log, stderr=log)
+    log = (folder / f"{kind}-{host}.log").open("wb")
+    command = [spark / "bin" / "spark-class", f"org.apache.spark.deploy.{kind.lower()}.{kind}", "--host", host]
+    return subprocess.Popen([*command, "--webui-port", "0", *words], env=environment, stdout=log, stderr=log)
 
 
 def executors() -> list[psutil.Process]:
@@ -70,11 +71,10 @@ def main(folder: Path) -> dict[str, object]:
     shipping.TASK_NUMBERS = 1  # every row group is a task
     port, found = free_port(), {}
     url = f"spark://127.0.0.1:{port}"
-    host = ("--host", "127.0.0.1", "--webui-port", "0")
-    daemons = [_daemon(folder, "org.apache.spark.deploy.master.Master", *host, "--port", str(port))]
-    for number in range(2):
-        work = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"worker-{number}"))
-        daemons.append(_daemon(folder, "org.apache.spark.deploy.worker.Worker", *host, *work, url))
+    daemons = [_daemon(folder, "Master", "127.0.0.1", "--port", str(port))]
+    for host in ("127.0.0.1", "127.0.0.2"):  # Spark runs no copy of a task on a host that runs the task
+        work = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / host))
+        daemons.append(_daemon(folder, "Worker", host, *work, url))
     try:
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         engine = start_local(folder, url, **LOOPBACK, **SPECULATION)
