@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import ipaddress
 from datetime import UTC, datetime, timedelta
@@ -16,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from sfumato.local import Protocol
 from sfumato.services.collector import CollectorRole
 from sfumato.services.limits import Limits
+from sfumato.services.running import make_config
 from sfumato.services.sending import Route, UnreachableError, fetch_protocol, send
 from sfumato.services.server import Server
 from sfumato.services.signing import SignedProtocol, SigningKey
@@ -80,3 +82,11 @@ def test_a_proxy_says_who_asks_and_nobody_else(
     role = CollectorRole(tmp_path / "collector", [local_signed], Limits(rate=0.001, burst=1))
     with running(Server(role), proxy=proxy) as address:
         assert _statuses(address, ["192.0.2.1", "192.0.2.2", "192.0.2.1"]) == expected
+
+
+def test_the_process_keeps_no_addresses_and_the_roles_limits(tmp_path: Path, local_signed: SignedProtocol) -> None:
+    role = CollectorRole(tmp_path / "own", [local_signed])
+    plain, proxied = (make_config(Server(role), "127.0.0.1", 0, proxy=proxy) for proxy in (None, "10.0.0.1"))
+    assert not plain.access_log and not plain.server_header and plain.limit_concurrency == role.limits.connections
+    assert not plain.proxy_headers and proxied.proxy_headers
+    asyncio.run(role.close())

@@ -21,12 +21,18 @@ from sfumato.deferred import is_instance, require
 from sfumato.errors import InputError
 from sfumato.kernels.product import Overlap
 from sfumato.sources.base import Block, Rows, Source, block_type, open_iterator, readable
-from sfumato.sources.cells import lists_of, numbers_of
-from sfumato.sources.codes import codes_of
-from sfumato.sources.geometry import is_geographic_frame, open_points
+from sfumato.sources.cells import codes_of, lists_of, numbers_of
 from sfumato.sources.keys import Keys, keys_of
 from sfumato.sources.selection import Chosen, Column, Columns, Selection, warn_of_no_numbers
-from sfumato.sources.tables import open_dataset, open_pandas, open_relation, open_spark, open_stream
+from sfumato.sources.tables import (
+    is_geographic_frame,
+    open_dataset,
+    open_pandas,
+    open_points,
+    open_relation,
+    open_spark,
+    open_stream,
+)
 
 AnyArray = npt.NDArray[Any]
 
@@ -65,7 +71,7 @@ def open_source(
         Name or position of the column of weights, numbers in [0, 1].
     categories
         Columns, by name or position, that are categories, with their public values: a list or a `kernels.Overlap`. They
-        are read as codes, see `sfumato.sources.codes`.
+        are read as codes, see `sfumato.sources.cells`.
     separator, decimal
         What stands between the fields of text, and within its numbers: comma (in `.tsv` tab) and point by default. They
         are never guessed from the rows.
