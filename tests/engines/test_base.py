@@ -11,16 +11,15 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from sfumato import InputError, Ledger, PrivateDistance, PrivateKDE, RaceSketch, bandwidth
-from sfumato.compiled import one_blas_thread
 from sfumato.engines import Engine, Progress, Threads, engine_of
 from sfumato.engines.base import Summand
-from sfumato.engines.threads import spread
 from sfumato.kernels import L2LSH, Gaussian
 from sfumato.learn import AnomalyScore, DensityClassifier
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers import FourierQuantizer
 from sfumato.quantizers.base import Integers
 from sfumato.sources import Source, open_source
+from sfumato.threads import one_blas_thread, spread
 
 POINTS = np.random.default_rng(0).normal(size=(3000, 3))
 

@@ -148,7 +148,7 @@ def refuse(request: Request) -> str | None:
     if request.dimension > MOST_COLUMNS:
         return f"it takes at most {MOST_COLUMNS} columns"
     try:
-        _design(request)
+        request.designed(_design)
     except _TooLargeError as reason:
         return str(reason)
     return None
@@ -280,7 +280,7 @@ def _degrees(request: Request) -> tuple[int, ...]:
 def predict(request: Request, density: float) -> Prediction:
     """Predict error and cost."""
     request.check_options(*OPTIONS)
-    return prediction(_design(request), request, density)
+    return prediction(request.designed(_design), request, density)
 
 
 def prediction(design: Design, request: Request, density: float) -> Prediction:
@@ -298,7 +298,7 @@ def prediction(design: Design, request: Request, density: float) -> Prediction:
 def build(request: Request) -> Mechanism:
     """Choose spacing and buckets from the request."""
     request.check_options(*OPTIONS)
-    design = _design(request)
+    design = request.designed(_design)
     assert isinstance(request.kernel, ShiftInvariantKernel)
     quantizer = GridQuantizer(
         kernel=request.kernel,

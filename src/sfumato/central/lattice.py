@@ -167,7 +167,7 @@ def _errors(request: Request, density: float, found: Modes, part: float) -> Floa
 
 def predict(request: Request, density: float) -> Prediction:
     """Predict error and cost."""
-    design = _design(request)
+    design = request.designed(_design)
     pairs = design.pairs
     work = float(pairs * request.dimension)
     return Prediction(
@@ -182,7 +182,7 @@ def predict(request: Request, density: float) -> Prediction:
 
 def build(request: Request) -> Mechanism:
     """Choose the modes and calibrate the noise."""
-    design, epsilon = _design(request), _epsilon(request)
+    design, epsilon = request.designed(_design), _epsilon(request)
     scale = _scale(request)
     found, pairs = design.found, design.pairs
     weights = 2 * np.abs(found.coefficients[:pairs])

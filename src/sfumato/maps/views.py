@@ -23,7 +23,7 @@ from sfumato.kernels import Overlap, Product
 from sfumato.kernels.product import value_text
 from sfumato.maps.interval import LEVEL, deviations, family_cutoff
 from sfumato.public.shown import shown
-from sfumato.quantizers.base import Floats
+from sfumato.quantizers.base import Floats, Mesh
 from sfumato.release import Release
 
 
@@ -122,20 +122,12 @@ class Section:
     fixed: Floats
     categories: Mapping[int, Overlap] = field(default_factory=dict)
 
-    def points(self, drawn: Floats) -> Floats:
-        """Return queries whose drawn columns are `drawn`, shape (points, len(shown))."""
-        queries = np.tile(self.fixed, (len(drawn), 1))
-        queries[:, self.shown] = drawn
-        return queries
-
-    def asked(self, points: Floats) -> Any:
-        """Return queries as a release takes them: categories by their values."""
-        if not self.categories:
-            return points
-        queries = points.astype(object)
-        for index, category in self.categories.items():
-            queries[:, index] = category.value(int(self.fixed[index]))
-        return queries
+    def mesh(self, drawn: Sequence[Floats]) -> Mesh:
+        """Return queries at all combinations of the drawn columns' coordinates."""
+        sides = [np.array([value]) for value in self.fixed]
+        for index, side in zip(self.shown, drawn, strict=True):
+            sides[index] = side
+        return Mesh(tuple(sides))
 
     def _text(self, index: int) -> str:
         category, value = self.categories.get(index), self.fixed[index]

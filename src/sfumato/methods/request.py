@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -34,6 +35,8 @@ from sfumato.public.ranges import (
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.nystrom import PublicSample
+
+Design = TypeVar("Design")
 
 INTEGER_BYTES = 8
 # The fixed part of a header with its checksum, and one column's bounds, grid and name; both measured, with room.
@@ -209,7 +212,18 @@ class Request:
             raise InputError(f"a release of distances needs a distance, not {self.kernel!r}")
         return self.kernel
 
-    @property
+    def designed(self, design: Callable[[Request], Design]) -> Design:
+        """Return what a method makes of the request, worked out once: its refusal, prediction and mechanism ask."""
+        if design not in self._designs:
+            self._designs[design] = design(self)
+        made: Design = self._designs[design]
+        return made
+
+    @cached_property
+    def _designs(self) -> dict[Callable[[Request], Any], Any]:
+        return {}
+
+    @cached_property
     def count_epsilon(self) -> Fraction:
         """Part of the budget that buys the count (law 4); nothing when n is public.
 
@@ -238,7 +252,7 @@ class Request:
         """What is left for the features."""
         return self.epsilon - self.count_epsilon
 
-    @property
+    @cached_property
     def count_law(self) -> CountNoise | None:
         """Noise of a count that is bought, which a record changes by 1 and a user by as many as they have; or None."""
         return CountNoise.of(self.count_epsilon, self.records_per_user) if self.count_epsilon else None
