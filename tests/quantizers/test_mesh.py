@@ -59,6 +59,12 @@ def test_a_mesh_is_answered_as_its_places_are(release: Release) -> None:
         assert np.allclose(errors, bars, rtol=1e-9)
 
 
+def test_any_column_may_run_fastest(release: Release) -> None:
+    mesh = Mesh(mesh_of(release).sides, (release.dimension - 1,))
+    assert np.array_equal(mesh.points[:2, :-1], mesh.points[[0, 0], :-1])
+    assert np.allclose(release.query(mesh), release.query(mesh.points), rtol=1e-9, atol=1e-12)
+
+
 def test_columns_that_stand_still_and_single_places(release: Release) -> None:
     sides = [np.array([0.4])] * release.dimension
     one, *_ = release.query(Mesh(tuple(sides)))

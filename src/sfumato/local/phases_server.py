@@ -108,11 +108,11 @@ class PhasePool:
         _cosines(X, *self._tables, self.device.shift, *_coarse_turns(), cosines, sines)
         return cosines, sines
 
-    def turns(self, mesh: list[Integers]) -> tuple[list[Floats], Floats]:
-        """Phases of coordinates along each column, shape (coordinates, rows of the pool), and offsets; in turns."""
+    def turns(self, places: dict[int, Integers]) -> tuple[list[Floats], Floats]:
+        """Phases of coordinates along columns, shape (coordinates, rows of the pool), and offsets; in turns."""
         frequencies, offsets = self._tables
         unit, mask = np.float64(2.0**-self.device.shift), (1 << self.device.shift) - 1
-        phases = (np.multiply.outer(side, own) for side, own in zip(mesh, frequencies.T, strict=True))
+        phases = (np.multiply.outer(side, frequencies[:, column]) for column, side in places.items())
         return [(phase & mask) * unit for phase in phases], offsets * unit  # wraps around, as in `_phases`
 
     def moments(self, X: Integers, cosine_sums: Floats, sine_sums: Floats, beside: Floats) -> Floats:
@@ -258,8 +258,7 @@ class ReportedPhases(PoolReader):
 
     def _waves(self, mesh: Mesh, sums: Floats) -> Waves:
         _, cosine_sums, sine_sums = self._rows(sums)
-        columns = range(len(mesh.sides))
-        places = [self.lattice(mesh.along(column), LARGEST_COORDINATE)[:, column] for column in columns]
+        places = {column: self.lattice(mesh.along(column), LARGEST_COORDINATE)[:, column] for column in mesh.order}
         turns, offsets = self.pool.turns(places)
         return Waves(turns, (cosine_sums - 1j * sine_sums) * waves(offsets))
 

@@ -177,7 +177,7 @@ class Reader(ABC):
         """Answer ``sum_q coefficients[q] * answer(Y[q])``."""
 
     def combined_mesh(self, mesh: Mesh, weights: Sequence[Floats], sums: Floats, known: Known) -> Combined | None:
-        """Combine answers at a mesh by products of weights along the columns, without single answers; None as above."""
+        """Combine answers at a mesh by products of weights along its columns, in its order; None as above."""
         return None
 
     @abstractmethod

@@ -26,12 +26,14 @@ ROWS, NUMBERS = 1024, 1 << 20  # of a factor that is held at once
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """All combinations of coordinates along the columns, the first column running fastest.
+    """All combinations of coordinates along the columns.
 
     Attributes
     ----------
     sides : tuple of ndarray
         Coordinates along each column; one alone where the column stands still.
+    first : tuple of int
+        Columns that run fastest, the fastest first; then the others in their order.
 
     Examples
     --------
@@ -40,6 +42,12 @@ class Mesh:
     """
 
     sides: tuple[Floats, ...]
+    first: tuple[int, ...] = ()
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """All columns, the one that runs fastest first."""
+        return (*self.first, *(column for column in range(len(self.sides)) if column not in self.first))
 
     def __len__(self) -> int:
         return math.prod(map(len, self.sides))
@@ -47,8 +55,9 @@ class Mesh:
     @property
     def points(self) -> Floats:
         """All places, shape (places, columns)."""
-        mesh = np.meshgrid(*reversed(self.sides), indexing="ij")
-        return np.column_stack([coordinates.ravel() for coordinates in reversed(mesh)])
+        slowest = self.order[::-1]
+        mesh = np.meshgrid(*(self.sides[column] for column in slowest), indexing="ij")
+        return np.column_stack([mesh[slowest.index(column)].ravel() for column in range(len(self.sides))])
 
     def along(self, column: int) -> Floats:
         """Places along one column, the others at their first coordinates."""
@@ -73,7 +82,7 @@ class Waves:
     Attributes
     ----------
     turns : sequence of ndarray, shape (places along the column, terms)
-        Phases of each column's coordinates.
+        Phases of each column's coordinates, in the mesh's order.
     amplitudes : ndarray of complex, shape (terms,)
         What the terms are multiplied by, offsets included.
     """

@@ -167,10 +167,10 @@ class Phases:
         return self.frequencies * unit, self.offsets * unit
 
     def along(self, mesh: Mesh) -> tuple[list[Floats], Floats]:
-        """Phases of a mesh's coordinates along each column, without offsets, and the offsets; in turns."""
+        """Phases of a mesh's coordinates along each column, in its order, and the offsets; in turns."""
         frequencies, offsets = self._turns
-        places = (self.lattice.centred(mesh.along(column))[:, column] for column in range(len(mesh.sides)))
-        return [np.outer(place, own) for place, own in zip(places, frequencies, strict=True)], offsets
+        places = [(column, self.lattice.centred(mesh.along(column))[:, column]) for column in mesh.order]
+        return [np.outer(place, frequencies[column]) for column, place in places], offsets
 
     def fingerprint(self) -> str:
         """SHA-256 of frequencies and offsets as little-endian 64-bit integers."""
