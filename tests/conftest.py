@@ -7,6 +7,9 @@ examples in the documentation) carries the mark ``exact``: such tests run unsalt
 
 The first round writes to the file ``SFUMATO_SALTED_TESTS`` which tests drew a salted number; rounds that find that file
 run no others. A number that is drawn while a file is collected or a fixture is set up counts for all tests of the file.
+
+Every run ends with the processor time of each suite, and of the dearest files; the latter begin first, so that no
+process is left alone with one of them at the end.
 """
 
 from __future__ import annotations
@@ -15,11 +18,16 @@ import hashlib
 import inspect
 import operator
 import os
+import resource
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 SALT = os.environ.get("SFUMATO_TEST_SALT", "")
 HERE = str(Path(__file__).parent)
@@ -28,6 +36,28 @@ LISTED = os.environ.get("SFUMATO_SALTED_TESTS", "")
 _salted = {"now": True}  # module level included: the data of a test are made when it is collected
 _at = {"place": ""}  # the test, or the file, that runs now
 _drew: set[str] = set()
+
+# Files of few tests that take long, the longest first; the summary of a run names them.
+LONG = (
+    "tests/engines/test_spark_cluster.py",
+    "tests/engines/test_spark.py",
+    "tests/clients/",
+    "tests/services/",
+    "tests/test_extremes.py",
+    "tests/handbook/",
+    "tests/audit/",
+    "tests/test_packaging.py",
+)
+SUITES = {
+    "Spark": ("tests/engines/test_spark", "tests/engines/test_shipping"),
+    "JavaScript": ("tests/clients/",),
+    "services": ("tests/services/",),
+    "documentation": ("tests/handbook/", "tests/test_docs.py"),
+    "examples": ("src/",),
+    "Python": ("",),
+}
+_spent: Counter[str] = Counter()  # seconds, by file
+_clock = {"read": 0.0}
 
 
 def _number(seed: Any) -> int:
@@ -73,6 +103,16 @@ if SALT:
     _salt_everything()
 
 
+@pytest.fixture
+def two_blas_threads() -> Iterator[None]:
+    """BLAS as where cores are free; set on a thread that ends, because only the one that set a limit may change it."""
+    with ThreadPoolExecutor(1) as pool:
+        limit = pool.submit(threadpool_limits, limits=2, user_api="blas").result()
+    yield
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(limit.restore_original_limits).result()
+
+
 def _is_exact(item: pytest.Item) -> bool:
     return item.get_closest_marker("exact") is not None or str(item.path).startswith(EXACT_FOLDERS)
 
@@ -101,8 +141,45 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
     return (yield)
 
 
+def _seconds() -> float:
+    """Processor time of this process and of those that it has seen end."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Any:
+    report, now = (yield), _seconds()
+    report.processor = now - _clock["read"]
+    _clock["read"] = now
+    return report
+
+
+def pytest_runtest_logreport(report: Any) -> None:
+    """Add it up, in the process that hears of all tests."""
+    _spent[report.nodeid.partition("::")[0]] += getattr(report, "processor", 0.0)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    suites: Counter[str] = Counter()
+    for file, seconds in _spent.items():
+        suites[next(name for name, places in SUITES.items() if file.startswith(places))] += seconds
+    for title, found in (("suites", suites), ("dearest files", _spent)):
+        told = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in found.most_common(12))
+        terminalreporter.write_line(f"processor time, {title}: {told}")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    _clock["read"] = _seconds()
+
+
+def _place(item: pytest.Item) -> int:
+    return next((place for place, name in enumerate(LONG) if item.nodeid.startswith(name)), len(LONG))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not SALT:
+        items.sort(key=_place)
         return
     listed = set(Path(LISTED).read_text().splitlines()) if LISTED and Path(LISTED).exists() else None
     kept, left = [], []

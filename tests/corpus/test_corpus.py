@@ -1,26 +1,31 @@
-"""What 0.1.0 wrote is read for ever, and what is made from seeds does not change unless that is meant."""
+"""What a version wrote is read for ever, and what is made from seeds does not change unless that is meant."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from sfumato import Ledger, RaceSketch
 from sfumato.cli.inspect import verify
+from sfumato.errors import InputError
+from sfumato.local import Protocol as LocalProtocol
 from sfumato.local.device import mechanisms
 from sfumato.methods.registry import DISTANCES, METHODS
+from sfumato.shuffled import Protocol as ShuffledProtocol
 from sfumato.shuffled.bitsum.calibration import NAMES
+from sfumato.version import __version__
 from tests.corpus import cases
-from tests.corpus.make import GOLDEN, LEDGER, SEED, SKETCH, VALUES, answers, golden_files, opened
+from tests.corpus.make import GOLDEN, LEDGER, REPORTS, SEED, SKETCH, VALUES, answers, golden_files, opened
 
-OLD = Path(__file__).with_name("0.1.0")
+VERSIONS = sorted(path for path in Path(__file__).parent.iterdir() if path.name[0].isdigit())
 RELATIVE = 1e-9  # answers are floats, whose last digits depend on the machine
 FILES = golden_files()
-# Whose error bars are better than 0.1.0 stated them: bias by what the sums show, not by the worst records.
-NEW_BARS = "central/grid"
+# Whose error bars are better than that version stated them: bias by what the sums show, not by the worst records.
+NEW_BARS = "0.1.0/central/grid"
 
 
 @pytest.fixture(autouse=True)
@@ -37,35 +42,61 @@ def agree(found: list[float], expected: list[float]) -> None:
     np.testing.assert_allclose(found, expected, rtol=RELATIVE, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", recorded(OLD))
-def test_files_of_0_1_0_answer_as_they_did(name: str) -> None:
-    found, expected = (np.array(numbers) for numbers in (answers(opened(OLD / name)), recorded(OLD)[name]))
+KEPT = {f"{folder.name}/{name}": numbers for folder in VERSIONS for name, numbers in recorded(folder).items()}
+PROTOCOLS: dict[str, Any] = {"local": LocalProtocol, "shuffled": ShuffledProtocol}
+each_version = pytest.mark.parametrize("old", VERSIONS, ids=lambda folder: folder.name)
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_files_of_a_version_answer_as_they_did(name: str) -> None:
+    found, expected = (np.array(numbers) for numbers in (answers(opened(GOLDEN.parent / name)), KEPT[name]))
     if name.startswith(NEW_BARS):
         found, expected = (numbers.reshape(2, 2, -1)[:, 0].ravel() for numbers in (found, expected))
     agree(found.tolist(), expected.tolist())
 
 
-def test_every_file_of_0_1_0_is_asked() -> None:
-    found = {path.relative_to(OLD).as_posix() for path in OLD.rglob("*.sfm")}
-    assert found - {SKETCH} == set(recorded(OLD)) and len(found) > 180
+@each_version
+def test_every_file_of_a_version_is_asked(old: Path) -> None:
+    found = {path.relative_to(old).as_posix() for path in old.rglob("*.sfm")}
+    assert found - {SKETCH} == set(recorded(old)) and len(found) > 180
 
 
-@pytest.mark.parametrize("folder", [path.name for path in sorted(OLD.iterdir()) if path.is_dir()])
-def test_releases_of_0_1_0_verify(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for path in sorted((OLD / folder).glob("*.sfm")):
-        if folder != "classifier" and path != OLD / SKETCH:
+@each_version
+def test_releases_of_a_version_verify(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in sorted(old.rglob("*.sfm")):
+        if path.parent.name != "classifier" and path != old / SKETCH:
             verify(path, as_json=True)
             assert json.loads(capsys.readouterr().out)["intact"], path
 
 
-def test_a_raw_sketch_of_0_1_0_goes_on() -> None:
-    found = RaceSketch.load(OLD / SKETCH).release(epsilon=8, random_state=SEED)
-    assert np.array_equal(found.values, opened(OLD / "sketch/race.seeded.sfm").values)  # type: ignore[union-attr]
+@each_version
+def test_a_raw_sketch_of_a_version_goes_on(old: Path) -> None:
+    found = RaceSketch.load(old / SKETCH).release(epsilon=8, random_state=SEED)
+    assert np.array_equal(found.values, opened(old / "sketch/race.seeded.sfm").values)  # type: ignore[union-attr]
 
 
-def test_a_ledger_of_0_1_0_is_read() -> None:
-    account = Ledger(OLD / LEDGER).account("survey")
+@each_version
+def test_a_ledger_of_a_version_is_read(old: Path) -> None:
+    account = Ledger(old / LEDGER).account("survey")
     assert account.rule == "gdp" and [charge.mechanism for charge in account.charges] == ["fourier"]
+
+
+@each_version
+def test_protocols_of_a_version_and_their_reports_are_read_or_refused_by_name(old: Path) -> None:
+    for path in sorted(old.glob("*/*.json")):
+        document, made = json.loads(path.read_text()), PROTOCOLS[path.parent.name]
+        if document["version"] == 1:  # documents of 0.1.0, which no device takes any more
+            with pytest.raises(InputError, match="version 1 and this sfumato reads 2"):
+                made.from_document(document)
+        else:
+            protocol = made.from_document(document)
+            assert protocol.document == document
+            if (reports := path.with_suffix(".reports")).exists():
+                assert protocol.collector().add(reports).accepted == REPORTS, path
+
+
+def test_this_version_is_kept() -> None:
+    assert __version__ in {folder.name for folder in VERSIONS}
 
 
 @pytest.mark.parametrize("name", FILES)

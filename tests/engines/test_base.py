@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
 
 from sfumato import InputError, Ledger, PrivateDistance, PrivateKDE, RaceSketch, bandwidth
 from sfumato.engines import Engine, Progress, Threads, engine_of
@@ -150,43 +147,3 @@ def test_a_failure_ends_the_run_and_nothing_is_charged(tmp_path: Any) -> None:
     with pytest.raises(OSError, match="worker"):
         PrivateKDE(bandwidth=1.0, epsilon=1, n_hint=10, ledger=account, engine=Broken()).fit(POINTS)
     assert not account.charges
-
-
-def blas_threads() -> int:
-    return max(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
-
-
-def test_overlapping_sums_leave_blas_as_it_was() -> None:
-    before, inside, done = blas_threads(), threading.Event(), threading.Event()
-
-    def second() -> None:
-        with one_blas_thread():
-            inside.set()
-            done.wait(10)
-
-    with ThreadPoolExecutor(1) as pool:
-        with one_blas_thread():
-            future = pool.submit(second)
-            inside.wait(10)
-        assert blas_threads() == 1  # the second one is still in there
-        done.set()
-        future.result()
-    assert blas_threads() == before
-
-
-def test_work_is_taken_from_the_items_as_it_is_done() -> None:
-    begun: list[int] = []
-
-    def items() -> Any:
-        for item in range(50):
-            begun.append(item)
-            yield item
-
-    results: list[int] = []
-
-    def take(result: int) -> None:
-        assert len(begun) <= len(results) + 2 + 2
-        results.append(result)
-
-    spread(items(), lambda item: item * item, take, workers=2)
-    assert sorted(results) == [item * item for item in range(50)]

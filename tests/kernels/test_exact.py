@@ -64,6 +64,7 @@ def test_float32_rows_are_summed_in_double_precision() -> None:
     )
 
 
+@pytest.mark.usefixtures("two_blas_threads")
 def test_workers_are_threads_with_one_blas_thread_each() -> None:
     seen: set[tuple[int, int]] = set()
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.kernels.scale import Scale
+from sfumato.kernels.base import Scale
 
 RNG = np.random.default_rng(7)
 MATRIX = np.array([[2.0, 0.5, 0.0], [-0.3, 1.5, 0.2], [0.1, 0.0, 0.8]])

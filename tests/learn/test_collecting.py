@@ -12,6 +12,8 @@ import pytest
 from sfumato import InputError, Ledger, shuffled
 from sfumato.kernels import Gaussian, InnerProduct
 from sfumato.learn import DensityClassifier
+from sfumato.learn.collecting import gathered
+from sfumato.learn.labels import labelled
 
 from .conftest import CLASSES, texts
 
@@ -123,3 +125,9 @@ def test_collected_releases_make_a_classifier() -> None:
 def test_refusals(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         DensityClassifier(**arguments).fit(POINTS, LABELS)
+
+
+def test_nobody_is_left_out_for_a_label_that_is_no_class() -> None:
+    labels = ["a", "b", "odd", "a"]
+    points, codes = gathered(labelled(np.arange(8.0).reshape(4, 2), labels, ["a", "b"]), random_state=1)
+    assert len(points) == 4 and codes[[0, 1, 3]].tolist() == [0, 1, 0] and codes[2] in (0, 1)

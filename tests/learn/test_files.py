@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 import sfumato
 from sfumato import InputError, PrivateKDE, ReleaseFileError
 from sfumato.kernels import Gaussian
-from sfumato.learn import DensityClassifier
+from sfumato.learn import DensityClassifier, files
+from sfumato.privacy.guarantee import Guarantee
 from sfumato.release import format as container
 
 from .conftest import CLASSES, texts
@@ -207,3 +209,15 @@ def test_promises_of_different_kinds_are_not_mixed() -> None:
     public = replace(other, guarantee=replace(other.guarantee, neighbours="replace", n_public=True))
     with pytest.raises(InputError, match="one trust model, unit and neighbouring relation"):
         DensityClassifier.of({**releases, CLASSES[0]: public})
+
+
+def test_promises_of_classes_add_up_unless_a_record_is_in_one_of_them() -> None:
+    parts = [
+        Guarantee(trust="central", neighbours="add-remove", unit="record", epsilon=Fraction(each)) for each in (1, 2)
+    ]
+    assert files.common_guarantee(parts, files.SHARED).epsilon == 3
+    assert files.common_guarantee(parts, files.BY_LABEL).epsilon == 2
+    assert files.common_guarantee(parts[:1], files.SHARED) == parts[0]
+    other = Guarantee(trust="local", neighbours="replace", unit="record", epsilon=Fraction(1), n_public=True)
+    with pytest.raises(InputError, match="one trust model"):
+        files.common_guarantee([parts[0], other], files.SHARED)

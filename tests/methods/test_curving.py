@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from sfumato import PrivateKDE
 from sfumato.cli import app
 from sfumato.errors import InputError
 from sfumato.kernels import Circle, Curved, Gaussian, Sphere
+from sfumato.methods.curving import straighten
+from sfumato.methods.request import Request
 
 RANDOM = np.random.default_rng(4)
 TABLE = np.column_stack([RANDOM.normal(23.5, 2, 5000) % 24, RANDOM.normal(0, 1, 5000)])
@@ -94,3 +97,12 @@ def test_the_command_line_states_kinds(tmp_path: Path) -> None:
     assert answers[0] == pytest.approx(answers[1])
     for wrong in (["--circle", "hour"], ["--circle", "hour=-3"], ["--sphere", "hour"], ["--circle", "day=7"]):
         assert CliRunner().invoke(app, [*common, "--force", *wrong]).exit_code != 0
+
+
+def test_a_request_for_a_circle_becomes_one_for_two_columns_within_its_reach() -> None:
+    kernel = Curved(Gaussian([2.0, 2.0, 1.0]), {0: Circle(24)})
+    request = Request(kernel, dimension=2, epsilon=Fraction(1), n=100, bounds=[(0, 24), (-4, 4)])
+    images = straighten(request).request
+    assert (images.dimension, images.kernel) == (3, kernel.images)
+    low, high = images.bounds[0]
+    assert low == -high and images.bounds[2] == (-4, 4)

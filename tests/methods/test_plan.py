@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from sfumato import InputError, PrivateKDE
-from sfumato.kernels import Gaussian, Laplacian, ShiftInvariant
-from sfumato.methods import Plan, draw, epsilon_for, n_for, plan
-from sfumato.methods.ranking import largest_spread
+from sfumato.kernels import Gaussian, ShiftInvariant
+from sfumato.methods import Plan, plan
 from sfumato.methods.registry import BOUGHT, METHODS
 
 N, DIMENSION, RUNS = 4000, 6, 40
@@ -75,49 +72,6 @@ def test_the_assumed_density_stands_beside_every_prediction() -> None:
     assert all(f"at P = {p}" in " ".join(str(made).split()) for made, p in ((blind, 0.02), (told, 0.07)))
     assert "queries like the records" in " ".join(str(blind).split())
     assert blind.to_document()["assumed_density"] == 0.02 and told.to_document()["assumed_density"] == 0.07
-
-
-@pytest.mark.parametrize("target", [0.01, 0.03])
-def test_the_epsilon_for_an_error_reaches_it(target: float) -> None:
-    epsilon = epsilon_for(target, n_hint=N, density=DENSITY, **FACTS)
-    made = plan(n_hint=N, epsilon=epsilon, density=DENSITY, **FACTS)
-    assert made.error <= target
-    assert _measured(made) <= 1.03 * target
-    assert len(str(float(epsilon)).strip("0.")) <= 4
-    assert plan(n_hint=N, epsilon=epsilon * Fraction(95, 100), density=DENSITY, **FACTS).error > target
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_the_n_for_an_error_is_the_smallest(delta: float) -> None:
-    found = n_for(0.004, epsilon=0.3, delta=delta, **FACTS)
-    assert plan(n_hint=found, epsilon=0.3, delta=delta, **FACTS).error <= 0.004
-    assert plan(n_hint=round(0.98 * found), epsilon=0.3, delta=delta, **FACTS).error > 0.004
-
-
-def test_the_inverse_respects_budgets_and_promises() -> None:
-    plain = n_for(0.02, epsilon=0.3, **FACTS)
-    assert n_for(0.02, epsilon=0.3, file_size=3800, **FACTS) > plain
-    work = 8 * DIMENSION * plain
-    assert n_for(0.02, epsilon=0.3, work=work, **FACTS) * DIMENSION <= work
-    found = n_for(0.02, epsilon=0.3, alpha=0.2, eta=0.1, **FACTS)
-    with pytest.raises(InputError, match="too few"):
-        plan(n_hint=round(0.9 * found), epsilon=0.3, alpha=0.2, eta=0.1, **FACTS)
-
-
-@pytest.mark.parametrize(
-    ("ask", "message"),
-    [
-        (lambda: epsilon_for(1e-6, n_hint=100, **FACTS), "cannot be reached with 100 records; pass a larger n_hint="),
-        (lambda: n_for(1e-7, epsilon=1, **FACTS), "pass a larger epsilon= or options= with more features"),
-        (lambda: n_for(0.001, epsilon=1, work=1e4, **FACTS), "at best"),
-        (lambda: n_for(0.001, epsilon=1, **FACTS | {"dimension": 0}), "dimension must be"),
-        (lambda: epsilon_for(0, n_hint=100, **FACTS), "between 0 and 1"),
-        (lambda: n_for(1.5, epsilon=1, **FACTS), "between 0 and 1"),
-    ],
-)
-def test_an_error_out_of_reach_is_refused(ask: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        ask()
 
 
 @pytest.mark.parametrize("kernel", [KERNEL, Gaussian(np.linspace(1, 2, DIMENSION)), "own"])
@@ -221,25 +175,6 @@ def test_a_promise_is_planned_and_released() -> None:
     assert auto.fit(POINTS[:10]).release_.method == "lsq-rff"
 
 
-@pytest.mark.parametrize("share", [0.3, 0.5, 0.75])
-def test_no_data_spread_more_than_the_constant_rows_limit_and_a_cluster_attains_it(share: float) -> None:
-    clustered = round(1000 * share)
-    points = np.concatenate([np.zeros(clustered), 100.0 + 100.0 * np.arange(1000 - clustered)])[:, None]
-    density = Gaussian(1.0).exact_density(points, points)
-    limit = largest_spread(float(density.mean()))
-    assert density.std() <= limit
-    assert density.std() == pytest.approx(limit, rel=0.03)
-
-
-@pytest.mark.parametrize("kernel", [Gaussian(1.0), Laplacian(0.7)], ids=str)
-def test_ordinary_data_spread_as_the_constant_row_says(kernel: Any) -> None:
-    points = np.random.default_rng(3).normal(size=(1500, 2)) * [1.0, 3.0]
-    density = kernel.exact_density(points, points)
-    made = plan(n_hint=1500, epsilon=1, dimension=2, kernel=kernel, density=float(density.mean()))
-    assert density.std() < made.constant.interval[1]
-    assert made.constant.error == pytest.approx(density.std(), rel=0.5)
-
-
 def test_a_plan_says_when_a_constant_would_do() -> None:
     poor, rich = (plan(n_hint=n, epsilon=0.1, **FACTS) for n in (300, 10**6))
     assert (poor.useful, rich.useful) == (False, True)
@@ -260,19 +195,3 @@ def test_a_plan_prints_every_method_and_its_document_is_json() -> None:
     assert (
         document["methods"][0]["interval"][0] < document["methods"][0]["error"] < document["methods"][0]["interval"][1]
     )
-
-
-@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
-def test_pictures_are_the_same_every_time(tmp_path: Path, suffix: str) -> None:
-    made = plan(n_hint=N, epsilon=1, **FACTS)
-    first, second = tmp_path / f"a.{suffix}", tmp_path / f"b.{suffix}"
-    draw(made, first)
-    draw(made, second)
-    assert first.read_bytes() == second.read_bytes()
-    with pytest.raises(InputError, match="exists"):
-        draw(made, first)
-
-
-def test_a_picture_needs_a_known_kind(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"must end in \.png"):
-        draw(plan(n_hint=N, epsilon=1, **FACTS), tmp_path / "picture.docx")

@@ -7,7 +7,8 @@ import pytest
 
 from sfumato.kernels import Gaussian
 from sfumato.quantizers import Bound, Box, FourierQuantizer
-from sfumato.quantizers.base import Known, LinearQuantizer, Reading
+from sfumato.quantizers.answer import Known, Reading
+from sfumato.quantizers.base import LinearQuantizer
 
 QUERIES = np.random.default_rng(0).normal(size=(6, 2))
 

@@ -30,9 +30,11 @@ sending.SECONDS = SECONDS
 
 
 @contextmanager
-def running(server: Server) -> Iterator[str]:
+def running(
+    server: Server, certificate: Path | None = None, key: Path | None = None, proxy: str | None = None
+) -> Iterator[str]:
     """Run a server in a thread, and give its address."""
-    runner = uvicorn.Server(make_config(server, "127.0.0.1", 0))
+    runner = uvicorn.Server(make_config(server, "127.0.0.1", 0, certificate, key, proxy))
     thread = threading.Thread(target=runner.run, daemon=True)
     thread.start()
     while not runner.started:
@@ -40,7 +42,7 @@ def running(server: Server) -> Iterator[str]:
         time.sleep(0.01)
     port = runner.servers[0].sockets[0].getsockname()[1]
     try:
-        yield f"http://127.0.0.1:{port}"
+        yield f"{'http' if certificate is None else 'https'}://127.0.0.1:{port}"
     finally:
         runner.should_exit = True
         thread.join()

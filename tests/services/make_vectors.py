@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ def _fixed(name: str, size: int) -> bytes:
     return hashlib.shake_256(name.encode()).digest(size)
 
 
+@cache
 def issuer_key() -> IssuerKey:
     """Return the key of RFC 9474, appendix A.1."""
     d = pow(65537, -1, (P - 1) * (Q - 1))
@@ -40,6 +42,7 @@ def issuer_key() -> IssuerKey:
     return IssuerKey(numbers.private_key())
 
 
+@cache
 def protocol(seed: int = 7) -> Protocol:
     """Return the collection that vectors are of; the one that admits by tokens has the seed 8, the closed one 9."""
     return Protocol("l2-lsh", bandwidth=0.5, dimension=2, epsilon=2, participants=1000, bounds=(0, 1), seed=seed)

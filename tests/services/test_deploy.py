@@ -77,6 +77,7 @@ def test_containers() -> None:
     assert re.findall(r"ports: (.*)", text) == ['["443:443"]']
     lines = (FOLDER / "Dockerfile").read_text().splitlines()
     assert 'ENTRYPOINT ["sfumato", "serve"]' in lines and "USER 10001" in lines
+    assert any("'/src[server,plot]'" in line for line in lines)  # without `plot` there is no map
 
 
 def test_the_proxy_writes_no_address_and_believes_none() -> None:

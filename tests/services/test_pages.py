@@ -79,8 +79,10 @@ def test_the_page_shows_nothing_private(address: str, local_protocol: Protocol) 
     text = Route(address).ask("GET", "/").decode()
     assert str(REPORTS) not in text.replace(local_protocol.fingerprint, "").partition("<h2>Collections")[2]
     assert "src=" not in text and "http:" not in text and "https:" not in text
-    evil = {"fingerprint": "<script>alert(1)</script>", "group": 0, "released": False}
-    assert b"<script>alert" not in status_page("collector", "<b>", [evil])
+    assert "<td>anybody, any number of times<td>" in text  # there is no issuer
+    evil = {"fingerprint": "<script>alert(1)</script>", "group": 0, "released": False, "issuer": "<script>alert(2)"}
+    told = status_page("collector", "<b>", [evil])
+    assert b"<script>alert" not in told and b"<td>each invitation once<td>" in told
 
 
 @needs_chromium

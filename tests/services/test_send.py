@@ -20,6 +20,7 @@ from sfumato.services.log import read_log
 from sfumato.services.server import Server
 from sfumato.services.shuffler import Policy, ShufflerRole
 from sfumato.services.signing import SignedProtocol, SigningKey
+from sfumato.shuffled import AnalyzerKey
 from sfumato.shuffled import Protocol as Shuffled
 from tests.services.conftest import running
 from tests.services.make_vectors import issuer_key
@@ -146,6 +147,38 @@ def test_an_invitation_admits_one_device(
         second = run(*words, "--ledger", tmp_path / "two", *admitted)
         assert second.exit_code == 2 and "used before" in second.stderr
         assert shuffler.intakes[shuffled_protocol.fingerprint, 0].store.count() == 1
+
+
+def test_a_kept_answer_goes_to_its_own_class(
+    run: Run, analyzer_key: AnalyzerKey, organiser: SigningKey, tmp_path: Path
+) -> None:
+    """Messages are sealed for one class: with another one in the label file they are not sent, without one they are."""
+    protocol = Shuffled(
+        "gaussian", bandwidth=1.0, dimension=1, epsilon=1, delta=1e-2, participants=10, instances=2,
+        classes=["yes", "no"], key=analyzer_key,
+    )  # fmt: skip
+    signed = SignedProtocol.sign(protocol.document, organiser, None, "00" * 32)
+    shuffler = ShufflerRole(tmp_path / "shuffler", [signed], "http://127.0.0.1:9", Policy(participants=100))
+    (tmp_path / "point").write_text("0.5\n")
+    for label in ("yes", "no"):
+        (tmp_path / label).write_text(f"{label}\n")
+    with running(Server(shuffler)) as address:
+        words = ("shuffled", "send", address, "--organiser", organiser.public.hex(), "--max-delta", "0.01",
+                 "--point", tmp_path / "point", "--ledger", tmp_path / "account")  # fmt: skip
+        assert run(*words).exit_code == 2
+        stopped = run(*words, "--label-file", tmp_path / "yes", "--point", tmp_path / "nowhere")
+        assert stopped.exit_code != 0  # it was not answered yet, so that another class may follow
+        for label in (["--label-file", tmp_path / "no"], [], ["--label-file", tmp_path / "no"]):
+            assert run(*words, *label).exit_code == 0
+        other = run(*words, "--label-file", tmp_path / "yes")
+        assert other.exit_code == 2 and "answered as 'no'" in " ".join(other.stderr.split())
+        assert [shuffler.intakes[protocol.fingerprint, group].store.count() for group in range(2)] == [0, 1]
+        file = ("shuffled", "messages", tmp_path / "protocol.json", "--point", tmp_path / "point", "--budget", "8")
+        protocol.save(tmp_path / "protocol.json")
+        limits = ("--max-delta", "0.01", "--label", "no", "--ledger", tmp_path / "other", "-o", tmp_path / "mine.msg")
+        assert run(*file, *limits).exit_code == 0
+        twice = run(*words[:-1], tmp_path / "other", "--budget", "8", "--label-file", tmp_path / "no")
+        assert twice.exit_code == 2 and "written to a file before" in " ".join(twice.stderr.split())
 
 
 def test_an_answer_that_is_cut_off_is_no_answer(run: Run) -> None:

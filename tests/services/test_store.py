@@ -13,7 +13,7 @@ import pytest
 
 from sfumato.errors import InputError
 from sfumato.services.sqlite import SQLiteStore
-from sfumato.services.store import CLOSED, OPEN, Item, Store
+from sfumato.services.store import CLOSED, FORGOTTEN, OPEN, Item, Store
 from sfumato.services.wire import Fate, Problem
 from tests.services.postgres_for_tests import Postgres
 
@@ -65,6 +65,45 @@ def test_a_token_admits_one(opening: Opening) -> None:
     assert store.add([again, one, one._replace(nonce=b"u")]) == [SPENT, HELD, HELD]  # a retry spends nothing more
     assert store.add([Item(b"3", b"z", b"", b"u")]) == [HELD]
     assert store.count() == 2
+
+
+def test_a_token_admits_to_one_group(opening: Opening) -> None:
+    """Groups count apart, and share the tokens; what is spent stays so until the last of them is forgotten."""
+    store = opening("a")
+    first, second = store.group(0), store.group(1)
+    one, again = Item(b"1", b"x", b"", b"t"), Item(b"2", b"y", b"", b"t")
+    assert first.add([one]) == [HELD]
+    assert second.add([one, again, Item(b"1", b"z", b"", b"u")]) == [SPENT, SPENT, HELD]
+    assert (first.count(), second.count()) == (1, 1)
+    assert (first.refused(), second.refused()) == ({}, {"spent": 2})
+    assert [row[:2] for rows in second.blocks(9) for row in rows] == [(b"1", b"z")]
+    assert first.advance(OPEN, FORGOTTEN) and second.stage == OPEN and store.stages() == {OPEN, FORGOTTEN}
+    assert not first.forget() and first.count() == 0 and second.count() == 1
+    assert second.add([again]) == [SPENT]
+    assert second.advance(OPEN, FORGOTTEN) and second.forget() and first.forget()
+    with store.transaction() as now:
+        assert now.run("SELECT * FROM spent") == [] == now.run("SELECT * FROM items")
+
+
+def test_groups_on_several_servers_at_once(opening: Opening) -> None:
+    """Every token comes to every group of every server at the same time: it admits one."""
+    groups = [opening("a").group(place) for _ in range(2) for place in range(3)]
+    fates: list[list[Fate]] = [[] for _ in groups]
+    start = threading.Barrier(len(groups))
+
+    def write(place: int) -> None:
+        start.wait()
+        for number in range(20):
+            name = number.to_bytes(2)
+            fates[place] += groups[place].add([Item(bytes([place]) + name, b"", b"", name)])
+
+    threads = [threading.Thread(target=write, args=(place,)) for place in range(len(groups))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [sum(found[number] is HELD for found in fates) for number in range(20)] == [1] * 20
+    assert sum(group.count() for group in groups[:3]) == 20
 
 
 def test_it_is_all_there_after_opening_again(opening: Opening) -> None:

@@ -10,12 +10,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from sfumato.errors import InputError
+from sfumato.errors import InputError, ReleaseFileError
 from sfumato.privacy.bits import SecureBits
 from sfumato.shuffled import Protocol, Shuffler
 from sfumato.shuffled.analyzer import sampled_counts
 from sfumato.shuffled.bitsum import Counts
 from sfumato.shuffled.bitsum.rr import RandomisedResponse
+from sfumato.shuffled.messages import Header, Submission, read_batch, read_header, write_batch
 from sfumato.shuffled.sealing import MESSAGE_BYTES
 from tests.shuffled.collections_for_tests import KEY, batch_of, client_of, opened, points, small_protocol, submissions
 
@@ -164,3 +165,17 @@ class TestClient:
         )
         with pytest.raises(InputError, match="no analyzer's key"):
             client_of(protocol).messages([0.0])
+
+
+def test_submissions_and_batches_are_read_back_and_damage_is_noticed(tmp_path: Path) -> None:
+    sent = Submission([bytes([number]) * MESSAGE_BYTES for number in range(3)])
+    assert Submission.from_bytes(sent.to_bytes()) == sent and len(sent) == 3
+    header = Header("0" * 64, 0, 1, 3)
+    write_batch(tmp_path / "batch", header, [b"".join(sent)])
+    assert read_header(tmp_path / "batch") == header
+    assert b"".join(read_batch(tmp_path / "batch")) == b"".join(sent)
+    content = bytearray((tmp_path / "batch").read_bytes())
+    content[-1] ^= 1
+    (tmp_path / "batch").write_bytes(content)
+    with pytest.raises(ReleaseFileError):
+        list(read_batch(tmp_path / "batch"))

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.kernels import Overlap
-from sfumato.sources.codes import codes_of
+from sfumato.sources.cells import codes_of
 
 CELLS = ["north", "south", " north", "NORTH", "", "7", "west"]
 WAYS: dict[str, Any] = {

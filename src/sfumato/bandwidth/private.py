@@ -21,8 +21,7 @@ import numpy as np
 
 from sfumato.bandwidth.public import checked_choice
 from sfumato.bandwidth.statistics import ColumnSpreads, PairDistances, Statistic, reading_error
-from sfumato.central.looking import check_readable, go_on
-from sfumato.central.survey import FIRST_ROWS, survey
+from sfumato.central.survey import look_at
 from sfumato.engines import Engine, engine_of
 from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits, noise_bits
@@ -33,7 +32,7 @@ from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.public.ranges import MOST_RECORDS, check_budget, check_whole
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box
-from sfumato.sources import open_source
+from sfumato.sources import Source, open_source
 
 MECHANISM = "bandwidth"
 LARGEST_ERROR = 1.0
@@ -136,13 +135,7 @@ def private(
     1/2 True
     """
     target = checked_choice(target_density, rule, kernel)
-    check_choice("neighbours", neighbours, NEIGHBOURS)
-    total, n = exact_epsilon(epsilon), check_whole("n_hint", n_hint, MOST_RECORDS, least=2)
-    check_budget(total, delta=0.0)
-    source = open_source(X)
-    if source.keyed or source.weighted:
-        raise InputError("a private bandwidth protects records of equal weight: pass points without users or weights")
-    box = Box.from_bounds(bounds, source.dimension, outside)
+    source, box, total, n = opened(X, epsilon, n_hint, neighbours, bounds, outside)
     purchase = Purchase(box, n, target, rule, kernel, total, neighbours)
     purchase.checked_error()
     if purchase.parts == 2 and not source.repeatable:
@@ -150,8 +143,7 @@ def private(
     if ledger is not None:
         ledger.check(total, neighbours=neighbours)
     if look:
-        check_readable(source)
-        go_on(survey(source, box, rows=FIRST_ROWS))
+        look_at(source, box)
     bits, chosen, first = noise_bits(random_state), engine_of(engine, source=source), purchase.first
     counts = first.count(chosen, source, bits)
     charge = None if ledger is None else ledger.charge(MECHANISM, total, neighbours=neighbours)
@@ -162,6 +154,19 @@ def private(
         error = math.hypot(error, more)
     bandwidth = float(lengths[0]) if rule is None else tuple(lengths.tolist())
     return PrivateBandwidth(bandwidth, purchase.guarantee(bits.private), error, charge)
+
+
+def opened(
+    X: Any, epsilon: Any, n_hint: Any, neighbours: str, bounds: Any, outside: str
+) -> tuple[Source, Box, Fraction, int]:
+    """Open the points of a purchase, and check what it may spend and what is public about them."""
+    check_choice("neighbours", neighbours, NEIGHBOURS)
+    total, n = exact_epsilon(epsilon), check_whole("n_hint", n_hint, MOST_RECORDS, least=2)
+    check_budget(total, delta=0.0)
+    source = open_source(X)
+    if source.keyed or source.weighted:
+        raise InputError("a private bandwidth protects records of equal weight: pass points without users or weights")
+    return source, Box.from_bounds(bounds, source.dimension, outside), total, n
 
 
 @dataclass(frozen=True)

@@ -38,25 +38,23 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.bandwidth.private import Purchase
+from sfumato.bandwidth.private import Purchase, opened
 from sfumato.bandwidth.public import RULES
 from sfumato.bandwidth.statistics import MOST_GROUPS, PAIRS_PER_RECORD, ColumnSpreads, placed
-from sfumato.central.looking import check_readable, go_on
-from sfumato.central.survey import FIRST_ROWS, survey
+from sfumato.central.survey import look_at
 from sfumato.engines import Engine, engine_of
 from sfumato.errors import InputError
 from sfumato.kernels import Gaussian, Kernel, Laplacian, get_kernel
 from sfumato.methods.plan import plan
 from sfumato.privacy.bits import SecureBits, noise_bits
-from sfumato.privacy.guarantee import NEIGHBOURS, Guarantee, check_choice, exact_epsilon
+from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.ledger import Account
 from sfumato.privacy.loss import Charge
 from sfumato.privacy.noise import DiscreteLaplace
-from sfumato.public.ranges import MOST_RECORDS, check_budget, check_whole
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import whole_within
-from sfumato.sources import Source, open_source
+from sfumato.sources import Source
 
 SEARCH = "bandwidth-search"
 UNIT = 512
@@ -245,13 +243,7 @@ def search(
     >>> found.bandwidth
     0.5
     """
-    check_choice("neighbours", neighbours, NEIGHBOURS)
-    total, n = exact_epsilon(epsilon), check_whole("n_hint", n_hint, MOST_RECORDS, least=2)
-    check_budget(total, delta=0.0)
-    source = open_source(X)
-    if source.keyed or source.weighted:
-        raise InputError("a search protects records of equal weight: pass points without users or weights")
-    box = Box.from_bounds(bounds, source.dimension, outside)
+    source, box, total, n = opened(X, epsilon, n_hint, neighbours, bounds, outside)
     rules = [each for each in candidates if isinstance(each, str)]
     fixed = [_checked(each, kernel, source.dimension) for each in candidates if not isinstance(each, str)]
     if not fixed and not rules:
@@ -272,9 +264,8 @@ def search(
     if ledger is not None:
         ledger.check(total, neighbours=neighbours)
     if look:
-        check_readable(source)
-        go_on(survey(source, box, rows=FIRST_ROWS))
-    bits, chosen, charge = noise_bits(random_state), engine_of(engine), None
+        look_at(source, box)
+    bits, chosen, charge = noise_bits(random_state), engine_of(engine, source=source), None
     kernels = (*fixed,)
     if rules:
         counts = spreads.count(chosen, source, bits)

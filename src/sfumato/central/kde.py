@@ -11,11 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
-from sfumato.central.curator import Curator
-from sfumato.central.looking import check_readable, go_on
-from sfumato.central.payers import Payer, account_of, warn_of_score, warn_of_validation
+from sfumato.central.curator import Curator, Payer, account_of, warn_of_score, warn_of_validation
 from sfumato.central.reference import Purchase
-from sfumato.central.survey import FIRST_ROWS, survey
+from sfumato.central.survey import look_at
 from sfumato.deferred import brought_by
 from sfumato.engines import Engine, Progress, engine_of
 from sfumato.errors import InputError
@@ -177,7 +175,7 @@ class PrivateEstimator(ReleaseEstimator):
             Workers of the sum; all available cores by default.
         look : bool
             Look at the first rows before the charge, for the curator's eyes only, and ask whether to go on where
-            something is odd: see `sfumato.central.looking`.
+            something is odd: see `sfumato.central.survey`.
 
         Raises
         ------
@@ -190,10 +188,9 @@ class PrivateEstimator(ReleaseEstimator):
         )
         purchase = self._purchase(request, source.repeatable)
         if look:
-            check_readable(source)
             if purchase is None:
                 self._mechanism(request)  # what would be refused is refused first
-            go_on(survey(source, self._declared_box(source, request), request.kernel, FIRST_ROWS))
+            look_at(source, self._declared_box(source, request), request.kernel)
         count = None
         if self.n_hint == PAID:
             count = curator.buy_count(request, self._mechanism(request))

@@ -55,7 +55,7 @@ def make_release(
     show: bool = False,
 ) -> Release:
     """Fit the model, which has a fixed `feature_seed`, and write its release."""
-    from sfumato.central.payers import account_of
+    from sfumato.central.curator import account_of
 
     def run(progress: Progress | None) -> Release:
         return model.fit(source, progress=progress, threads=threads, look=look).release_

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from sfumato.cli import flags
 from sfumato.cli.console import tell
@@ -32,6 +32,7 @@ SHUFFLED_EXAMPLE = (
     "[bold]Example[/]: echo 0.2 0.7 | sfumato shuffled send https://shuffler.example --organiser HEX "
     "--ledger account.json"
 )
+_GROUP_BYTES = 2  # before the messages in the account: the group that they are sealed for
 Address = Annotated[str, argument("The server's address.", "ADDRESS")]
 Organiser = Annotated[str, flag("The organiser's public key, known from elsewhere.", "HEX")]
 Account = Annotated[Path, flag("The device's account, which keeps the answer.", "PATH", "--ledger")]
@@ -73,8 +74,9 @@ def send_report(
     def fresh(_: Sequence[float]) -> bytes:
         return client.report(read_point(point or "-"))
 
-    price = Fraction(signed.document["epsilon"])
-    _send(route, signed, 0, account, price, fresh, (issuer, relay, invitation), as_json)
+    token = _token(signed, account, issuer, relay, invitation)
+    content = account.remembered(signed.fingerprint, (), Fraction(signed.document["epsilon"]), fresh)
+    _deliver(route, signed, 0, content, token, as_json)
 
 
 def send_messages(
@@ -107,17 +109,26 @@ def send_messages(
     route, signed = _fetched(address, organiser, relay, log)
     made = Protocol.from_document(signed.document)
     account = DeviceAccount(ledger, max_epsilon if budget is None else budget)
-    own = own_class(made, None, label_file)
-    if not account.keeps(made.fingerprint):
+    own, answered = own_class(made, None, label_file), account.keeps(made.fingerprint)
+    if not answered:
         check_before_class(made, account, max_epsilon, max_delta)
     reported = reported_class(made, own, account)
-    client = made.client(reported, max_epsilon=max_epsilon, max_delta=max_delta)
+    client = None if answered else made.client(reported, max_epsilon=max_epsilon, max_delta=max_delta)
 
     def fresh(_: Sequence[float]) -> bytes:
-        return client.messages(read_point(point or "-")).to_bytes()
+        assert client is not None  # what is kept stays kept
+        messages = client.messages(read_point(point or "-")).to_bytes()
+        return made.group(reported)[0].to_bytes(_GROUP_BYTES) + messages
 
-    group, price = made.group(reported)[0], made.promise.budget.epsilon
-    _send(route, signed, group, account, price, fresh, (issuer, relay, invitation), as_json)
+    token = _token(signed, account, issuer, relay, invitation)
+    kept = account.remembered(made.fingerprint, (), made.promise.budget.epsilon, fresh)
+    group = int.from_bytes(kept[:_GROUP_BYTES])
+    if len(kept) <= _GROUP_BYTES:
+        raise InputError("this device's messages were written to a file before: send those, a second set costs more")
+    if reported is not None and made.group(reported)[0] != group:
+        label = made.groups[group].label
+        raise InputError(f"this device answered as {label!r}, and its answer is kept: name that class, or none")
+    _deliver(route, signed, group, kept[_GROUP_BYTES:], token, as_json)
 
 
 def _fetched(address: str, organiser: str, relay: str | None, log: str | None) -> tuple[Route, SignedProtocol]:
@@ -127,30 +138,28 @@ def _fetched(address: str, organiser: str, relay: str | None, log: str | None) -
     return route, fetch_protocol(route, organiser, None if log is None else Route(log, relay))
 
 
-def _send(
-    route: Route,
-    signed: SignedProtocol,
-    group: int,
-    account: DeviceAccount,
-    price: Fraction,
-    fresh: Any,
-    admission: tuple[str | None, str | None, Path | None],
-    as_json: bool,
-) -> None:
+def _token(
+    signed: SignedProtocol, account: DeviceAccount, issuer: str | None, relay: str | None, invitation: Path | None
+) -> bytes:
+    """Return what admits this device: nothing in an open collection, else one token, kept from the first time on."""
     from sfumato.services.admission import BlindRequest
-    from sfumato.services.sending import Route, fetch_token, send, token_request
+    from sfumato.services.sending import Route, fetch_token, token_request
 
-    token = b""
-    if signed.issuer is not None:
-        issuer, relay, invitation = admission
-        if issuer is None or invitation is None:
-            raise InputError("the collection admits by invitation: pass --issuer ADDRESS and --invitation FILE")
-        code, way = invitation.read_text(encoding="ascii").strip(), Route(issuer, relay)
-        asked, question = f"token-request {signed.fingerprint}", f"token {signed.fingerprint}"
-        drawn = account.remembered(asked, (), Fraction(0), lambda _: token_request(signed).to_bytes())
-        kept = BlindRequest.from_bytes(drawn)
-        token = account.remembered(question, (), Fraction(0), lambda _: fetch_token(way, signed, code, kept))
-    content = account.remembered(signed.fingerprint, (), price, fresh)  # on disk before it leaves
+    if signed.issuer is None:
+        return b""
+    if issuer is None or invitation is None:
+        raise InputError("the collection admits by invitation: pass --issuer ADDRESS and --invitation FILE")
+    code, way = invitation.read_text(encoding="ascii").strip(), Route(issuer, relay)
+    asked, question = f"token-request {signed.fingerprint}", f"token {signed.fingerprint}"
+    drawn = account.remembered(asked, (), Fraction(0), lambda _: token_request(signed).to_bytes())
+    kept = BlindRequest.from_bytes(drawn)
+    return account.remembered(question, (), Fraction(0), lambda _: fetch_token(way, signed, code, kept))
+
+
+def _deliver(route: Route, signed: SignedProtocol, group: int, content: bytes, token: bytes, as_json: bool) -> None:
+    """Send what is on disk."""
+    from sfumato.services.sending import send
+
     send(route, signed.fingerprint, group, content, token)
     told = {"sent": signed.fingerprint, "bytes": len(content), "acknowledged": True}
     pairs = [("sent", f"{len(content)} bytes to {route.address}, and acknowledged"), ("again", "sends the same bytes")]

@@ -296,7 +296,7 @@ def _show_commands(commands: list[list[str]]) -> None:
 
 def _agree(guide: Guide, yes: bool, epsilon: str, data: str) -> None:
     """Go on only if the curator wants to spend."""
-    from sfumato.central.looking import answered_yes
+    from sfumato.central.survey import answered_yes
 
     if yes:
         return

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from sfumato.kernels.base import Kernel, ScaledKernel, ShiftInvariantKernel, get_kernel, kernel_from_document
+from sfumato.kernels.base import Kernel, ScaledKernel, get_kernel, kernel_from_document
 from sfumato.kernels.curved import Circle, Curved, Sphere
+from sfumato.kernels.custom import ShiftInvariant
 from sfumato.kernels.lsh import L1LSH, L2LSH, Erfc, Hat
 from sfumato.kernels.product import Overlap, Product
 from sfumato.kernels.rational import Exponential, Rational
-from sfumato.kernels.separable import Cauchy, Gaussian, Laplacian, StableExponential
-from sfumato.kernels.shift_invariant import ShiftInvariant
+from sfumato.kernels.shift_invariant import Cauchy, Gaussian, Laplacian, ShiftInvariantKernel, StableExponential
 from sfumato.kernels.unscaled import Angular, Distance, InnerProduct, Jaccard
 
 __all__ = [

@@ -56,10 +56,9 @@ import numpy as np
 
 from sfumato.deferred import cdist, loggamma
 from sfumato.errors import InputError
-from sfumato.kernels.base import ShiftInvariantKernel, register
+from sfumato.kernels.base import Bandwidth, register
 from sfumato.kernels.exact import exp_negative, squared_distances
-from sfumato.kernels.scale import Bandwidth
-from sfumato.kernels.separable import Gaussian, Laplacian
+from sfumato.kernels.shift_invariant import Gaussian, Laplacian, ShiftInvariantKernel
 from sfumato.public import portable
 from sfumato.public.codec import Real, Text
 from sfumato.public.portable import FloatArray, PublicStream

@@ -1,127 +1,278 @@
-"""A user's own positive definite kernel of the difference ``x - y``, given by its profile and its frequencies."""
+"""Positive definite kernels of a difference; here those that are products over the columns of ``u = A^-1 (x - y)``.
+
+- Gaussian ``exp(-|u|_2^2)``, for one bandwidth s ``exp(-|x - y|^2 / s^2)``.
+- Laplacian ``exp(-|u|_1)``, for one bandwidth s ``exp(-|x - y|_1 / s)``.
+- Stable exponential ``exp(-sum_j |u_j|^p)``, from Laplacian (p = 1) to Gaussian (p = 2). Each coordinate of a frequency
+  is p-stable, because ``exp(-|t|^p)`` is the characteristic function of that law.
+- Cauchy, the product of ``1 / (1 + u_j^2)``. It is written with maximum 1; a factor of 2 for each column, as in some
+  papers, would only rescale every answer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from sfumato.deferred import cdist
 from sfumato.errors import InputError
-from sfumato.kernels.base import CUSTOM, ShiftInvariantKernel
-from sfumato.kernels.scale import Bandwidth
+from sfumato.kernels.base import Bandwidth, Scale, ScaledKernel, register
+from sfumato.kernels.exact import exp_negative, squared_distances
+from sfumato.public.codec import Real
 from sfumato.public.portable import FloatArray, PublicStream
 
-Profile = Callable[[FloatArray], FloatArray]
-SpectralSampler = Callable[[PublicStream, int, int], FloatArray]
-
-# Coordinates of differences that are handed to the profile at once.
-CHUNK = 2**20
-# How far from 1 the profile may be at zero.
-UNIT_TOLERANCE = 1e-9
+# Relative difference from its transpose up to which a covariance counts as symmetric.
+SYMMETRY_TOLERANCE = 1e-8
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class ShiftInvariant(ShiftInvariantKernel):
-    """``k(x, y) = profile(A^-1 (x - y))`` for a profile and frequencies of your own.
+class ShiftInvariantKernel(ScaledKernel):
+    """A positive definite kernel ``k(x, y) = phi(A^-1 (x - y))`` with ``phi(0) = 1``.
 
-    It cannot be rebuilt from a document (`portable` is False): whoever stores a release stores its frequencies.
+    By Bochner's theorem it is the mean of ``cos(w . (x - y))`` over random frequencies w, which `frequencies` draws.
 
-    Parameters
+    Attributes
     ----------
-    profile : callable
-        ``profile(differences)`` maps an array of shape (..., d) to its kernel values, shape (...); 1 at zero.
-    spectral_sampler : callable
-        ``spectral_sampler(stream, count, dimension)`` draws frequencies w of the unit bandwidth from a `PublicStream`,
-        shape (dimension, count), such that the mean of ``cos(w . u)`` is ``profile(u)``.
-    bandwidth : float, vector or matrix
-        ``A``, a length in data units.
-    log_integral : callable, optional
-        ``log_integral(dimension)``, the logarithm of the integral of the profile; needed for log densities only.
-    name : str
-        What to call the kernel in messages and documents.
+    product : bool
+        Whether ``phi(u)`` is a product over the coordinates of one function, which `_unit_profile` then gives.
+    """
+
+    product = False
+
+    @abstractmethod
+    def _unit_frequencies(self, stream: PublicStream, count: int, dimension: int) -> FloatArray:
+        """Frequencies of the unit bandwidth, shape (dimension, count), drawn one frequency after another."""
+
+    @abstractmethod
+    def _unit_log_integral(self, dimension: int) -> float:
+        """Logarithm of the integral of ``phi`` over R^dimension."""
+
+    def _unit_profile(self, differences: FloatArray) -> FloatArray:
+        """Give the function whose product over the coordinates ``phi`` is: 1 at 0, not increasing in |u|."""
+        raise NotImplementedError
+
+    @property
+    def separable(self) -> bool:
+        """Whether the kernel is a product over the columns: a family of that form, with lengths and no matrix."""
+        return self.product and len(self.scale.shape) < 2
+
+    def column_profile(self, differences: FloatArray) -> FloatArray:
+        """Give one column's factor of a separable kernel, for differences in units of that column's bandwidth.
+
+        Parameters
+        ----------
+        differences : ndarray
+            Of any shape.
+        """
+        if not self.separable:
+            raise InputError(f"{self!r} is not a product over the columns")
+        return self._unit_profile(differences)
+
+    def frequencies(self, stream: PublicStream, count: int, dimension: int) -> FloatArray:
+        """Draw random frequencies, radians per data unit.
+
+        For the built-in kernels the first m of a longer draw are the draw of m, and the numbers are the same on every
+        machine, to the last bit.
+
+        Parameters
+        ----------
+        stream : PublicStream
+            Where the randomness comes from; it is consumed.
+        count, dimension : int
+            How many frequencies, and of how many coordinates.
+
+        Returns
+        -------
+        ndarray of shape (dimension, count)
+        """
+        self.scale.check(dimension)
+        unit = np.ascontiguousarray(self._unit_frequencies(stream, count, dimension))
+        return self.scale.divide_frequencies(unit)
+
+    def column_scales(self, dimension: int) -> FloatArray:
+        """Characteristic length of each column in data units."""
+        return self.scale.column_lengths(dimension)
+
+    def log_integral(self, dimension: int) -> float:
+        """Logarithm of the integral of ``k(x, .)`` over R^dimension; subtract it to normalise a log density."""
+        return self._unit_log_integral(dimension) + self.scale.log_determinant(dimension)
+
+
+@register
+@dataclass(frozen=True, init=False, repr=False)
+class Gaussian(ShiftInvariantKernel):
+    """``k(x, y) = exp(-|A^-1 (x - y)|_2^2)``; its frequencies are normal with variance 2 for the unit bandwidth.
 
     Examples
     --------
-    The kernel ``cos(u)`` in one dimension, whose only frequency is 1:
-
-    >>> import numpy as np
-    >>> kernel = ShiftInvariant(lambda u: np.cos(u[..., 0]), lambda stream, m, d: np.ones((d, m)), bandwidth=2.0)
-    >>> kernel.value([[0.0]], [[2 * np.pi]])
-    array([[-1.]])
+    >>> Gaussian(2.0).value([[0.0, 0.0]], [[0.0, 2.0]]).round(6)
+    array([[0.367879]])
     """
 
-    profile: Profile
-    spectral_sampler: SpectralSampler
-    unit_log_integral: Callable[[int], float] | None
-    name: str
-    portable = False
+    name = "gaussian"
+    product = True
 
-    def __init__(
-        self,
-        profile: Profile,
-        spectral_sampler: SpectralSampler,
-        bandwidth: Bandwidth,
-        log_integral: Callable[[int], float] | None = None,
-        name: str = CUSTOM,
-    ) -> None:
+    @classmethod
+    def from_sklearn(cls, bandwidth: Bandwidth) -> Gaussian:
+        """Make the kernel of scikit-learn's ``KernelDensity(bandwidth=h)``, ``exp(-|x - y|^2 / (2 h^2))``.
+
+        Examples
+        --------
+        >>> Gaussian.from_sklearn(0.5).value([[0.0]], [[0.5]]).round(6)
+        array([[0.606531]])
+        """
+        return cls(Scale.of(bandwidth).multiply(math.sqrt(2.0)))
+
+    @classmethod
+    def from_scipy(cls, covariance: ArrayLike) -> Gaussian:
+        """Make the kernel of SciPy's ``gaussian_kde``, ``exp(-(x - y)^T C^-1 (x - y) / 2)``.
+
+        Parameters
+        ----------
+        covariance : array_like of shape (d, d)
+            C, the ``.covariance`` of a ``gaussian_kde``: bandwidth factor included.
+
+        Examples
+        --------
+        >>> Gaussian.from_scipy([[1.0, 0.0], [0.0, 4.0]]).value([[0.0, 0.0]], [[0.0, 2.0]]).round(6)
+        array([[0.606531]])
+        """
+        matrix = np.atleast_2d(np.asarray(covariance, dtype=np.float64))
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+            raise InputError(f"a covariance must be a square matrix; got shape {matrix.shape}")
+        if not np.isfinite(matrix).all() or np.abs(matrix - matrix.T).max() > SYMMETRY_TOLERANCE * np.abs(matrix).max():
+            raise InputError("a covariance must be finite and symmetric")
+        try:
+            return cls(np.linalg.cholesky(2.0 * matrix))
+        except np.linalg.LinAlgError as error:
+            raise InputError("a covariance must be positive definite; this one is not") from error
+
+    def _unit_pairwise(self, U: FloatArray, V: FloatArray) -> FloatArray:
+        return exp_negative(squared_distances(U, V))
+
+    def _unit_profile(self, differences: FloatArray) -> FloatArray:
+        return np.asarray(np.exp(-np.square(differences)))
+
+    def _unit_frequencies(self, stream: PublicStream, count: int, dimension: int) -> FloatArray:
+        # A correctly rounded square root, unlike a power, is the same on every machine.
+        return math.sqrt(2.0) * stream.normals(count * dimension).reshape(count, dimension).T
+
+    def _unit_log_integral(self, dimension: int) -> float:
+        return 0.5 * dimension * math.log(math.pi)
+
+
+@register
+@dataclass(frozen=True, init=False, repr=False)
+class Laplacian(ShiftInvariantKernel):
+    """``k(x, y) = exp(-|A^-1 (x - y)|_1)``; its frequencies are standard Cauchy for the unit bandwidth.
+
+    Examples
+    --------
+    >>> Laplacian(2.0).value([[0.0, 0.0]], [[1.0, -1.0]]).round(6)
+    array([[0.367879]])
+    """
+
+    name = "laplacian"
+    product = True
+
+    def _unit_pairwise(self, U: FloatArray, V: FloatArray) -> FloatArray:
+        return exp_negative(cdist(U, V, "cityblock"))
+
+    def _unit_profile(self, differences: FloatArray) -> FloatArray:
+        return np.asarray(np.exp(-np.abs(differences)))
+
+    def _unit_frequencies(self, stream: PublicStream, count: int, dimension: int) -> FloatArray:
+        return stream.cauchys(count * dimension).reshape(count, dimension).T
+
+    def _unit_log_integral(self, dimension: int) -> float:
+        return dimension * math.log(2.0)
+
+
+@register
+@dataclass(frozen=True, init=False, repr=False)
+class Cauchy(ShiftInvariantKernel):
+    """``k(x, y) = prod_j 1 / (1 + u_j^2)``; its frequencies are standard Laplace for the unit bandwidth.
+
+    Examples
+    --------
+    >>> Cauchy(1.0).value([[0.0, 0.0]], [[1.0, 2.0]])
+    array([[0.1]])
+    """
+
+    name = "cauchy"
+    product = True
+
+    def _unit_pairwise(self, U: FloatArray, V: FloatArray) -> FloatArray:
+        denominator = np.ones((len(U), len(V)))
+        factor = np.empty_like(denominator)
+        # Far away in many columns the product may overflow; the kernel is then 0, rightly.
+        with np.errstate(over="ignore"):
+            for u, v in zip(U.T, np.ascontiguousarray(V.T), strict=True):
+                np.subtract(u[:, None], v, out=factor)
+                np.square(factor, out=factor)
+                factor += 1.0
+                denominator *= factor
+        return np.divide(1.0, denominator, out=denominator)
+
+    def _unit_profile(self, differences: FloatArray) -> FloatArray:
+        return np.asarray(1.0 / (1.0 + np.square(differences)))
+
+    def _unit_frequencies(self, stream: PublicStream, count: int, dimension: int) -> FloatArray:
+        return stream.laplaces(count * dimension).reshape(count, dimension).T
+
+    def _unit_log_integral(self, dimension: int) -> float:
+        return dimension * math.log(math.pi)
+
+
+@register
+@dataclass(frozen=True, init=False, repr=False)
+class StableExponential(ShiftInvariantKernel):
+    """``k(x, y) = exp(-sum_j |u_j|^p)``; its frequencies are symmetric p-stable for the unit bandwidth.
+
+    Parameters
+    ----------
+    bandwidth : float, vector or matrix
+        ``A``, a length in data units.
+    p : float
+        From 1 to 2.
+
+    Examples
+    --------
+    >>> StableExponential(2.0, p=1.5).value([[0.0, 0.0]], [[0.0, 2.0]]).round(6)
+    array([[0.367879]])
+    """
+
+    p: float
+    name = "stable-exponential"
+    product = True
+    schema = ShiftInvariantKernel.schema.extended(p=Real(1.0, 2.0))
+
+    def __init__(self, bandwidth: Bandwidth, p: float) -> None:
         super().__init__(bandwidth)
-        object.__setattr__(self, "profile", profile)
-        object.__setattr__(self, "spectral_sampler", spectral_sampler)
-        object.__setattr__(self, "unit_log_integral", log_integral)
-        object.__setattr__(self, "name", name)
+        if isinstance(p, bool) or not isinstance(p, int | float | np.number) or not 1.0 <= p <= 2.0:
+            raise InputError(f"p must be a number from 1 to 2; got {p!r}")
+        object.__setattr__(self, "p", float(p))
 
     @classmethod
     def with_bandwidth(cls, bandwidth: Bandwidth | None) -> NoReturn:
-        """Refuse: the profile and the sampler are needed as well."""
-        raise InputError("a kernel of your own has no family name: pass the kernels.ShiftInvariant object")
-
-    def to_document(self) -> dict[str, Any]:
-        """Name and bandwidth, marked ``"custom"``: for people to read, not to rebuild the kernel from."""
-        return {"kernel": CUSTOM, "name": self.name, "bandwidth": self.scale.to_document()}
-
-    @classmethod
-    def from_document(cls, document: Any, path: str = "") -> NoReturn:
-        """Refuse: functions are not in a document."""
-        raise InputError(
-            "a kernel of your own cannot be rebuilt from a document: pass the kernels.ShiftInvariant object"
-        )
-
-    def _unit_frequencies(self, stream: PublicStream, count: int, dimension: int) -> FloatArray:
-        unit = np.asarray(self.spectral_sampler(stream, count, dimension), dtype=np.float64)
-        if unit.shape != (dimension, count) or not np.isfinite(unit).all():
-            raise InputError(
-                f"the spectral sampler of {self.name!r} must return finite numbers of shape (dimension, count) = "
-                f"{(dimension, count)}; got shape {unit.shape}"
-            )
-        return unit
+        """Refuse: the family needs p as well."""
+        raise InputError(f"the kernel {cls.name!r} needs p: pass an object, kernels.StableExponential(bandwidth, p)")
 
     def _unit_pairwise(self, U: FloatArray, V: FloatArray) -> FloatArray:
-        at_zero = self._profile(np.zeros((1, U.shape[1])))[0]
-        if not abs(at_zero - 1.0) <= UNIT_TOLERANCE:
-            raise InputError(f"the profile of {self.name!r} must be 1 at zero; it is {at_zero}")
-        values = np.empty((len(U), len(V)))
-        rows = max(1, CHUNK // max(1, V.size))
-        for start in range(0, len(U), rows):
-            values[start : start + rows] = self._profile(U[start : start + rows, None, :] - V)
-        return values
+        return exp_negative(cdist(U, V, "minkowski", p=self.p) ** self.p)
 
-    def _profile(self, differences: FloatArray) -> FloatArray:
-        values = np.asarray(self.profile(differences), dtype=np.float64)
-        if values.shape != differences.shape[:-1]:
-            raise InputError(
-                f"the profile of {self.name!r} must map shape (..., d) to (...); "
-                f"it mapped {differences.shape} to {values.shape}"
-            )
-        return values
+    def _unit_profile(self, differences: FloatArray) -> FloatArray:
+        return np.asarray(np.exp(-(np.abs(differences) ** self.p)))
+
+    def _unit_frequencies(self, stream: PublicStream, count: int, dimension: int) -> FloatArray:
+        return stream.stables(count * dimension, self.p).reshape(count, dimension).T
 
     def _unit_log_integral(self, dimension: int) -> float:
-        if self.unit_log_integral is None:
-            raise InputError(
-                f"the integral of {self.name!r} is not known: pass log_integral= to ShiftInvariant for log densities"
-            )
-        return self.unit_log_integral(dimension)
+        return dimension * (math.log(2.0) + math.lgamma(1.0 + 1.0 / self.p))
 
     def __repr__(self) -> str:
-        return f"ShiftInvariant(name={self.name!r}, bandwidth={self.scale!r})"
+        return f"StableExponential(bandwidth={self.scale!r}, p={self.p!r})"

@@ -31,8 +31,7 @@ import numpy as np
 
 from sfumato.deferred import cdist
 from sfumato.errors import InputError
-from sfumato.kernels.base import Kernel, register
-from sfumato.kernels.scale import LARGEST, SMALLEST, Bandwidth
+from sfumato.kernels.base import LARGEST, SMALLEST, Bandwidth, Kernel, register
 from sfumato.public.codec import Optional, Real, Schema, Text, Whole
 from sfumato.public.portable import FloatArray
 

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sfumato.central.curator import Payer
 from sfumato.central.kde import PrivateKDE, ReleaseEstimator
-from sfumato.central.payers import Payer
 from sfumato.deferred import brought_by
 from sfumato.engines import Engine, Progress
 from sfumato.errors import InputError

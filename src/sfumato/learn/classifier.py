@@ -27,10 +27,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sfumato.central.curator import Payer, account_of, warn_of_validation
 from sfumato.central.kde import ReleaseEstimator
-from sfumato.central.looking import check_readable, go_on
-from sfumato.central.payers import Payer, account_of, warn_of_validation
-from sfumato.central.survey import FIRST_ROWS, survey
+from sfumato.central.survey import FIRST_ROWS, check_readable, go_on, survey
 from sfumato.deferred import brought_by
 from sfumato.engines import Engine, Progress, engine_of
 from sfumato.errors import InputError

@@ -27,9 +27,9 @@ from sfumato.privacy.guarantee import Guarantee, amount_text
 from sfumato.quantizers.base import Encoder, Integers
 from sfumato.sources import Columns, Source, arguments_named, open_source
 from sfumato.sources.base import Rows
+from sfumato.sources.beside import is_untyped
 from sfumato.sources.cells import is_real, scalar_of
 from sfumato.sources.keys import keys_of
-from sfumato.sources.opening import is_untyped
 from sfumato.sources.remote import Remote
 
 with brought_by("curator"):

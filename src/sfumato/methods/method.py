@@ -1,5 +1,8 @@
 """A method under any trust model, when it applies, what it costs, how it is built; and the mechanism of a curator.
 
+A `Registry` holds methods by the names people type. "auto" takes the least predicted error among those that apply;
+baselines, which are there to be measured against, are listed and never taken.
+
 Pure methods and delta. A method marked `pure` needs no delta. Asked with delta > 0 it is refused, predicted and built
 exactly as for delta = 0, so its release is (epsilon, 0)-differentially private, which is more than was asked for: the
 guarantee states delta 0, the ledger is charged none, and the release's parameters hold the delta that was left. Plans
@@ -8,10 +11,11 @@ and "auto" weigh every other method both ways too; one that is named takes the d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Self
+from importlib import import_module
+from typing import Any, Generic, Self, TypeVar, cast
 
 import numpy as np
 
@@ -28,6 +32,7 @@ from sfumato.quantizers.base import Encoder, Integers, Quantizer, Reader
 from sfumato.release import Count, Release
 
 UNSPENT_DELTA = "delta was not needed and is not spent"
+Built = TypeVar("Built")
 
 
 @dataclass(frozen=True)
@@ -122,6 +127,81 @@ class Method:
     def built(self, request: Request) -> Any:
         """Build, where `reason` has nothing against it."""
         return self.build(self.asked(request))
+
+
+class Registry(Mapping[str, Method], Generic[Built]):
+    """Methods by name, in the order in which plans list them, and what they build.
+
+    Parameters
+    ----------
+    *modules : str
+        Modules of the library; every `Method` that one defines is taken, in the order of its definitions.
+    """
+
+    def __init__(self, *modules: str) -> None:
+        self._modules = list(modules)
+        self._methods: dict[str, Method] = {}
+
+    def _loaded(self) -> dict[str, Method]:
+        while self._modules:
+            module = import_module(self._modules[0])
+            found = [value for value in vars(module).values() if isinstance(value, Method)]
+            self._methods.update((method.name, method) for method in found)
+            del self._modules[0]
+        return self._methods
+
+    def __getitem__(self, name: str) -> Method:
+        return self._loaded()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._loaded())
+
+    def __len__(self) -> int:
+        return len(self._loaded())
+
+    def register(self, method: Method) -> Method:
+        """Add a method of one's own: plans list it, "auto" weighs it, and its name can be typed where others can."""
+        if method.name in self or method.name == "auto":
+            raise InputError(f"there is a method {method.name!r} already; choose another name")
+        self._methods[method.name] = method
+        return method
+
+    def choose(self, request: Request) -> str:
+        """Name the method with the least predicted error among those that apply (a data-free choice); no baselines."""
+        from sfumato.methods.ranking import choose
+
+        return choose(self.values(), request).method
+
+    def build(self, name: str, request: Request) -> Built:
+        """Build the named method; "auto" takes the one with the least predicted error."""
+        if request.curved:
+            from sfumato.methods import curving
+
+            straightened = curving.straighten(request)
+            return cast(Built, straightened.wrap(cast(Mechanism, self.build(name, straightened.request))))
+        allowed = request.delta
+        if name == "auto":
+            from sfumato.methods.ranking import choose
+
+            row = choose(self.values(), request)
+            name, request = row.method, request.pure() if row.unspent_delta else request
+        if name not in self:
+            raise InputError(f"unknown method {name!r}; known are auto, {', '.join(sorted(self))}")
+        chosen, reduced = self[name], None
+        if request.projected:
+            from sfumato.methods import projecting
+
+            reduced = projecting.reduce(chosen, request)
+            request = reduced.request
+        reason = chosen.reason(request)
+        if reason is not None:
+            raise InputError(f"{name} does not apply: {reason}")
+        made: Any = chosen.built(request)
+        if allowed and isinstance(made, Mechanism) and not made.guarantee.delta:
+            made = replace(made, parameters={**made.parameters, "unspent_delta": allowed})
+        if reduced is not None:
+            made = reduced.wrap(made)
+        return cast(Built, made)
 
 
 @dataclass(frozen=True)

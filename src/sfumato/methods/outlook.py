@@ -19,7 +19,7 @@ import numpy as np
 
 from sfumato.errors import InputError
 from sfumato.kernels import Kernel, Product
-from sfumato.kernels.base import ShiftInvariantKernel
+from sfumato.kernels.shift_invariant import ShiftInvariantKernel
 from sfumato.methods.request import SMALLEST_DENSITY, TYPICAL_DENSITY, Request
 from sfumato.public.portable import PublicStream
 from sfumato.quantizers.base import Floats

@@ -19,7 +19,7 @@ import numpy as np
 from sfumato.engines.contributions import WEIGHTS_CONDITION, limit_condition
 from sfumato.errors import InputError
 from sfumato.kernels import Curved, Kernel, Product
-from sfumato.kernels.scale import Scale
+from sfumato.kernels.base import Scale
 from sfumato.kernels.unscaled import Distance
 from sfumato.privacy.guarantee import UNITS, Guarantee, check_choice, exact_epsilon
 from sfumato.privacy.noise import CountNoise

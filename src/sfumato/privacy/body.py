@@ -236,14 +236,18 @@ class StackedDiscs(Stack):
     blocks: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        whole = all(type(count) is int and count >= 1 for count in self.blocks)
-        if not self.parts or len(self.parts) != len(self.blocks) or not whole:
-            raise InputError("stacked discs need at least one structure, each of a positive number of blocks")
+        check_stack(self.parts, self.blocks)
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """Integers of each structure."""
         return tuple(part.block * count for part, count in zip(self.parts, self.blocks, strict=True))
+
+
+def check_stack(parts: tuple[Any, ...], blocks: tuple[int, ...]) -> None:
+    """Refuse parts that are none, or of which nobody says how many there are."""
+    if not parts or len(parts) != len(blocks) or not all(type(count) is int and count >= 1 for count in blocks):
+        raise InputError("stacked noise needs at least one structure, each of a positive number of blocks")
 
 
 def _check(size: int, rate: Fraction) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.errors import InputError
 from sfumato.privacy.ball import BallNoise
 from sfumato.privacy.bits import Integers, SecureBits
-from sfumato.privacy.body import MOST_PARTS, CubeNoise, DiscNoise, Stack, StackedCubes, StackedDiscs
+from sfumato.privacy.body import MOST_PARTS, CubeNoise, DiscNoise, Stack, StackedCubes, StackedDiscs, check_stack
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace, FlooredLaplace
 from sfumato.public.codec import Documented, Many, Nested, Real, Schema, Text, Whole, refuse
 from sfumato.public.ranges import MOST_INTEGERS
@@ -128,9 +128,7 @@ class StackedNoise(Stack):
     blocks: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        whole = all(type(count) is int and count >= 1 for count in self.blocks)
-        if not self.parts or len(self.parts) != len(self.blocks) or not whole:
-            raise InputError("stacked noise needs at least one part, each of a positive number of integers")
+        check_stack(self.parts, self.blocks)
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -38,8 +38,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.central.curator import Curator
-from sfumato.central.payers import account_of
+from sfumato.central.curator import Curator, account_of
 from sfumato.engines import engine_of
 from sfumato.engines.base import Presence
 from sfumato.errors import InputError

@@ -107,11 +107,6 @@ class Intake(ABC):
         assert self._issuer is not None
         return token[:NONCE_BYTES] if self._issuer.admits(token, self.fingerprint) else None
 
-    async def close(self) -> None:
-        """Write what waits and let go of the storage."""
-        await self.commits.close()
-        self.store.close()
-
 
 class ReportIntake(Intake):
     """Takes reports of the local model. A report's payload is as short as a digest, and is its own."""

@@ -82,7 +82,7 @@ class Log:
             }
             entry["signature"] = self._key.sign(canonical(entry)).hex()
             line = json.dumps(entry, sort_keys=True).encode()
-            now.run("INSERT INTO items VALUES (?, ?, ?)", (len(entries).to_bytes(8), b"", line))
+            now.run("INSERT INTO items VALUES (0, ?, ?, ?)", (len(entries).to_bytes(8), b"", line))
 
 
 def _lines(now: Transaction) -> list[bytes]:

@@ -72,7 +72,7 @@ def status_page(role: str, key: str, groups: Sequence[Mapping[str, Any]]) -> byt
     key : str
         Its public key.
     groups : sequence of mappings
-        What `Role.status` says of each group.
+        What `Role.status` says of each group, and its document's `issuer`.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def status_page(role: str, key: str, groups: Sequence[Mapping[str, Any]]) -> byt
 <h1>sfumato {escape(role)}</h1>
 <p>Version {escape(__version__)}, key <code>{escape(key)}</code></p>
 <h2>Collections</h2>
-<table id="collections"><tr><th>collection<th>group<th>stage<th>results</tr>{rows}</table>{people}
+<table id="collections"><tr><th>collection<th>group<th>admits<th>stage<th>results</tr>{rows}</table>{people}
 <p><a href="v1/log">public log</a> &middot; <a href="openapi.json">OpenAPI</a></p>
 <h2>For the operator</h2>
 <form id="ask"><label>Key (the content of <code>operator.key</code>)<br>
@@ -103,9 +103,9 @@ def _cells(group: Mapping[str, Any]) -> str:
     results = "none yet"
     if group["released"]:
         results = f'<a href="{base}/{number}/release.sfm">release</a>, <a href="{base}/{number}/map.html">map</a>'
-    return (
-        f'<td><a href="{base}/protocol"><code>{name[:8]}</code></a><td>{number}<td>{escape(_stage(group))}<td>{results}'
-    )
+    admits = "anybody, any number of times" if group["issuer"] is None else "each invitation once"
+    document = f'<a href="{base}/protocol"><code>{name[:8]}</code></a>'
+    return f"<td>{document}<td>{number}<td>{admits}<td>{escape(_stage(group))}<td>{results}"
 
 
 def _stage(group: Mapping[str, Any]) -> str:

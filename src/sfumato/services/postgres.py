@@ -19,7 +19,7 @@ from typing import Any
 import psycopg
 
 from sfumato.errors import InputError
-from sfumato.services.store import Rows, Store, Transaction
+from sfumato.services.store import ITEMS, Rows, Store, Transaction
 from sfumato.services.wire import Problem
 
 _SECONDS = 10
@@ -64,7 +64,7 @@ class PostgresStore(Store):
         self._address = address
         self._schema = f"sfumato_{hashlib.sha256(collection.encode()).hexdigest()[:40]}"
         self._lock = threading.Lock()
-        self._connection: psycopg.Connection[Any] | None = None
+        self._connections: list[psycopg.Connection[Any]] = []  # one or none, the same list for all groups
         super().__init__(collection)
 
     def _connect(self) -> psycopg.Connection[Any]:
@@ -89,21 +89,24 @@ class PostgresStore(Store):
     def transaction(self) -> Iterator[Transaction]:
         """Begin after the collection's lock, and commit at the end."""
         with self._lock, self._problems():
-            if self._connection is None or self._connection.closed:
-                self._connection = self._connect()
-            with self._connection.transaction():
-                self._settle(self._connection, lock=True)
-                yield _PostgresTransaction(self._connection)
+            connection = self._connected()
+            with connection.transaction():
+                self._settle(connection, lock=True)
+                yield _PostgresTransaction(connection)
+
+    def _connected(self) -> psycopg.Connection[Any]:
+        if not self._connections or self._connections[0].closed:
+            self._connections[:] = [self._connect()]
+        return self._connections[0]
 
     @contextmanager
     def _problems(self) -> Iterator[None]:
         try:
             yield
         except psycopg.Error as error:
-            if self._connection is not None:
+            while self._connections:
                 with suppress(psycopg.Error):
-                    self._connection.close()
-                self._connection = None
+                    self._connections.pop().close()
             code = "full" if isinstance(error, psycopg.errors.DiskFull) else "storage"
             raise Problem(code, type(error).__name__, retry_after=5) from error
 
@@ -113,7 +116,7 @@ class PostgresStore(Store):
             self._settle(connection, lock=False)
             cursor = connection.cursor(name="items")
             cursor.itersize = items
-            cursor.execute("SELECT identity, digest, content FROM items ORDER BY identity")
+            cursor.execute(_dialect(ITEMS), (self._place,))
             while rows := cursor.fetchmany(items):
                 yield [tuple(map(bytes, row)) for row in rows]
 
@@ -123,5 +126,5 @@ class PostgresStore(Store):
 
     def close(self) -> None:
         """Close the connection."""
-        if self._connection is not None:
-            self._connection.close()
+        for connection in self._connections:
+            connection.close()

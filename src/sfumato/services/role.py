@@ -186,6 +186,8 @@ class Role(ABC):
     async def close(self) -> None:
         """Let go of everything."""
         for intake in self.intakes.values():
-            await intake.close()
+            await intake.commits.close()
+        for intake in self.intakes.values():  # groups share a storage, which all of them have written to by now
+            intake.store.close()
         self.log.store.close()
         self._lock.close()

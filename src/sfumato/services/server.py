@@ -207,7 +207,10 @@ class Server:
         return Response(await self.role.sign(self._fingerprint(request), *parts), media_type=BINARY)
 
     async def _front(self, request: Request) -> Response:
-        groups = [await asyncio.to_thread(self.role.status, *place) for place in self.role.places()]
+        groups = [
+            {**await asyncio.to_thread(self.role.status, name, group), "issuer": self.role.signed[name].issuer}
+            for name, group in self.role.places()
+        ]
         content = status_page(self.role.name, self.role.key.public.hex(), groups)
         return HTMLResponse(content, headers={"content-security-policy": POLICY, **CAREFUL})
 

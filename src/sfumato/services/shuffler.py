@@ -94,11 +94,11 @@ class ShufflerRole(Role):
         self._analyzer, self._policy = analyzer, policy
         self._waits: dict[tuple[str, int], tuple[float, float]] = {}
         for name, protocol in self._protocols.items():
+            store = open_store(self.place(name, 0), database, name)
             for group in range(len(protocol.groups)):
                 place = self.place(name, group)
-                store = open_store(place, database, f"{name}-{group}" if group else name)
                 self.intakes[name, group] = SubmissionIntake(
-                    store,
+                    store.group(group),
                     protocol,
                     group,
                     self.signed[name].issuer,
@@ -122,7 +122,8 @@ class ShufflerRole(Role):
         if store.stage == OPEN and self._due(fingerprint, group):
             store.advance(OPEN, CLOSED)
         if store.stage == CLOSED and self._patient(fingerprint, group):
-            self.note("closed", fingerprint)  # here, so that a kill after the closing costs no entry
+            if OPEN not in store.stages():
+                self.note("closed", fingerprint)  # here, so that a kill after the closing costs no entry
             self.hand_over(fingerprint, group)
         if store.stage == FORGOTTEN:
             self._forget(fingerprint, group)
@@ -182,8 +183,7 @@ class ShufflerRole(Role):
         batch = self.place(fingerprint, group) / "batch"
         with storage_errors("remove", batch):
             batch.unlink(missing_ok=True)
-        if intake.store.fact("deleted") is None:
-            intake.store.forget()
+        if intake.store.fact("deleted") is None and intake.store.forget():
             self.note("messages-deleted", fingerprint)
             intake.store.advance(FORGOTTEN, FORGOTTEN, {"deleted": "yes"})
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sfumato.services.store import Rows, Store, Transaction
+from sfumato.services.store import ITEMS, Rows, Store, Transaction
 from sfumato.services.wire import Problem
 from sfumato.storage import private_folder, private_opener, storage_errors
 
@@ -82,7 +82,7 @@ class SQLiteStore(Store):
         """Give all items from a connection of their own, which sees the moment at which it began."""
         connection = self._connect()
         try:
-            cursor = connection.execute("SELECT identity, digest, content FROM items ORDER BY identity")
+            cursor = connection.execute(ITEMS, (self._place,))
             while rows := cursor.fetchmany(items):
                 yield rows
         finally:
@@ -91,12 +91,16 @@ class SQLiteStore(Store):
     def _tables(self, now: Transaction) -> bool:
         return bool(now.run("SELECT 1 FROM sqlite_master WHERE name = 'facts'"))
 
-    def forget(self) -> None:
-        """Delete items and spent tokens, and let the file shrink."""
-        super().forget()
+    def forget(self) -> bool:
+        """Delete, and let the file shrink after the last group."""
+        before = self.fact("emptied")
+        over = super().forget()
         with self._lock, _sqlite_problems():
-            self._connection.execute("VACUUM")
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            if over:
+                self._connection.execute("VACUUM")
+            if over or before is None:
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return over
 
     def close(self) -> None:
         """Close the file."""

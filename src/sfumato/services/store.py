@@ -8,34 +8,42 @@ refused. Spending a token and keeping the item that it admits are one transactio
 refused. Transactions that add are serial (SQLite's write lock, an advisory lock in PostgreSQL), so that a decision that
 rests on what was read is still right when it is written; `commits` puts many requests into one.
 
-Stages: a collection is ``open``, then ``closed`` and never open again, ``forgotten`` at last. A stage is left by one
+The groups of a collection, one for each class, have items and facts of their own and one list of spent tokens, in one
+storage: an issuer signs without seeing what, so that no token can be for one group alone, and what admits to one of
+them must be gone for all. The list lasts as long as any group is open.
+
+Stages: a group is ``open``, then ``closed`` and never open again, ``forgotten`` at last. A stage is left by one
 transaction that names the stage it leaves: of two servers that try, one succeeds.
 """
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from sfumato.errors import InputError
 from sfumato.services.wire import Fate
 
 OPEN, CLOSED, FORGOTTEN = "open", "closed", "forgotten"
 Rows = list[tuple[Any, ...]]
+ITEMS = "SELECT identity, digest, content FROM items WHERE place = ? ORDER BY identity"
 _CHUNK = 500  # of questions in one statement: SQLite of old allowed 999 parameters
 
 # Without row numbers, which would tell the order of arrival. Each is run once, in order, and never changed once a
 # version was published; `facts.schema` says how many were run.
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
-        "CREATE TABLE items (identity BLOB PRIMARY KEY, digest BLOB NOT NULL, content BLOB NOT NULL) WITHOUT ROWID",
-        "CREATE TABLE spent (nonce BLOB PRIMARY KEY, identity BLOB NOT NULL) WITHOUT ROWID",
-        "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
-        "INSERT INTO facts VALUES ('stage', 'open'), ('items', '0')",
+        "CREATE TABLE items (place INTEGER NOT NULL, identity BLOB NOT NULL, digest BLOB NOT NULL, "
+        "content BLOB NOT NULL, PRIMARY KEY (place, identity)) WITHOUT ROWID",
+        "CREATE TABLE spent (nonce BLOB PRIMARY KEY) WITHOUT ROWID",
+        "CREATE TABLE facts (place INTEGER NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, "
+        "PRIMARY KEY (place, name))",
+        "INSERT INTO facts VALUES (0, 'stage', 'open')",
     ),
 )
 
@@ -74,13 +82,27 @@ class Transaction(ABC):
 
 
 class Store(ABC):
-    """Items, spent tokens and facts of one collection."""
+    """Items and facts of one group of a collection, and the spent tokens of all of them; of the first group at first.
+
+    Parameters
+    ----------
+    collection : str
+        What it holds.
+    """
 
     def __init__(self, collection: str) -> None:
         self.collection = collection
+        self._place = 0
         with self.transaction() as now:
             self._migrate(now)
             self._claim(now)
+
+    def group(self, place: int) -> Self:
+        """Return the same storage for another group; closing one of them closes all."""
+        other = copy.copy(self)
+        other._place = place
+        other.claim("stage", OPEN)  # is known from now on, so that tokens are kept until it is over
+        return other
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[Transaction]:
@@ -99,19 +121,19 @@ class Store(ABC):
         """Whether there are tables yet."""
 
     def _migrate(self, now: Transaction) -> None:
-        done = int(_fact(now, "schema") or 0) if self._tables(now) else 0
+        done = int(self._read(now, "schema") or 0) if self._tables(now) else 0
         if done > len(MIGRATIONS):
             raise InputError("the storage was written by a newer version of sfumato; go on with that one")
         for statements in MIGRATIONS[done:]:
             for statement in statements:
                 now.run(statement)
         if done < len(MIGRATIONS):
-            _set_fact(now, "schema", str(len(MIGRATIONS)))
+            self._write(now, "schema", str(len(MIGRATIONS)))
 
     def _claim(self, now: Transaction) -> None:
-        known = _fact(now, "collection")
+        known = self._read(now, "collection")
         if known is None:
-            _set_fact(now, "collection", self.collection)
+            self._write(now, "collection", self.collection)
         elif known != self.collection:
             raise InputError("the storage holds another collection; choose another folder or database")
 
@@ -128,21 +150,21 @@ class Store(ABC):
             Whether the time of the collection is over: only what is there is acknowledged.
         """
         with self.transaction() as now:
-            is_open, new = _fact(now, "stage") == OPEN and not over, 0
+            is_open, new = self._read(now, "stage") == OPEN and not over, 0
             if not is_open:
-                fates = _of_closed(now, items)
+                fates = self._of_closed(now, items)
             elif any(item.nonce for item in items):
-                fates, new = _admitted(now, items)
+                fates, new = self._admitted(now, items)
             else:
-                fates, new = _kept(now, items)
+                fates, new = self._kept(now, items)
             if new:
-                _set_fact(now, "items", str(int(_fact(now, "items") or 0) + new))
+                self._write(now, "items", str(int(self._read(now, "items") or 0) + new))
             counts = dict(refused or {})
             for fate in fates:
                 if fate is not Fate.HELD:
                     counts[fate.name.lower()] = counts.get(fate.name.lower(), 0) + 1
             for name, count in counts.items() if is_open else ():  # what was published stays as it was
-                _set_fact(now, f"refused.{name}", str(int(_fact(now, f"refused.{name}") or 0) + count))
+                self._write(now, f"refused.{name}", str(int(self._read(now, f"refused.{name}") or 0) + count))
         return fates
 
     def count(self) -> int:
@@ -151,110 +173,120 @@ class Store(ABC):
 
     def refused(self) -> dict[str, int]:
         """Return how many frames were refused, by reason."""
+        statement = "SELECT name, value FROM facts WHERE place = ? AND name LIKE 'refused.%' ORDER BY name"
         with self.transaction() as now:
-            rows = now.run("SELECT name, value FROM facts WHERE name LIKE 'refused.%' ORDER BY name")
+            rows = now.run(statement, (self._place,))
         return {name.removeprefix("refused."): int(value) for name, value in rows}
 
     def fact(self, name: str) -> str | None:
         """Return what is written under a name."""
         with self.transaction() as now:
-            return _fact(now, name)
+            return self._read(now, name)
 
     @property
     def stage(self) -> str:
-        """Where the collection stands."""
+        """Where the group stands."""
         return self.fact("stage") or OPEN
 
     def claim(self, name: str, value: str) -> bool:
         """Write a fact if there is none of this name; whether it says this now."""
         with self.transaction() as now:
-            known = _fact(now, name)
+            known = self._read(now, name)
             if known is None:
-                _set_fact(now, name, value)
+                self._write(now, name, value)
             return known in (None, value)
 
     def advance(self, before: str, after: str, facts: Mapping[str, str] | None = None) -> bool:
         """Go from one stage to another and write facts with it; False, and nothing written, if it stood elsewhere."""
         with self.transaction() as now:
-            if _fact(now, "stage") != before:
+            if self._read(now, "stage") != before:
                 return False
-            _set_fact(now, "stage", after)
+            self._write(now, "stage", after)
             for name, value in (facts or {}).items():
-                _set_fact(now, name, value)
+                self._write(now, name, value)
             return True
 
-    def forget(self) -> None:
-        """Delete items and spent tokens."""
+    def stages(self) -> set[str]:
+        """Where the groups of the collection stand."""
         with self.transaction() as now:
-            now.run("DELETE FROM items")
-            now.run("DELETE FROM spent")
-            _set_fact(now, "items", "0")
+            return {str(row[0]) for row in now.run("SELECT DISTINCT value FROM facts WHERE name = 'stage'")}
+
+    def forget(self) -> bool:
+        """Delete the group's items, and the spent tokens after the last group's; whether all are deleted."""
+        with self.transaction() as now:
+            if self._read(now, "emptied") is None:
+                now.run("DELETE FROM items WHERE place = ?", (self._place,))
+                self._write(now, "items", "0")
+                self._write(now, "emptied", "yes")
+            (groups,), (emptied,) = (
+                now.run("SELECT COUNT(*) FROM facts WHERE name = ?", (name,))[0] for name in ("stage", "emptied")
+            )
+            if groups == emptied:
+                now.run("DELETE FROM spent")
+            return bool(groups == emptied)
+
+    def _read(self, now: Transaction, name: str) -> str | None:
+        rows = now.run("SELECT value FROM facts WHERE place = ? AND name = ?", (self._place, name))
+        return str(rows[0][0]) if rows else None
+
+    def _write(self, now: Transaction, name: str, value: str) -> None:
+        now.run(
+            "INSERT INTO facts VALUES (?, ?, ?) ON CONFLICT (place, name) DO UPDATE SET value = excluded.value",
+            (self._place, name, value),
+        )
+
+    def _insert(self, now: Transaction, items: Sequence[Item]) -> int:
+        """Keep items, by identity: neighbours lie on one page, and the order of arrival is not written down."""
+        rows = sorted((item[:3] for item in items), key=itemgetter(0))  # of two under one the first stays first
+        statement = f"INSERT INTO items VALUES ({self._place:d}, ?, ?, ?) ON CONFLICT (place, identity) DO NOTHING"
+        return now.many(statement, rows)
+
+    def _digests(self, now: Transaction, items: Sequence[Item]) -> dict[bytes, bytes]:
+        """Return what is kept under the identities of items."""
+        statement = "SELECT identity, digest FROM items WHERE place = ? AND identity IN"
+        rows = _asked(now, statement, [item.identity for item in items], self._place)
+        return {bytes(identity): bytes(digest) for identity, digest in rows}
+
+    def _kept(self, now: Transaction, items: Sequence[Item]) -> tuple[list[Fate], int]:
+        """Keep items of an open group; say also how many were new."""
+        new = self._insert(now, items)
+        if new == len(items):
+            return [Fate.HELD] * new, new
+        known = self._digests(now, items)
+        return [Fate.HELD if known[item.identity] == item.digest else Fate.CONFLICT for item in items], new
+
+    def _of_closed(self, now: Transaction, items: Sequence[Item]) -> list[Fate]:
+        known = self._digests(now, items)
+        return [Fate.HELD if known.get(item.identity) == item.digest else Fate.CLOSED for item in items]
+
+    def _admitted(self, now: Transaction, items: Sequence[Item]) -> tuple[list[Fate], int]:
+        """Keep items that tokens admit, each token one item of one group; a retry needs no further token."""
+        known = self._digests(now, items)
+        rows = _asked(now, "SELECT nonce FROM spent WHERE nonce IN", [item.nonce for item in items])
+        spent = {bytes(nonce) for (nonce,) in rows}
+        fates, fresh = [], []
+        for item in items:
+            if item.identity in known:
+                fates.append(Fate.HELD if known[item.identity] == item.digest else Fate.CONFLICT)
+            elif item.nonce in spent:
+                fates.append(Fate.SPENT)
+            else:
+                known[item.identity] = item.digest
+                spent.add(item.nonce)
+                fresh.append(item)
+                fates.append(Fate.HELD)
+        self._insert(now, fresh)
+        now.many("INSERT INTO spent VALUES (?)", [(item.nonce,) for item in fresh])
+        return fates, len(fresh)
 
 
-def _fact(now: Transaction, name: str) -> str | None:
-    rows = now.run("SELECT value FROM facts WHERE name = ?", (name,))
-    return str(rows[0][0]) if rows else None
-
-
-def _set_fact(now: Transaction, name: str, value: str) -> None:
-    now.run(
-        "INSERT INTO facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-        (name, value),
-    )
-
-
-def _insert(now: Transaction, items: Sequence[Item]) -> int:
-    """Keep items, by identity: neighbours lie on one page, and the order of arrival is not written down."""
-    ordered = sorted((item[:3] for item in items), key=itemgetter(0))  # of two under one identity the first stays first
-    return now.many("INSERT INTO items VALUES (?, ?, ?) ON CONFLICT (identity) DO NOTHING", ordered)
-
-
-def _known(now: Transaction, table: str, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-    """Return digests by identity, or identities by nonce."""
-    key, value = ("identity", "digest") if table == "items" else ("nonce", "identity")
-    found: dict[bytes, bytes] = {}
+def _asked(now: Transaction, statement: str, keys: Sequence[bytes], *before: int) -> Rows:
+    """Ask about many keys, some at a time."""
+    found: Rows = []
     for start in range(0, len(keys), _CHUNK):
         part = keys[start : start + _CHUNK]
-        marks = ", ".join("?" * len(part))
-        found |= {bytes(one): bytes(two) for one, two in _rows(now, table, key, value, marks, part)}
+        found += now.run(f"{statement} ({', '.join('?' * len(part))})", (*before, *part))
     return found
-
-
-def _rows(now: Transaction, table: str, key: str, value: str, marks: str, part: Sequence[bytes]) -> Rows:
-    return now.run(f"SELECT {key}, {value} FROM {table} WHERE {key} IN ({marks})", part)
-
-
-def _kept(now: Transaction, items: Sequence[Item]) -> tuple[list[Fate], int]:
-    """Keep items of an open collection; say also how many were new."""
-    new = _insert(now, items)
-    if new == len(items):
-        return [Fate.HELD] * new, new
-    known = _known(now, "items", [item.identity for item in items])
-    return [Fate.HELD if known[item.identity] == item.digest else Fate.CONFLICT for item in items], new
-
-
-def _of_closed(now: Transaction, items: Sequence[Item]) -> list[Fate]:
-    known = _known(now, "items", [item.identity for item in items])
-    return [Fate.HELD if known.get(item.identity) == item.digest else Fate.CLOSED for item in items]
-
-
-def _admitted(now: Transaction, items: Sequence[Item]) -> tuple[list[Fate], int]:
-    """Keep items that tokens admit, each token one item, and say how many were new; a retry needs no further token."""
-    known = _known(now, "items", [item.identity for item in items])
-    spent = _known(now, "spent", [item.nonce for item in items])
-    fates, fresh = [], []
-    for item in items:
-        if item.identity in known:
-            fates.append(Fate.HELD if known[item.identity] == item.digest else Fate.CONFLICT)
-        elif item.nonce in spent:
-            fates.append(Fate.SPENT)
-        else:
-            known[item.identity], spent[item.nonce] = item.digest, item.identity
-            fresh.append(item)
-            fates.append(Fate.HELD)
-    _insert(now, fresh)
-    now.many("INSERT INTO spent VALUES (?, ?)", [(item.nonce, item.identity) for item in fresh])
-    return fates, len(fresh)
 
 
 def open_store(folder: Path, database: str | None, collection: str) -> Store:

@@ -9,7 +9,8 @@ must not decide whether a release happens, nor how other rows are read: see `sfu
 from __future__ import annotations
 
 from sfumato.sources.base import Source
-from sfumato.sources.opening import attach, open_source
+from sfumato.sources.beside import attach
+from sfumato.sources.opening import open_source
 from sfumato.sources.selection import Columns, arguments_named, as_declared
 
 __all__ = ["Columns", "Source", "arguments_named", "as_declared", "attach", "open_source"]

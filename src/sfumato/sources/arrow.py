@@ -13,9 +13,8 @@ from sfumato.deferred import pyarrow as pa
 from sfumato.errors import InputError
 from sfumato.kernels.product import Overlap
 from sfumato.public.ranges import MOST_COLUMNS
-from sfumato.sources.arrays import block_type
-from sfumato.sources.base import Block, Rows, Source
-from sfumato.sources.codes import codes_of
+from sfumato.sources.base import Block, Rows, Source, block_type
+from sfumato.sources.cells import codes_of
 from sfumato.sources.keys import KEY_WORDS, check_key_type, keys_of
 from sfumato.sources.selection import Selection, listing
 

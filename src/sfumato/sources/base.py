@@ -210,6 +210,11 @@ class Source:
         return self.read(rows)
 
 
+def block_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Smallest of float32 and float64 that holds every value of a real type (64-bit integers are rounded)."""
+    return np.dtype(np.float32) if np.result_type(np.float32, dtype) == np.float32 else np.dtype(np.float64)
+
+
 def reblock(pieces: Iterator[Rows], rows: int) -> Iterator[Rows]:
     """Cut and join pieces of any height into pieces of `rows` rows; those that fit are passed on uncopied."""
     waiting: list[Rows] = []

@@ -26,8 +26,7 @@ from sfumato.errors import InputError
 from sfumato.kernels.product import Overlap
 from sfumato.sources.arrow import Layout
 from sfumato.sources.base import Block, Rows, Source, readable, reblock
-from sfumato.sources.cells import NUMBER
-from sfumato.sources.codes import codes_of_distinct
+from sfumato.sources.cells import NUMBER, codes_of_distinct
 from sfumato.sources.keys import Keys, decoded, keys_of_codes
 from sfumato.sources.selection import MOST_NAMED_COLUMNS, Selection, no_numbers, warn_of_no_numbers
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from sfumato.deferred import require
 from sfumato.errors import InputError
 from sfumato.privacy.datasets import is_pattern
-from sfumato.sources.arrays import open_npy, open_npz
 from sfumato.sources.base import Rows, Source, reblock
+from sfumato.sources.numpy_files import open_npy, open_npz
 from sfumato.sources.remote import Files, Shard
 from sfumato.sources.selection import Selection, listing
 

@@ -1,27 +1,40 @@
-"""One door for every kind of input; and users and weights that the caller holds apart, put beside their rows."""
+"""One door for every kind of input, and what it makes of arrays, lists of rows and sparse matrices.
+
+An array's type is declared and decides for all of it. Lists and arrays of objects have none: there each cell alone
+decides, see `sfumato.sources.cells`.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.deferred import is_instance, require
-from sfumato.deferred import pyarrow as pa
 from sfumato.errors import InputError
 from sfumato.kernels.product import Overlap
-from sfumato.sources.arrays import check_shape, open_array, open_rows, open_sparse
-from sfumato.sources.base import Rows, Source, Weights, open_iterator, readable
-from sfumato.sources.cells import lists_of, numbers_of
-from sfumato.sources.geometry import is_geographic_frame, open_points
-from sfumato.sources.keys import Keys, check_key_dtype, check_key_type, keys_of
-from sfumato.sources.selection import Column, Columns, Selection, warn_of_no_numbers
-from sfumato.sources.tables import ids_of, open_dataset, open_pandas, open_relation, open_spark, open_stream
+from sfumato.sources.base import Block, Rows, Source, block_type, open_iterator, readable
+from sfumato.sources.cells import codes_of, lists_of, numbers_of
+from sfumato.sources.keys import Keys, keys_of
+from sfumato.sources.selection import Chosen, Column, Columns, Selection, warn_of_no_numbers
+from sfumato.sources.tables import (
+    is_geographic_frame,
+    open_dataset,
+    open_pandas,
+    open_points,
+    open_relation,
+    open_spark,
+    open_stream,
+)
+
+AnyArray = npt.NDArray[Any]
 
 HEAD_ROWS = 1024
 
@@ -58,7 +71,7 @@ def open_source(
         Name or position of the column of weights, numbers in [0, 1].
     categories
         Columns, by name or position, that are categories, with their public values: a list or a `kernels.Overlap`. They
-        are read as codes, see `sfumato.sources.codes`.
+        are read as codes, see `sfumato.sources.cells`.
     separator, decimal
         What stands between the fields of text, and within its numbers: comma (in `.tsv` tab) and point by default. They
         are never guessed from the rows.
@@ -111,19 +124,21 @@ def open_source(
 
 def _open_table(data: Any, selection: Selection) -> Source | None:
     """Open anything that is a table in memory, or an Arrow reader or data set; None if `data` is none of these."""
+    if isinstance(data, np.ndarray):
+        if lists := _open_lists(data, selection):
+            return lists
+        check_shape(data.shape, "the ndarray")
+        return open_array(data, selection)
     if is_instance(data, "pyspark.sql", "DataFrame"):
         return open_spark(data, selection)
-    lengths = selection.lengths(None)
-    if lengths == {0: lengths.get(0)} and getattr(data, "ndim", None) == 1 and np.asarray(data).dtype.kind == "O":
-        return open_array(lists_of(np.asarray(data), lengths[0]), Selection())
+    if getattr(data, "ndim", None) == 1 and (lists := _open_lists(np.asarray(data), selection)):
+        return lists
     if is_instance(data, "polars", "LazyFrame"):
         return open_stream(data.collect(), selection)
     if is_instance(data, "duckdb", "DuckDBPyRelation"):
         return open_relation(data, selection)
     if hasattr(data, "shape"):
         check_shape(data.shape, f"the {type(data).__name__}")
-    if isinstance(data, np.ndarray):
-        return open_array(data, selection)
     if hasattr(data, "tocsr"):
         return open_sparse(data, selection)
     if is_instance(data, "pandas", "DataFrame"):
@@ -141,6 +156,14 @@ def _open_table(data: Any, selection: Selection) -> Source | None:
     if hasattr(data, "__array__"):
         return open_array(np.asarray(data), selection)
     return None
+
+
+def _open_lists(column: AnyArray, selection: Selection) -> Source | None:
+    """Open one column of lists whose public length is declared; None where it is none."""
+    if column.ndim != 1 or column.dtype.kind != "O":
+        return None
+    lengths = selection.lengths(None)
+    return open_array(lists_of(column, lengths[0]), Selection()) if list(lengths) == [0] else None
 
 
 def _open_batch(batch: Any, selection: Selection) -> Source | None:
@@ -180,118 +203,142 @@ def _unknown(data: Any) -> InputError:
     )
 
 
-def attach(source: Source, users: Any = None, weights: Any = None) -> Source:
-    """Return the same rows with the users, the weights or both of an array.
+def check_shape(shape: Sequence[int], origin: str) -> None:
+    """Refuse what is not a table of rows and columns."""
+    if len(shape) == 1:
+        raise InputError(
+            f"{origin} is 1-dimensional and rows need 2 dimensions. "
+            "Use reshape(-1, 1) if it is one column of many rows, reshape(1, -1) if it is a single row."
+        )
+    if len(shape) != 2:
+        raise InputError(
+            f"{origin} is {len(shape)}-dimensional and rows need 2 dimensions. "
+            "Reshape to (rows, columns); a list of 2-d batches is passed as iter(batches)."
+        )
+    if min(shape) < 0:
+        raise InputError(f"{origin} claims the shape {tuple(shape)}: it is damaged.")
 
-    Parameters
-    ----------
-    source
-        The rows.
-    users
-        One id for each row: a one-dimensional array of any type, a list, a pandas or pyarrow column.
-    weights
-        One number for each row, likewise.
 
-    Returns
-    -------
-    Source
+def check_numeric(dtype: np.dtype[Any], origin: str) -> None:
+    """Refuse arrays whose declared type is not a real number."""
+    if dtype.kind not in "biuf":
+        raise InputError(
+            f"{origin} has type {dtype}, not real numbers. Convert it first, for example with astype(float)"
+            + (". Complex data not supported: pass two columns, real and imag." if dtype.kind == "c" else ".")
+        )
 
-    Raises
-    ------
-    InputError
-        If there are more or fewer of them than rows (told while reading where the length is not known before), if their
-        type is wrong, or if the source has users or weights of its own.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sfumato.sources import open_source
-    >>> [(block, keys)] = attach(open_source(np.eye(3)), users=["ada", "bob", "ada"]).keyed_batches()
-    >>> bool((keys[0] == keys[2]).all())
-    True
-    """
-    keys = None if users is None else _keys(users, source)
-    numbers = None if weights is None else _numbers(weights, source)
-    beside = {name: values for name, values in (("users", keys), ("weights", numbers)) if values is not None}
-    if source.expected_rows is not None:
-        _check_length(beside, source.expected_rows, finished=True)
+def sliced_source(
+    shape: tuple[int, ...], rows_between: Callable[[int, int], AnyArray], selection: Selection, origin: str
+) -> Source:
+    """Source over anything of known shape that can be cut by rows."""
+    check_shape(shape, origin)
+    chosen = selection.choose(None, shape[1], origin)
+    chosen.check_no_lists(origin)
 
     def read(rows: int) -> Iterator[Rows]:
-        start = 0
-        for piece in source.pieces(rows):
-            here = slice(start, start + len(piece))
-            start += len(piece)
-            _check_length(beside, start, finished=False)
-            yield replace(
-                piece,
-                keys=piece.keys if keys is None else keys[here],
-                weights=piece.weights if numbers is None else numbers[here],
-            )
-        _check_length(beside, start, finished=True)
+        for start in range(0, shape[0], rows):
+            yield rows_of(rows_between(start, min(start + rows, shape[0])), chosen)
 
-    return replace(
-        source, read=read, keyed=source.keyed or keys is not None, weighted=source.weighted or numbers is not None
+    return source_of(chosen, read, shape[0])
+
+
+def source_of(chosen: Chosen, read: Callable[[int], Iterator[Rows]], expected_rows: int) -> Source:
+    """Source over columns without names."""
+    return Source(
+        dimension=len(chosen.coordinates),
+        column_names=None,
+        read=read,
+        expected_rows=expected_rows,
+        keyed=chosen.key is not None,
+        weighted=chosen.weight is not None,
+        categories=chosen.categories,
     )
 
 
-def _keys(users: Any, source: Source) -> Keys:
-    if source.keyed:
-        raise InputError("The rows were opened with key= and come with users already. Pass users= or key=, not both.")
-    if is_untyped(users):
-        return keys_of(list(users))
-    if hasattr(users, "iloc"):
-        _check_flat(users, "users")
-        check_key_dtype(users.dtype, "users=")
-        users = ids_of(users)
-    elif hasattr(users, "__arrow_c_stream__"):
-        users = pa.chunked_array(users)
-    if is_instance(users, "pyarrow", "ChunkedArray"):
-        users = users.combine_chunks()
-    if is_instance(users, "pyarrow", "Array"):
-        check_key_type(users.type, "users", "users=")
-        return keys_of(users)
-    ids = np.ma.asanyarray(users)
-    _check_flat(ids, "users")
-    check_key_dtype(ids.dtype, "users=")
-    return keys_of(ids)
+def rows_of(part: AnyArray, chosen: Chosen, keys: Keys | None = None) -> Rows:
+    """Take the selected columns of some rows; `keys` where the users have been read already."""
+    every = chosen.coordinates == tuple(range(part.shape[1]))
+    if keys is None and chosen.key is not None:
+        keys = keys_of(part[:, chosen.key])
+    block = as_block(part if every else part[:, list(chosen.coordinates)])
+    if chosen.coded:
+        block = block.copy()  # it may be the caller's own memory
+        for place, category in chosen.categories.items():
+            block[:, place] = codes_of(part[:, chosen.coordinates[place]], category)
+    return Rows(
+        block,
+        keys,
+        None if chosen.weight is None else as_block(part[:, chosen.weight]).astype(np.float64),
+    )
 
 
-def _numbers(weights: Any, source: Source) -> Weights:
-    """Read weights as the one column of a source, so that they are read like all other numbers."""
-    if source.weighted:
-        raise InputError("The rows were opened with weight= and come with weights already. Pass weights once.")
-    if is_untyped(weights):
-        return numbers_of(weights)
-    if hasattr(weights, "iloc"):
-        _check_flat(weights, "weights")
-        column = open_pandas(weights.to_frame("weights"), Selection())
-    elif hasattr(weights, "__arrow_c_stream__") or is_instance(weights, "pyarrow", "Array"):
-        chunks = weights if is_instance(weights, "pyarrow", "Array") else pa.chunked_array(weights)
-        column = open_stream(pa.table({"weights": chunks}), Selection())
-    else:
-        numbers = np.ma.asanyarray(weights)
-        _check_flat(numbers, "weights")
-        column = open_array(numbers[:, None], Selection(), "weights=")
-    return column.whole()[:, 0]
+def as_block(part: AnyArray) -> Block:
+    """Contiguous floats of the right width; masked entries are nulls, hence NaN."""
+    if part.dtype.kind == "O":
+        return numbers_of(part.reshape(-1)).reshape(part.shape)
+    dtype = block_type(part.dtype)
+    with np.errstate(over="ignore"):
+        if isinstance(part, np.ma.MaskedArray):
+            part = np.ma.filled(part.astype(dtype), np.nan)
+        return np.ascontiguousarray(part, dtype=dtype)
 
 
-def is_untyped(values: Any) -> bool:
-    """Tell whether values have no declared type, as in lists: then each decides alone."""
-    typed = any(hasattr(values, name) for name in ("dtype", "__array__", "__arrow_c_stream__"))
-    return isinstance(values, Iterable) and not isinstance(values, str | bytes) and not typed
+def open_array(array: AnyArray, selection: Selection, origin: str = "the array") -> Source:
+    """Source over an array in memory, uncopied where its type and order allow."""
+    array = array if isinstance(array, np.ma.MaskedArray) else np.asarray(array)
+    if array.dtype.kind in "US" and selection.categories:
+        array = array.astype(object)  # text, of which each cell alone decides whether it is a number
+    if array.dtype.kind != "O":
+        check_numeric(array.dtype, origin)
+    return sliced_source(array.shape, lambda start, stop: array[start:stop], selection, origin)
 
 
-def _check_flat(values: Any, name: str) -> None:
-    if len(values.shape) != 1:
-        raise InputError(f"{name}= has {len(values.shape)} dimensions. Pass one value for each row, in one dimension.")
+def open_sparse(matrix: Any, selection: Selection) -> Source:
+    """Source over a scipy sparse matrix, made dense one batch at a time."""
+    origin = "the sparse matrix"
+    check_shape(matrix.shape, origin)
+    by_row = matrix.tocsr()
+    check_numeric(by_row.dtype, origin)
+    return sliced_source(by_row.shape, lambda start, stop: by_row[start:stop].toarray(), selection, origin)
 
 
-def _check_length(beside: dict[str, Keys | Weights], rows: int, finished: bool) -> None:
-    """Refuse values of which there are too few so far or, when all rows are read, too many."""
-    for name, values in beside.items():
-        if len(values) < rows or (finished and len(values) > rows):
-            raise _wrong_length(name)
+def open_rows(rows: Sequence[Any], selection: Selection) -> Source:
+    """Source over a list of rows; users are read off the list, where they may be text."""
+    array = array_of_rows(rows)
+    chosen = selection.choose(None, array.shape[1], "the list of rows")
+    keys = None if chosen.key is None else keys_of([row[chosen.key] for row in rows])
+    for place, category in chosen.coded.items():
+        array[:, place] = codes_of([row[place] for row in rows], category)
+    plain = replace(chosen, coded={})
+
+    def read(height: int) -> Iterator[Rows]:
+        for start in range(0, len(rows), height):
+            part = slice(start, start + height)
+            yield rows_of(array[part], plain, None if keys is None else keys[part])
+
+    return source_of(chosen, read, len(rows))
 
 
-def _wrong_length(name: str) -> InputError:
-    return InputError(f"{name}= must hold one value for each row, and its length is not the number of rows.")
+def array_of_rows(rows: Sequence[Any]) -> npt.NDArray[np.float64]:
+    """Float64 array of a list of rows, each cell read alone; one that is no number becomes NaN."""
+    if not rows:
+        raise InputError("The list of rows is empty, so its dimension is unknown. Pass np.empty((0, dimension)).")
+    for number, row in enumerate(rows):
+        if np.ndim(row) != 1 if isinstance(row, np.ndarray) else not isinstance(row, list | tuple):
+            raise InputError(
+                f"The list's item {number} is {_kind(row)} and not a row of numbers. Pass a list of equally long "
+                "lists; a list of 2-d batches is passed as iter(batches)."
+            )
+        if len(row) != len(rows[0]):
+            raise InputError(
+                f"The list is ragged: row 0 has {len(rows[0])} values and row {number} has {len(row)}. "
+                "Make every row equally long; a missing value is None."
+            )
+    if any(isinstance(row, np.ndarray) for row in rows):
+        return np.stack([numbers_of(row) for row in rows])
+    return numbers_of(chain.from_iterable(rows)).reshape(len(rows), len(rows[0]))
+
+
+def _kind(item: object) -> str:
+    return f"a {item.ndim}-d array" if isinstance(item, np.ndarray) else f"of type {type(item).__name__}"

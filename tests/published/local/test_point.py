@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from sfumato.local.client import Client
 from sfumato.local.coins import Coins
 from sfumato.local.device import HEADER_BYTES
 from sfumato.privacy.bits import SecureBits
+from sfumato.published.local.point import Signs, piecewise_scale, piecewise_window
 from tests.published.local.chances import same_law
 
 NAMES = ("dm", "pm", "sw", "gi")
@@ -121,3 +123,17 @@ def test_gi_refuses_a_lattice_beyond_32_bits(radius: float, fits: bool) -> None:
     else:
         with pytest.raises(InputError, match="radius .* too small"):
             made()
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 5])
+def test_signs_keep_their_odds_exactly(dimension: int) -> None:
+    """The weights of all reports add up to the stated total, and no two given vectors differ by more than the odds."""
+    law = Signs(Fraction(1), dimension)
+    weights = [[law.weight(signs, report) for report in range(2**dimension)] for signs in range(2**dimension)]
+    assert {sum(row) for row in weights} == {law.total}
+    assert max(map(max, weights)) * law.odds.unit <= min(map(min, weights)) * law.odds.heads
+
+
+def test_more_budget_needs_a_smaller_scale() -> None:
+    scales = [piecewise_scale(piecewise_window(Fraction(epsilon))) for epsilon in (1, 2, 8)]
+    assert scales == sorted(scales, reverse=True)

@@ -124,26 +124,23 @@ def _cases() -> list[Case]:
     return cases
 
 
-def data_sets() -> list[Floats]:
-    """Few records at the corners of the box, outside it, and at its middle."""
-    places = np.array([[-1.0, -1.0], [1.0, 1.0], [1.0, -1.0], [9.0, -9.0], [0.0, 0.0], [np.nan, 0.0]])
-    return [places[list(chosen)] for size in range(4) for chosen in product(range(len(places)), repeat=size)]
-
-
-SINGLE = data_sets()[1:7]
+# Corners of the box, a place outside it, its middle, and what is no number.
+PLACES = np.array([[-1.0, -1.0], [1.0, 1.0], [1.0, -1.0], [9.0, -9.0], [0.0, 0.0], [np.nan, 0.0]])
+DATA_SETS = [chosen for size in range(4) for chosen in product(range(len(PLACES)), repeat=size)]
 
 
 @cache
 def worst_counts(statistic: Statistic, replaced: bool) -> Integers:
     """Return the largest change of a histogram's integers by a record more, or another one in its place."""
+
+    @cache
+    def counted(*chosen: int) -> Integers:
+        return statistic.count(Threads(1), open_source(PLACES[list(chosen)]), SecureBits.seeded(0))
+
     worst = np.zeros(1, dtype=np.int64)
-    for rows in data_sets():
-        for other in SINGLE:
-            if replaced and not len(rows):
-                continue
-            after = np.vstack([rows[:-1] if replaced else rows, other])
-            counts = (statistic.count(Threads(1), open_source(each), SecureBits.seeded(0)) for each in (rows, after))
-            change = np.subtract(*counts)
+    for chosen in DATA_SETS[1:] if replaced else DATA_SETS:
+        for other in range(len(PLACES)):
+            change = np.subtract(counted(*chosen), counted(*(chosen[:-1] if replaced else chosen), other))
             worst = max(worst, change, key=lambda each: int(np.abs(each).sum()))
     return worst
 
@@ -161,7 +158,7 @@ def calibration(
             (purchase.law(part), worst_counts(part, neighbours == "replace"))  # type: ignore[arg-type]  # it is frozen
             for part in parts
         ]
-        return sum((revealed(law, change) for law, change in changes), Revealed()), 6 * len(data_sets())
+        return sum((revealed(law, change) for law, change in changes), Revealed()), len(PLACES) * len(DATA_SETS)
 
     bought = " and ".join([*([rule] if rule else []), *([f"density, {kernel}"] if target else [])])
     return CalibrationCase(f"pure, {neighbours}; {bought}", EpsilonClaim(float(EPSILON)), reveal)

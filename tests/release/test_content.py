@@ -1,0 +1,32 @@
+"""A release from header and arrays: the same again, and nothing that is read as something else."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sfumato import PrivateKDE, ReleaseFileError
+from sfumato.release import format as container
+from sfumato.release import from_content
+from sfumato.release.content import load
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, Any]]:
+    path = tmp_path_factory.mktemp("content") / "points.sfm"
+    model = PrivateKDE(bandwidth=1.0, epsilon=1, n_hint=100, bounds=(-3, 3), method="grid", random_state=1)
+    model.fit(np.random.default_rng(0).normal(size=(100, 1))).release_.save(path)
+    header, arrays = container.decode(path.read_bytes())
+    assert np.array_equal(load(path).values, from_content(header, arrays).values)
+    return header, arrays
+
+
+@pytest.mark.parametrize("field", ["guarantee", "kernel", "noise", "quantizer", "count"])
+def test_a_header_without_a_part_or_with_another_is_refused(content: Any, field: str) -> None:
+    header, arrays = content
+    for changed in ({key: value for key, value in header.items() if key != field}, {**header, field: 7}):
+        with pytest.raises(ReleaseFileError):
+            from_content(copy.deepcopy(changed), dict(arrays))
