@@ -16,7 +16,6 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers import FourierQuantizer
 from sfumato.quantizers.base import Integers
 from sfumato.sources import Source, open_source
-from sfumato.threads import one_blas_thread, spread
 
 POINTS = np.random.default_rng(0).normal(size=(3000, 3))
 
