@@ -148,7 +148,7 @@ def refuse(request: Request) -> str | None:
     if request.dimension > MOST_COLUMNS:
         return f"it takes at most {MOST_COLUMNS} columns"
     try:
-        request.designed(_design)
+        _design(request)
     except _TooLargeError as reason:
         return str(reason)
     return None
@@ -160,6 +160,10 @@ class _TooLargeError(InputError):
 
 def _design(request: Request) -> Design:
     """Choose the design with the least predicted error; a function of public facts only."""
+    return request.once(NAME, lambda: _least(request))
+
+
+def _least(request: Request) -> Design:
     known = list(_designs(request))
     fitting = [design for design in known if fits(design, request)]
     if not known:
@@ -280,7 +284,7 @@ def _degrees(request: Request) -> tuple[int, ...]:
 def predict(request: Request, density: float) -> Prediction:
     """Predict error and cost."""
     request.check_options(*OPTIONS)
-    return prediction(request.designed(_design), request, density)
+    return prediction(_design(request), request, density)
 
 
 def prediction(design: Design, request: Request, density: float) -> Prediction:
@@ -298,7 +302,7 @@ def prediction(design: Design, request: Request, density: float) -> Prediction:
 def build(request: Request) -> Mechanism:
     """Choose spacing and buckets from the request."""
     request.check_options(*OPTIONS)
-    design = request.designed(_design)
+    design = _design(request)
     assert isinstance(request.kernel, ShiftInvariantKernel)
     quantizer = GridQuantizer(
         kernel=request.kernel,

@@ -114,7 +114,7 @@ def say(text: str) -> None:
 def facts(pairs: Iterable[tuple[str, str]]) -> None:
     """Print labelled lines; long ones are left to the terminal, so that paths stay whole."""
     for label, text in pairs:
-        typer.echo(typer.style(f"{label:<12}", bold=True) + shown(text))
+        typer.echo(typer.style(f"{label:<11} ", bold=True) + shown(text))
 
 
 def print_json(document: Any) -> None:

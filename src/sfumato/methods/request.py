@@ -36,12 +36,11 @@ from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.nystrom import PublicSample
 
-Design = TypeVar("Design")
-
 INTEGER_BYTES = 8
 # The fixed part of a header with its checksum, and one column's bounds, grid and name; both measured, with room.
 HEADER_BYTES, COLUMN_BYTES = 2500, 128
 MOST_TERMS = 2**40
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -212,17 +211,6 @@ class Request:
             raise InputError(f"a release of distances needs a distance, not {self.kernel!r}")
         return self.kernel
 
-    def designed(self, design: Callable[[Request], Design]) -> Design:
-        """Return what a method makes of the request, worked out once: its refusal, prediction and mechanism ask."""
-        if design not in self._designs:
-            self._designs[design] = design(self)
-        made: Design = self._designs[design]
-        return made
-
-    @cached_property
-    def _designs(self) -> dict[Callable[[Request], Any], Any]:
-        return {}
-
     @cached_property
     def count_epsilon(self) -> Fraction:
         """Part of the budget that buys the count (law 4); nothing when n is public.
@@ -256,6 +244,17 @@ class Request:
     def count_law(self) -> CountNoise | None:
         """Noise of a count that is bought, which a record changes by 1 and a user by as many as they have; or None."""
         return CountNoise.of(self.count_epsilon, self.records_per_user) if self.count_epsilon else None
+
+    def once(self, name: str, make: Callable[[], Made]) -> Made:
+        """Return what `make` finds for this request, once: a plan and a release ask for the same design many times."""
+        if name not in self._found:
+            self._found[name] = make()
+        found: Made = self._found[name]
+        return found
+
+    @cached_property
+    def _found(self) -> dict[str, Any]:
+        return {}
 
     def count_error(self, density: float) -> float:
         """Variance that the noisy count, and coins that choose records, add to an answer of size `density`."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sfumato.quantizers.inner_product import InnerProductQuantizer, InnerProductSigns
     from sfumato.quantizers.landmarks import LandmarkQuantizer
     from sfumato.quantizers.lattice import LatticeQuantizer
+    from sfumato.quantizers.product_lattice import ProductLattice
     from sfumato.quantizers.projection import ProjectedPoints
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "InnerProductSigns",
     "LandmarkQuantizer",
     "LatticeQuantizer",
+    "ProductLattice",
     "ProjectedPoints",
     "Quantizer",
     "Reader",
@@ -58,6 +60,7 @@ _FAMILIES = {
     "inner_product": {"inner-product": "InnerProductQuantizer", "inner-product-signs": "InnerProductSigns"},
     "landmarks": {"landmarks": "LandmarkQuantizer"},
     "lattice": {"lattice": "LatticeQuantizer"},
+    "product_lattice": {"product-lattice": "ProductLattice"},
     "projection": {"projected-points": "ProjectedPoints"},
 }
 for _module, _classes in _FAMILIES.items():
