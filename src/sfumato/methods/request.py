@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -209,7 +210,7 @@ class Request:
             raise InputError(f"a release of distances needs a distance, not {self.kernel!r}")
         return self.kernel
 
-    @property
+    @cached_property
     def count_epsilon(self) -> Fraction:
         """Part of the budget that buys the count (law 4); nothing when n is public.
 
