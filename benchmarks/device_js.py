@@ -34,7 +34,7 @@ BLOCK = 1 << 15
 
 
 def made_by_node(document: dict[str, Any], points: Points, folder: Path) -> tuple[list[bytes], dict[str, float]]:
-    """Have Node make one report for each point; return them, and the milliseconds to open and for one."""
+    """Have Node make one report for each point; return them, and how many milliseconds it took."""
     save(document, folder / "protocol.json", overwrite=True)
     points.astype("<f8").tofile(folder / "points")
     command = ["node", str(CLIENT / "dist" / "figures.mjs")]
@@ -92,7 +92,8 @@ def _told(name: str, times: dict[str, float], release: Release, kernel: Kernel, 
     answers, errors = release.query(QUERIES, return_std=True)
     exact = kernel.exact_density(points, QUERIES)
     deviations = [round(float(each), 2) for each in (answers - exact) / errors]
-    return {"mechanism": name, "ms to open": times["opened"], "ms each": times["each"], "deviations": deviations}
+    told = {"ms to open": times["opened"], "ms each": times["each"], "processor ms each": times["processor"]}
+    return {"mechanism": name, **told, "deviations": deviations}
 
 
 def shuffled(points: Points, instances: int, folder: Path) -> dict[str, Any]:

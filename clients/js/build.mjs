@@ -1,5 +1,5 @@
 // `node build.mjs` makes the package in dist/; `--tests` makes the tests in dist/tests/, for Node and for a browser.
-import { readFile } from "node:fs/promises";
+import { readdir, readFile, rm } from "node:fs/promises";
 import { gzipSync } from "node:zlib";
 
 import { build } from "esbuild";
@@ -26,6 +26,7 @@ if (process.argv.includes("--tests")) {
 } else if (process.argv.includes("--figures")) {
   await build({ ...common, entryPoints: ["tests/figures.ts"], outfile: "dist/figures.mjs", platform: "node" });
 } else {
+  for (const name of await readdir("dist").catch(() => [])) if (/\.(js|txt)$/.test(name)) await rm(`dist/${name}`);
   const small = { minify: true, legalComments: "linked", splitting: true, metafile: true, chunkNames: "part-[hash]" };
   const entryPoints = { "sfumato-device": "src/index.ts", node: "src/node.ts" };
   // Built by itself: it shares code with HPKE that only it needs.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from fractions import Fraction
 from typing import Any
 
@@ -175,3 +176,17 @@ def test_a_release_that_cannot_be_is_refused_unpaid() -> None:
     with pytest.raises(InputError, match="epsilon"):
         bandwidth.search(rows, [0.5, 1.0], epsilon=1, bounds=(-8, 8), n_hint=20_000, release_epsilon=-1, ledger=account)
     assert account.charges == ()
+
+
+def test_a_search_runs_where_its_rows_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the source no engine could tell that a frame lives on a cluster."""
+    asked: list[Any] = []
+
+    def engine_of(engine: Any, *, source: Any) -> Threads:
+        asked.append(source)
+        return Threads(1)
+
+    monkeypatch.setattr(sys.modules["sfumato.bandwidth.search"], "engine_of", engine_of)
+    source = open_source(np.random.default_rng(0).normal(size=(3000, 1)))
+    bandwidth.search(source, [0.3, 3.0], epsilon=1, bounds=(-5, 5), n_hint=3000, random_state=1)
+    assert asked == [source]

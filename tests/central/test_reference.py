@@ -150,6 +150,10 @@ class TestRefusals:
     def test_reasons_name_what_is_missing(self, facts: dict[str, Any], reason: str) -> None:
         assert reason in (reference.METHOD.reason(request(**facts)) or "")
 
+    def test_so_many_records_are_left_to_others_unless_it_is_asked_for(self) -> None:
+        assert "multiplications" in (reference.METHOD.reason(request(n=10**7)) or "")
+        assert reference.METHOD.reason(request(n=10**7, options={"reference_share": "1/10"})) is None
+
     def test_fit_says_why(self) -> None:
         with pytest.raises(InputError, match="reference does not apply"):
             fitted("reference", bounds=None)

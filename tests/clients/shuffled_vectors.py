@@ -25,6 +25,7 @@ from tests.clients.hpke import sealed
 from tests.clients.local_vectors import DROP, changed
 
 POINTS = [[0.0, 0.0], [0.25, 0.5], [1.0, -7.0], [0.1, 0.30000000000000004], [0.9, 1e300]]
+MANY = 1000
 BOX = {"bounds": (0, 1)}
 CLASSES: list[list[Any]] = [[1, 2], ["a", "b", 3], ["ü", "'", '"']]
 GIVEN: dict[str, tuple[Kernel, dict[str, Any]]] = {
@@ -39,6 +40,9 @@ GIVEN: dict[str, tuple[Kernel, dict[str, Any]]] = {
     "poisson": (Gaussian(0.3), {**BOX, "bitsum": "poisson"}),
     "negative-binomial": (Gaussian(0.3), {**BOX, "bitsum": "negative-binomial"}),
     "3nb": (Gaussian(0.3), {**BOX, "bitsum": "3nb"}),
+    "message budget": (Gaussian(0.3), {**BOX, "messages": 4}),
+    "message budget, cover": (Gaussian(0.3), {**BOX, "messages": 3, "participants": 400, "instances": 16}),
+    "pure": (Gaussian(0.3), {**BOX, "bitsum": "pure", "epsilon": 8, "delta": 0.0, "instances": 2}),
     "published rr": (Gaussian(0.3), {**BOX, "bitsum": "rr-published", "participants": 5000, "epsilon": 4}),
 }
 
@@ -94,8 +98,8 @@ def _protocol(name: str, protocol: Protocol) -> dict[str, Any]:
     }
 
 
-def _plaintexts(protocol: Protocol, label: Any, point: list[float], coins: str) -> list[list[int]]:
-    """Return what is sealed, in order."""
+def _plaintexts(protocol: Protocol, label: Any, point: list[float], coins: str) -> list[list[int]] | str:
+    """Return what is sealed, in order; of very many messages the digest."""
     found: list[list[int]] = []
 
     def seal(instances: Any, contents: Any, public: bytes, context: Context) -> list[bytes]:
@@ -104,7 +108,7 @@ def _plaintexts(protocol: Protocol, label: Any, point: list[float], coins: str) 
 
     with mock.patch.object(clients, "seal", seal):
         Client(protocol, label).messages(point, secure=SecureBits.seeded(coins))
-    return found
+    return found if len(found) < MANY else _digest(found)
 
 
 def _sealed(number: int) -> dict[str, Any]:
@@ -201,6 +205,32 @@ _CHANGES: list[tuple[str, list[Any], Any]] = [
     ("private classes", [_M, "label_epsilon"], "2"),
     ("private classes", [_M, "label_epsilon"], None),
     ("poisson", [_M, "bitsum"], "rr"),
+    ("message budget", ["epsilon"], "3/2"),
+    ("message budget", [_M, "bitsum"], "3nb"),
+    ("pure", ["epsilon"], "7"),
+    ("pure", ["delta"], {"decimal": "1e-05"}),
+    ("pure", [_M, "bitsum"], "3nb"),
+]
+_PURE = {"rate": "399/100", "drop": "1/30000", "copies": "150", "flood_shape": "18", "flood_rate": "3/250"}
+_PURE_CHANGES: list[dict[str, str]] = [
+    {},
+    {"rate": "4"},
+    {"rate": "3999/1000"},
+    {"rate": "7/2"},
+    {"drop": "1/1000000"},
+    {"drop": "1"},
+    {"copies": "100"},
+    {"copies": "130"},
+    {"copies": "135"},
+    {"copies": "0"},
+    {"copies": "5000"},
+    {"copies": "1125899906842624"},
+    {"flood_shape": "1"},
+    {"flood_shape": "2"},
+    {"flood_shape": "4096"},
+    {"flood_shape": "4097"},
+    {"flood_rate": "1/10"},
+    {"flood_rate": "1/1000"},
 ]
 # Fields of the first group: a list has no names, so that the whole of it is changed.
 _GROUP_CHANGES: list[tuple[str, dict[str, Any]]] = [
@@ -219,5 +249,18 @@ _GROUP_CHANGES: list[tuple[str, dict[str, Any]]] = [
     ("poisson", {"parameters": {"mean": "10"}}),
     ("negative-binomial", {"parameters": {"shape": "64", "rate": "2"}}),
     ("negative-binomial", {"parameters": {"shape": "064", "rate": "2"}}),
+    ("message budget", {"messages": 7}),
+    ("message budget", {"messages": 100}),
+    ("message budget", {"parameters": {"flip": "1/7", "send": "1/2"}}),
+    ("message budget", {"parameters": {"flip": "1/5", "send": "1/2"}}),
+    ("message budget", {"parameters": {"flip": "1/5", "send": "1"}}),
+    ("message budget", {"parameters": {"flip": "1/5"}}),
+    ("message budget", {"bitsum": "rr"}),
+    ("message budget, cover", {"messages": 8}),
+    ("message budget, cover", {"messages": 16}),
+    ("pure", {"messages": 17_000}),
+    ("pure", {"messages": 20_000}),
+    ("pure", {"bitsum": "3nb"}),
+    *(("pure", {"messages": 1_000_000, "parameters": {**_PURE, **fields}}) for fields in _PURE_CHANGES),
     ("3nb", {"parameters": {"rate": "2", "flood_shape": "32", "flood_rate": "1/100"}}),
 ]

@@ -96,3 +96,6 @@ def test_a_submission(built: Path, tmp_path: Path) -> None:
         assert take_part(tmp_path / "account.json", server, organiser)["spent"] == "2"
         store = role.intakes[protocol.fingerprint, 0].store
         assert store.count() == 1 and store.refused() == {}
+    account = DeviceAccount(tmp_path / "account.json", 4)
+    kept = account.remembered(protocol.fingerprint, (), Fraction(2), lambda _: b"")
+    assert kept[:2] == bytes(2) and len(kept) == 2 + 32 + 8 * 53  # the group, as `sfumato shuffled send` keeps it

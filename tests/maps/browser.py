@@ -31,6 +31,7 @@ FLAGS = (
     "--window-size=1100,1300",
 )
 PATIENCE = 60.0  # seconds for one answer
+_KEYS = {"Tab": 9, "Enter": 13, " ": 32}
 
 
 def chromium() -> str | None:
@@ -119,10 +120,11 @@ class Page:
 
     def press(self, key: str, shift: bool = False) -> None:
         """Press a key of a real keyboard."""
-        text = {"text": key} if len(key) == 1 else {}
-        modifiers = 8 if shift else 0
-        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, modifiers=modifiers, **text)
-        self.call("Input.dispatchKeyEvent", type="keyUp", key=key, modifiers=modifiers)
+        text = {"text": "\r" if key == "Enter" else key} if len(key) == 1 or key == "Enter" else {}
+        # Without its number a key that moves the focus or presses a button does nothing.
+        common = {"key": key, "modifiers": 8 if shift else 0, "windowsVirtualKeyCode": _KEYS.get(key, 0)}
+        self.call("Input.dispatchKeyEvent", type="keyDown", **common, **text)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **common)
         self.settle()
 
     def screenshot(self, path: Path) -> None:

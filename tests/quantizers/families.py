@@ -51,6 +51,7 @@ from sfumato.quantizers.exponential_sums import draw_terms
 from sfumato.quantizers.lattice import LatticeQuantizer
 from sfumato.quantizers.nystrom import estimates
 from sfumato.quantizers.phases import Phases
+from sfumato.quantizers.product_lattice import ProductLattice
 from sfumato.quantizers.projection import Projection
 from sfumato.quantizers.similarities import similarities
 
@@ -88,11 +89,14 @@ def _grid() -> Quantizer:
     return GridQuantizer(Gaussian([2.0, 20.0, 1.5, 3.0, 14.0]), Box((-4.0,) * 5, (4.0,) * 5), spacing=0.6)
 
 
-def _lattice() -> Quantizer:
+def _lattice(family: type[LatticeQuantizer] = LatticeQuantizer) -> Quantizer:
     """Enough pairs for two blocks of columns."""
     kernel, box = Gaussian([2.0, 20.0, 1.5, 3.0, 14.0]), Box((-4.0,) * 5, (4.0,) * 5)
     modes = np.array(list(product((1, 2), range(-3, 4), range(-2, 3), (0, 1), (0, 1))), dtype=np.int64)
-    return LatticeQuantizer(kernel, box, (6.0, 2.0, 9.0, 5.0, 2.0), modes, 1 + np.arange(len(modes)) % 50, 4096 * 60)
+    amplitudes = 1 + np.arange(len(modes)) % 50
+    if family is ProductLattice:
+        amplitudes = 200 + 30 * np.stack([np.abs(modes[:, :3]).sum(axis=1), modes[:, 3:].sum(axis=1)], axis=1)
+    return family(kernel, box, (6.0, 2.0, 9.0, 5.0, 2.0), modes, amplitudes, 4096 * 60)
 
 
 def _hashed_grid() -> Quantizer:
@@ -197,6 +201,7 @@ QUANTIZERS: dict[str, Callable[[], Quantizer]] = {
     "sharded": _sharded,
     "grid": _grid,
     "lattice": _lattice,
+    "product lattice": lambda: _lattice(ProductLattice),
     "hashed-grid": _hashed_grid,
     "histogram": _histogram,
     "hermite": _hermite,

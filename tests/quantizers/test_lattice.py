@@ -13,9 +13,8 @@ from hypothesis.extra import numpy as hnp
 
 from sfumato.errors import InputError, SfumatoError
 from sfumato.kernels import Cauchy, Exponential, Gaussian, Laplacian, ShiftInvariantKernel
-from sfumato.quantizers import Box, LatticeQuantizer, quantizer_from_document
+from sfumato.quantizers import Box, LatticeQuantizer, ProductLattice, quantizer_from_document
 from sfumato.quantizers.base import Known
-from sfumato.quantizers.lattice import RADIUS
 from sfumato.quantizers.series import series
 
 SQUARE = Box((0.0, 0.0), (6.0, 6.0))
@@ -26,12 +25,17 @@ KERNELS: dict[str, ShiftInvariantKernel] = {
     "columns": Gaussian([1.0, 2.0]),
 }
 kernels = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+families = pytest.mark.parametrize("family", [LatticeQuantizer, ProductLattice])
 SMOOTH = np.random.default_rng(0).normal(3, 1.2, size=(3000, 2)).clip(0, 6)
 ONE_PLACE = np.full((50, 2), [1.2345, 4.321])
 
 
 def _quantizer(
-    kernel: ShiftInvariantKernel, reach: int = 8, folded: bool = False, counted: int = 999
+    kernel: ShiftInvariantKernel,
+    reach: int = 8,
+    folded: bool = False,
+    counted: int = 999,
+    family: type[LatticeQuantizer] = LatticeQuantizer,
 ) -> LatticeQuantizer:
     """All modes within `reach`, one of each pair."""
     numbers = np.arange(-reach, reach + 1)
@@ -39,7 +43,10 @@ def _quantizer(
     extents = 6.0 / kernel.column_scales(2)
     periods = tuple(float(2 * extent if folded else extent + 4.0) for extent in extents)
     amplitudes = np.random.default_rng(1).integers(1, 500, size=len(modes))
-    return LatticeQuantizer(kernel, SQUARE, periods, modes, amplitudes, counted)
+    if family is ProductLattice:  # a radius for each number of a column, of either sign
+        radii = np.random.default_rng(1).integers(500, 4096, size=(reach + 1, 2))
+        amplitudes = radii[np.abs(modes), [0, 1]]
+    return family(kernel, SQUARE, periods, modes, amplitudes, counted)
 
 
 def _errors(quantizer: LatticeQuantizer, rows: np.ndarray, queries: np.ndarray) -> np.ndarray:
@@ -49,14 +56,15 @@ def _errors(quantizer: LatticeQuantizer, rows: np.ndarray, queries: np.ndarray) 
     return answer.total / len(rows) - quantizer.kernel.exact_density(rows, queries)
 
 
+@families
 @kernels
 @pytest.mark.parametrize("folded", [False, True])
 @pytest.mark.parametrize("rows", [SMOOTH, ONE_PLACE], ids=["smooth", "one place"])
 @pytest.mark.parametrize("counted", [0, 999])
 def test_answers_stay_within_the_proven_bias(
-    kernel: ShiftInvariantKernel, folded: bool, rows: np.ndarray, counted: int
+    kernel: ShiftInvariantKernel, folded: bool, rows: np.ndarray, counted: int, family: type[LatticeQuantizer]
 ) -> None:
-    quantizer = _quantizer(kernel, folded=folded, counted=counted)
+    quantizer = _quantizer(kernel, folded=folded, counted=counted, family=family)
     queries = np.random.default_rng(2).uniform(0, 6, size=(400, 2))
     errors = _errors(quantizer, rows, queries)
     assert np.abs(errors).max() <= quantizer.bias_bound(queries, np.zeros(0), Known(0.0))[0] + 1e-9
@@ -75,21 +83,23 @@ def test_more_modes_leave_less(kernel: ShiftInvariantKernel) -> None:
     assert np.abs(_errors(many, SMOOTH, queries)).max() < np.abs(_errors(few, SMOOTH, queries)).max() / 2
 
 
-@given(hnp.arrays(np.float64, (5, 2), elements=st.floats(allow_nan=True, allow_infinity=True)))
+@families
+@given(rows=hnp.arrays(np.float64, (5, 2), elements=st.floats(allow_nan=True, allow_infinity=True)))
 @settings(max_examples=50)
-def test_every_row_stays_within_the_bound(rows: np.ndarray) -> None:
-    quantizer = _quantizer(Gaussian(1.0), 3)
+def test_every_row_stays_within_the_bound(rows: np.ndarray, family: type[LatticeQuantizer]) -> None:
+    quantizer = _quantizer(Gaussian(1.0), 3, family=family)
     encoded = quantizer.encode(rows)
     assert (np.square(encoded.astype(object)).sum(axis=1) <= quantizer.bound.l2_squared).all()
-    pairs = encoded[:, 1:].reshape(len(encoded), -1, 2)
-    assert (np.square(pairs).sum(axis=2) <= (RADIUS * quantizer.amplitudes) ** 2).all()
+    pairs = encoded[:, 1:].reshape(len(encoded), len(quantizer.modes), 2)
+    assert (np.square(pairs).sum(axis=2) <= np.square(quantizer.radii)).all()
     sums = np.zeros(quantizer.size, dtype=np.int64)
     assert quantizer.accumulate(rows, sums) == len(encoded)
     assert (sums == encoded.sum(axis=0)).all()
 
 
-def test_the_bound_is_reached_up_to_the_table() -> None:
-    quantizer = _quantizer(Gaussian(1.0), 3)
+@families
+def test_the_bound_is_reached_up_to_the_table(family: type[LatticeQuantizer]) -> None:
+    quantizer = _quantizer(Gaussian(1.0), 3, family=family)
     norms = np.square(quantizer.encode(SMOOTH).astype(float)).sum(axis=1)
     assert norms.min() > 0.998 * quantizer.bound.l2_squared
 
@@ -120,11 +130,12 @@ def test_a_bought_count_moves_the_answer_with_it() -> None:
     assert (answer.standard_error**2 > (5 * quantizer.constant) ** 2).all()
 
 
-def test_a_document_is_read_back() -> None:
-    quantizer = _quantizer(Gaussian(1.0), 3)
+@families
+def test_a_document_is_read_back(family: type[LatticeQuantizer]) -> None:
+    quantizer = _quantizer(Gaussian(1.0), 3, family=family)
     document, arrays = quantizer.to_document()
     again = quantizer_from_document(document, arrays, quantizer.kernel, quantizer.size)
-    assert isinstance(again, LatticeQuantizer)
+    assert type(again) is family
     np.testing.assert_array_equal(again.encode(SMOOTH[:20]), quantizer.encode(SMOOTH[:20]))
 
 

@@ -106,10 +106,10 @@ def database_away(folder: Path, database: Postgres, outages: int) -> int:
             database.stop()
             try:
                 until(refused.is_set)
-                until(lambda: not _ready(route))
+                until(lambda: not is_ready(route))
             finally:
                 database.start()
-            until(lambda: _ready(route))
+            until(lambda: is_ready(route))
         stop.set()
         for thread in threads:
             thread.join()
@@ -120,7 +120,8 @@ def database_away(folder: Path, database: Postgres, outages: int) -> int:
     return len(kept)
 
 
-def _ready(route: Route) -> bool:
+def is_ready(route: Route) -> bool:
+    """Whether a server says so."""
     try:
         return bool(route.ask("GET", "/readyz"))
     except UnreachableError:

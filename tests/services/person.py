@@ -76,6 +76,16 @@ class Person:
         """Press a button."""
         self.tab.run(f"document.querySelector('{selector}').click()")
 
+    def tabs_to(self, selector: str) -> None:
+        """Go from one control to the next by keyboard, to one; each must show that it has the focus."""
+        for _ in range(40):
+            self.tab.press("Tab")
+            style = "getComputedStyle(document.activeElement)"
+            assert self.tab.run(f"{style}.outlineStyle !== 'none' && parseFloat({style}.outlineWidth) > 0")
+            if self.tab.run(f"document.activeElement.matches('{selector}')"):
+                return
+        raise AssertionError(f"the keyboard does not reach {selector}")
+
     def taps(self, across: float, up: float) -> None:
         """Tap the map, at shares of it."""
         self.tab.run("document.getElementById('sheet').scrollIntoView({block: 'center'})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -22,10 +23,10 @@ def test_a_folder_is_one_servers_and_its_keys_stay(tmp_path: Path, local_signed:
         first.is_operator(f"Bearer {key}") and not first.is_operator(f"Bearer {key[:-1]}") and not first.is_operator("")
     )
     public = first.key.public
-    first.close()
+    asyncio.run(first.close())
     second = CollectorRole(tmp_path / "own", [local_signed])
     assert second.key.public == public
-    second.close()
+    asyncio.run(second.close())
 
 
 def test_foreign_files_and_no_protocols_are_refused(tmp_path: Path, local_signed: SignedProtocol) -> None:

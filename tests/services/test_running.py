@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import ipaddress
 from datetime import UTC, datetime, timedelta
@@ -13,6 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from sfumato.errors import SfumatoError, StorageError
 from sfumato.local import Protocol
 from sfumato.services.collector import CollectorRole
 from sfumato.services.limits import Limits
@@ -20,7 +22,8 @@ from sfumato.services.running import make_config
 from sfumato.services.sending import Route, UnreachableError, fetch_protocol, send
 from sfumato.services.server import Server
 from sfumato.services.signing import SignedProtocol, SigningKey
-from tests.services.conftest import SECONDS, running
+from tests.services.conftest import SECONDS, running, until
+from tests.services.outages import is_ready
 from tests.services.relay import relay
 
 
@@ -83,9 +86,27 @@ def test_a_proxy_says_who_asks_and_nobody_else(
         assert _statuses(address, ["192.0.2.1", "192.0.2.2", "192.0.2.1"]) == expected
 
 
+def test_a_server_is_ready_while_its_own_storage_works(tmp_path: Path, local_signed: SignedProtocol) -> None:
+    """A balancer goes on sending devices here when it is another server that is away."""
+    role, due, problems = CollectorRole(tmp_path / "collector", [local_signed]), list[bool](), list[SfumatoError]()
+
+    def step(fingerprint: str, group: int) -> None:
+        due.append(True)
+        raise problems[-1]
+
+    role.step = step  # type: ignore[method-assign]
+    problems.append(UnreachableError("the analyzer is away"))
+    with running(Server(role, every=0.001)) as address:
+        route = Route(address, tries=1)
+        until(lambda: len(due) > 10)
+        assert route.ask("GET", "/readyz") == b'{"ready":true}'
+        problems.append(StorageError("the disk is gone"))
+        until(lambda: not is_ready(route))
+
+
 def test_the_process_keeps_no_addresses_and_the_roles_limits(tmp_path: Path, local_signed: SignedProtocol) -> None:
     role = CollectorRole(tmp_path / "own", [local_signed])
     plain, proxied = (make_config(Server(role), "127.0.0.1", 0, proxy=proxy) for proxy in (None, "10.0.0.1"))
     assert not plain.access_log and not plain.server_header and plain.limit_concurrency == role.limits.connections
     assert not plain.proxy_headers and proxied.proxy_headers
-    role.close()
+    asyncio.run(role.close())

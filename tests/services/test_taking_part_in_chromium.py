@@ -160,6 +160,33 @@ def _comes_back(person: Person, release: Path) -> None:
     assert person.tab.run("document.querySelector('#receipt code').textContent") == digest
 
 
+def test_by_the_keyboard_alone(tmp_path: Path, tab: Page, local_signed: SignedProtocol) -> None:
+    role = CollectorRole(tmp_path / "collector", [local_signed], FREELY)
+    person = Person(tab, tmp_path, 1000)
+    with running(Server(role, every=60.0)) as address:
+        person.visit(f"{address}/take-part#lang=en")
+        person.waits_for("answer")
+        person.tabs_to("#languages [lang=de]")
+        tab.press("Enter")
+        until(lambda: tab.run("document.documentElement.lang") == "de")
+        person.tabs_to("#sheet")
+        tab.press("ArrowLeft", shift=True)
+        tab.press("ArrowDown")
+        assert "0,49" in person.says("map-said")
+        until(lambda: person.sees("picture"))
+        person.tabs_to("#again")
+        drawings = set()
+        while len(drawings) < 2:  # another pattern sooner or later
+            drawings.add(tab.run("document.querySelector('.truth').outerHTML"))
+            tab.press("Enter")
+        person.tabs_to("#send")
+        person.photographs("desktop-focus")
+        tab.press(" ")
+        person.waits_for("done")
+        assert tab.run("document.activeElement.id") == "done-title"
+        assert role.counts(local_signed.fingerprint, 0)["held"] == 1
+
+
 def test_numbers_where_there_is_no_map(tmp_path: Path, tab: Page, organiser: SigningKey) -> None:
     protocol = Protocol("laplacian", bandwidth=5.0, dimension=1, epsilon=1, participants=100, bounds=(0, 99))
     signed = SignedProtocol.sign(protocol.document, organiser)
@@ -241,6 +268,31 @@ def test_a_class_and_bits_among_others(tmp_path: Path, tab: Page, organiser: Sig
         person.waits_for("done")
         assert sum(role.counts(signed.fingerprint, group)["held"] for group in range(2)) == 1
         person.asked_only(address)
+
+
+def test_an_answer_that_is_sent_again_goes_to_its_own_class(tmp_path: Path, tab: Page, organiser: SigningKey) -> None:
+    protocol = Shuffled(
+        "gaussian", bandwidth=3.0, dimension=1, epsilon=2, delta=1e-4, participants=20, classes=["north", "south"],
+        instances=2, bounds=(0, 10), key=AnalyzerKey.generate(),
+    )  # fmt: skip
+    signed = SignedProtocol.sign(protocol.document, organiser, None, "0" * 64)
+    role = ShufflerRole(tmp_path / "shuffler", [signed], "http://127.0.0.1:1", Policy(participants=20), FREELY)
+    person = Person(tab, tmp_path, 375)
+    with running(Server(role, every=60.0)) as address:
+        for again in (False, True):
+            person.visit(f"{address}/take-part#lang=en")
+            if again:
+                until(lambda: "waiting" in person.says("trouble"))
+                person.clicks("#trouble-help button")
+            else:
+                person.waits_for("answer")
+                person.enters(0, "4")
+                person.clicks('#labels input[value="1"]')
+                person.clicks("#send")
+            until(lambda: person.sees("done"))
+            tab.run("localStorage.clear()")  # as if the receipt had been lost
+        assert [role.counts(signed.fingerprint, group)["held"] for group in range(2)] == [0, 1]
+        assert all("/1/frames" in asked for asked in tab.requests if "/frames" in asked)
 
 
 def _shuffled(folder: Path, stack: ExitStack, organiser: SigningKey) -> dict[str, Any]:

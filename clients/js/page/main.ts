@@ -21,13 +21,12 @@ import {
 import { Answer, type Collection } from "./answer.js";
 import { byId, make, show } from "./elements.js";
 import { askedIn, fetchNotice, type Asked } from "./notice.js";
-import { hidesClass, writeParties, writePromise } from "./promise.js";
+import { writeParties, writePromise } from "./promise.js";
 import { Texts, chosenLanguage, languageButtons } from "./texts.js";
 
 /** Of the account, the sum of the epsilons of all collections of this server. */
 const BUDGET = "8";
 const RECEIPTS = "sfumato-receipt-";
-const CLASSES = "sfumato-class-";
 const settings = document.body.dataset;
 const languages = (settings["languages"] ?? "en").split(" ");
 const link = new URLSearchParams(location.hash.slice(1));
@@ -118,7 +117,6 @@ async function deliver(
   const { signed, protocol, account } = found;
   const admission = signed.issuer === null ? {} : { issuer: new Route(settings["issuer"] ?? ""), invitation };
   const chosen = label === null ? {} : { label };
-  if (label !== null && !hidesClass(protocol)) localStorage.setItem(CLASSES + signed.fingerprint, JSON.stringify(label));
   const receipt = await takePart({ route: here, signed, protocol, account, point, ...chosen, ...admission });
   const kept = { ...receipt, time: new Date().toISOString() };
   localStorage.setItem(RECEIPTS + signed.fingerprint, JSON.stringify(kept));
@@ -155,14 +153,10 @@ async function results({ fingerprint, group }: Kept): Promise<void> {
   byId("results").replaceChildren(status.released ? ready : texts.say("resultsLater"));
 }
 
-/** An answer that is not acknowledged is sent again as it is: to the group of the class that it was made for, where
- * classes are public; an account keeps which one it reported where they are not. */
+/** An answer that is not acknowledged is sent again as it is, to the group that it was made for. */
 function waiting(found: Collection): void {
   trouble("held");
-  const { dimension, classes } = found.protocol;
-  const said = localStorage.getItem(CLASSES + found.signed.fingerprint);
-  const label = said === null ? (classes?.[0] ?? null) : (JSON.parse(said) as string | number);
-  offer("sendAgain", () => deliver(found, Array<number>(dimension).fill(0), label, ""));
+  offer("sendAgain", () => deliver(found, Array<number>(found.protocol.dimension).fill(0), null, ""));
 }
 
 /** Offer a way on below what went wrong. */

@@ -49,7 +49,7 @@ export function writeParties(
 }
 
 /** Whether one's class is randomised before it is said. */
-export function hidesClass(protocol: Protocol): boolean {
+function hidesClass(protocol: Protocol): boolean {
   return part(protocol, "mechanism")["label_epsilon"] !== null;
 }
 

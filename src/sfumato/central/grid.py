@@ -160,6 +160,10 @@ class _TooLargeError(InputError):
 
 def _design(request: Request) -> Design:
     """Choose the design with the least predicted error; a function of public facts only."""
+    return request.once(NAME, lambda: _least(request))
+
+
+def _least(request: Request) -> Design:
     known = list(_designs(request))
     fitting = [design for design in known if fits(design, request)]
     if not known:

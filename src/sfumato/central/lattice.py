@@ -1,6 +1,6 @@
 """`lattice`: a Fourier series on the declared box with Gaussian noise, for few columns and delta > 0.
 
-Source: the rate of Hall, Rinaldo and Wasserman (2013) as a finite set of integers (`quantizers.lattice`).
+Source: the rate of Hall, Rinaldo and Wasserman (2013) as a finite set of integers (`quantizers.product_lattice`).
 
 Guarantee. A record's integers, the count's included, have an l2 norm of at most D, a hard bound; f records differ
 between neighbours. Discrete Gaussian noise for f D is (epsilon, delta)-DP (`privacy.gaussian`, with its proof). The
@@ -29,14 +29,14 @@ from sfumato.methods.request import INTEGER_BYTES, Request, header_size
 from sfumato.privacy.gaussian import LARGEST_EPSILON, calibrate, gaussian_multiplier, gaussian_noise, largest_length
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.lattice import RADIUS, LatticeQuantizer
-from sfumato.quantizers.series import MARGINS, MOST_MODE, Modes, modes
+from sfumato.quantizers.product_lattice import RADIUS, ProductLattice, halves_of
+from sfumato.quantizers.series import MARGINS, MOST_MODE, Modes, modes, products, series
 from sfumato.release import Count
 
 NAME = "lattice"
 OPTIONS = ("n_features",)
 MOST_COLUMNS, MOST_PAIRS = 5, 4096
-LARGEST_SCALE, SMALLEST_SCALE = 2**16, 2**6
+SMALLEST_LENGTH = 2**12  # of a record: less would be too coarse
 # Least part of the norm that the count has, however near the mean density is to the mode 0.
 SMALLEST_COUNT = 0.03
 # Deviation of the density over queries like the records, in units of its mean, as is typical.
@@ -86,20 +86,20 @@ def refuse(request: Request) -> str | None:
     if not _most_pairs(request):
         return "the budgets leave no room for a single feature"
     try:
-        _scale(request)
+        _longest(request)
     except InputError as reason:
         return str(reason)
     return None
 
 
-def _scale(request: Request) -> int:
-    """Return the scale of the amplitudes; refuse a budget for which integer noise cannot be calibrated or sampled."""
-    epsilon, reach = _epsilon(request), request.factor * RADIUS
-    scale = min(LARGEST_SCALE, int(largest_length(reach, epsilon, request.delta)))
-    if scale < SMALLEST_SCALE:
+def _longest(request: Request) -> float:
+    """Return the longest norm of a record; refuse a budget for which integer noise cannot be calibrated or sampled."""
+    epsilon = _epsilon(request)
+    longest = largest_length(request.factor, epsilon, request.delta)
+    if longest < SMALLEST_LENGTH:
         raise InputError("so little budget does not fit 64-bit noise; pass a larger epsilon or delta")
-    calibrate(reach * scale, 2 * MOST_PAIRS + 1, epsilon, request.delta)
-    return scale
+    calibrate(request.factor * longest, 2 * MOST_PAIRS + 1, epsilon, request.delta)
+    return longest
 
 
 def _own_count(request: Request) -> bool:
@@ -134,6 +134,10 @@ def _most_pairs(request: Request) -> int:
 def _design(request: Request) -> Design:
     """Choose periods and modes of least predicted error; a function of public facts only."""
     request.check_options(*OPTIONS)
+    return request.once(NAME, lambda: _least(request))
+
+
+def _least(request: Request) -> Design:
     most = _most_pairs(request)
     wanted = request.size_option("n_features", most, most)
     return min(_designs(request, wanted), key=lambda design: design.mean_square_error(request, request.density))
@@ -183,18 +187,17 @@ def predict(request: Request, density: float) -> Prediction:
 def build(request: Request) -> Mechanism:
     """Choose the modes and calibrate the noise."""
     design, epsilon = _design(request), _epsilon(request)
-    scale = _scale(request)
     found, pairs = design.found, design.pairs
-    weights = 2 * np.abs(found.coefficients[:pairs])
-    unit = scale / math.sqrt(weights.sum() + design.count_part)
+    norm = math.sqrt(2 * np.abs(found.coefficients[:pairs]).sum() + design.count_part)
+    radii, unit = _radii(request, found, pairs, _longest(request) / norm)
     assert isinstance(request.kernel, ShiftInvariantKernel)
-    quantizer = LatticeQuantizer(
+    quantizer = ProductLattice(
         kernel=request.kernel,
         domain=Box.from_bounds(request.bounds, request.dimension, request.outside),
         periods=found.periods,
         modes=found.modes[:pairs],
-        amplitudes=np.maximum(np.rint(unit * np.sqrt(weights)), 1).astype(np.int64),
-        counted=RADIUS * max(1, round(unit * math.sqrt(design.count_part))) if design.count_part else 0,
+        amplitudes=radii,
+        counted=max(1, round(unit * math.sqrt(design.count_part))) if design.count_part else 0,
     )
     squared = request.factor**2 * quantizer.bound.l2_squared
     noise, loss = gaussian_noise(squared, quantizer.size, epsilon, request.delta)
@@ -208,6 +211,24 @@ def build(request: Request) -> Mechanism:
         feature_loss=loss,
         **(parts if quantizer.counted else {}),
     )
+
+
+def _radii(request: Request, found: Modes, pairs: int, unit: float) -> tuple[Integers, float]:
+    """Radii of both halves of every pair, and the unit: their product is that times the root of twice the coefficient.
+
+    The unit is at most the one that is passed. Both halves have the same largest radius and are rounded alike.
+    """
+    assert isinstance(request.kernel, ShiftInvariantKernel)
+    parts = [series(request.kernel, *sides) for sides in zip(_extents(request), found.periods, strict=True)]
+    chosen = found.modes[:pairs]
+    roots = [
+        np.sqrt(np.abs(products([parts[column] for column in half], chosen[:, list(half)])))
+        for half in halves_of(request.dimension)
+    ]
+    peaks = math.sqrt(2) * float(roots[0].max() * roots[1].max())
+    largest = min(math.sqrt(unit * peaks), float(RADIUS))
+    radii = [np.clip(np.rint(largest * root / root.max()), 2, RADIUS) for root in roots]
+    return np.stack(radii, axis=1).astype(np.int64), largest**2 / peaks
 
 
 def read_count(counted: int, noise_variance: float, values: Integers) -> Count:

@@ -51,6 +51,7 @@ LANDMARKS, RECORDS = 800, 600  # drawn, and records assumed in a plan
 SCALES = (128, 64, 32, 16)  # B, the largest at which ball noise can be drawn
 LEAST_REACH = 2.0  # half widths in assumed deviations: zeros and ones, and narrower columns, have no normal law
 LARGEST_ERROR = 0.5  # of a moment, in assumed variances: beyond, the law would be noise
+MOST_WORK = 5e10  # of all records, some ten seconds of a core: beyond, it is taken where it is asked for
 UNLIKE = 0.1  # of P, what records miss by not being normal
 
 
@@ -246,6 +247,10 @@ def _designs(purchase: Purchase) -> Iterator[Design]:
             yield Design(request, check, rank, strength, min(missed + UNLIKE, 1.0))
 
 
+def _purchase(request: Request) -> Purchase:
+    return request.once(NAME, lambda: Purchase.of(request))
+
+
 def refuse(request: Request) -> str | None:
     """Why this method does not apply."""
     kernel = request.kernel
@@ -262,10 +267,12 @@ def refuse(request: Request) -> str | None:
     if LEAST_REACH**2 * float(_variances(request).max()) > 1:
         return "a column's bounds are too narrow for a normal law: zeros and ones are better as categories"
     try:
-        purchase = Purchase.of(request)
+        purchase = _purchase(request)
         if purchase.error > LARGEST_ERROR * float(np.median(_variances(request))):
             return "the moments would be noise: it needs more records or a larger epsilon"
-        purchase.design  # noqa: B018  # budgets that are too tight
+        work = request.n * landmarks.work_of(request, purchase.design.rank, LANDMARKS)
+        if work > MOST_WORK and SHARE_OPTION not in request.options:
+            return f"it would take {work:.0e} multiplications for so many records: pass {SHARE_OPTION} to have it so"
     except InputError as reason:
         return str(reason)
     return None
@@ -274,7 +281,7 @@ def refuse(request: Request) -> str | None:
 def predict(request: Request, density: float) -> Prediction:
     """Predict error and cost."""
     request.check_options(*OPTIONS)
-    design = Purchase.of(request).design
+    design = _purchase(request).design
     check, rank = design.check, design.rank
     work = float(landmarks.work_of(request, rank, LANDMARKS))
     return Prediction(
@@ -290,7 +297,7 @@ def predict(request: Request, density: float) -> Prediction:
 def build(request: Request) -> Purchase:
     """Choose what is bought first; what follows is its `Purchase.mechanism`."""
     request.check_options(*OPTIONS)
-    return Purchase.of(request)
+    return _purchase(request)
 
 
 METHOD = Method(NAME, "landmarks of a normal law whose moments are bought", OPTIONS, refuse, predict, build, pure=True)

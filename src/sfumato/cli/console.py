@@ -95,7 +95,7 @@ def say(text: str) -> None:
 def facts(pairs: Iterable[tuple[str, str]]) -> None:
     """Print labelled lines; long ones are left to the terminal, so that paths stay whole."""
     for label, text in pairs:
-        out.print(Text.assemble((f"{label:<12}", "bold"), shown(text)), soft_wrap=True)
+        out.print(Text.assemble((f"{label:<11} ", "bold"), shown(text)), soft_wrap=True)
 
 
 def print_json(document: Any) -> None:

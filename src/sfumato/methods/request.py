@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -40,6 +40,7 @@ INTEGER_BYTES = 8
 # The fixed part of a header with its checksum, and one column's bounds, grid and name; both measured, with room.
 HEADER_BYTES, COLUMN_BYTES = 2500, 128
 MOST_TERMS = 2**40
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -239,10 +240,21 @@ class Request:
         """What is left for the features."""
         return self.epsilon - self.count_epsilon
 
-    @property
+    @cached_property
     def count_law(self) -> CountNoise | None:
         """Noise of a count that is bought, which a record changes by 1 and a user by as many as they have; or None."""
         return CountNoise.of(self.count_epsilon, self.records_per_user) if self.count_epsilon else None
+
+    def once(self, name: str, make: Callable[[], Made]) -> Made:
+        """Return what `make` finds for this request, once: a plan and a release ask for the same design many times."""
+        if name not in self._found:
+            self._found[name] = make()
+        found: Made = self._found[name]
+        return found
+
+    @cached_property
+    def _found(self) -> dict[str, Any]:
+        return {}
 
     def count_error(self, density: float) -> float:
         """Variance that the noisy count, and coins that choose records, add to an answer of size `density`."""

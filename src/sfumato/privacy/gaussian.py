@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 from sfumato.errors import InputError
 from sfumato.privacy.loss import Loss, gaussian_delta
@@ -25,6 +26,7 @@ LARGEST_EPSILON = 100.0
 SMALLEST_MULTIPLIER, LARGEST_MULTIPLIER = 1e-3, 1e9
 
 
+@lru_cache(maxsize=256)
 def gaussian_multiplier(epsilon: float, delta: float) -> float:
     """Noise multiplier c = sigma / D of the analytic Gaussian mechanism, where the budget fits noise on integers."""
     if epsilon > LARGEST_EPSILON:

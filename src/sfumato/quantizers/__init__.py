@@ -20,6 +20,7 @@ from sfumato.quantizers.hashing import HashingQuantizer
 from sfumato.quantizers.inner_product import InnerProductQuantizer, InnerProductSigns
 from sfumato.quantizers.landmarks import LandmarkQuantizer
 from sfumato.quantizers.lattice import LatticeQuantizer
+from sfumato.quantizers.product_lattice import ProductLattice
 from sfumato.quantizers.projection import ProjectedPoints
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "InnerProductSigns",
     "LandmarkQuantizer",
     "LatticeQuantizer",
+    "ProductLattice",
     "ProjectedPoints",
     "Quantizer",
     "Reader",
@@ -56,6 +58,7 @@ for _family in (
     InnerProductSigns,
     LandmarkQuantizer,
     LatticeQuantizer,
+    ProductLattice,
     ProjectedPoints,
     ShardedFourier,
     Tally,

@@ -53,9 +53,8 @@ MOST_AMPLITUDE = 2**24
 MOST_COLUMNS = 16
 ROW_BLOCK = 128
 TINY = 1e-6
-# Largest and typical error of one table entry, of a cosine of amplitude 1: half a phase step, and half an integer.
-LARGEST_TABLE_ERROR = math.pi / 2**TABLE_BITS + 0.5 / (RADIUS - 1)
-TYPICAL_TABLE_ERROR = LARGEST_TABLE_ERROR / math.sqrt(3)
+# Largest error of one table entry, of a cosine of amplitude 1: half a phase step, and half an integer.
+TABLE_ERROR = math.pi / 2**TABLE_BITS + 0.5 / (RADIUS - 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +136,7 @@ class LatticeQuantizer(LinearQuantizer):
     @property
     def bound(self) -> Bound:
         """Bounds of one record, see the module's text."""
-        radii = [RADIUS * int(amplitude) for amplitude in self.amplitudes]
+        radii = self.radii.tolist()
         squares = self.counted**2 + sum(radius**2 for radius in radii)
         largest = max(self.counted, *radii)
         return Bound(self.counted + sum(math.isqrt(2 * radius**2) for radius in radii), squares, largest)
@@ -214,6 +213,25 @@ class LatticeQuantizer(LinearQuantizer):
         sums[1 if self.counted else 0 :] += cosines * np.repeat(self.amplitudes, 2)
         return total
 
+    @property
+    def radii(self) -> Integers:
+        """Hard bounds of the pairs' lengths."""
+        return np.asarray(RADIUS * self.amplitudes)
+
+    @property
+    def lengths(self) -> Floats:
+        """Lengths that decode the pairs without bias."""
+        return np.asarray(table_gain(self._table) * self.amplitudes)
+
+    def turns(self, Y: Floats) -> Floats:
+        """Phases of queries in turns."""
+        return self.phases.turns(Y)
+
+    @property
+    def table_errors(self) -> tuple[Floats | float, Floats | float]:
+        """Largest error of a pair, in units of its length, and the typical one of its coordinates."""
+        return math.sqrt(2) * TABLE_ERROR, TABLE_ERROR / math.sqrt(3)
+
     def weights(self, Y: Floats) -> Floats:
         """Weights g(y) in the layout of `encode`."""
         if not self.domain.holds(Y).all():
@@ -221,8 +239,8 @@ class LatticeQuantizer(LinearQuantizer):
                 "a query lies outside the bounds, where a Fourier series repeats itself: pass queries within the "
                 "bounds, or release with wider bounds or another method"
             )
-        angles = 2 * np.pi * self.phases.turns(Y)
-        lengths = 2 * self._coefficients / (self.amplitudes * table_gain(self._table))
+        angles = 2 * np.pi * self.turns(Y)
+        lengths = 2 * self._coefficients / self.lengths
         pairs = np.stack([np.cos(angles) * lengths, np.sin(angles) * lengths], axis=2)
         pairs = pairs.reshape(len(Y), 2 * len(self.modes))
         if not self.counted:
@@ -277,13 +295,13 @@ class LatticeQuantizer(LinearQuantizer):
     @property
     def typical_bias(self) -> float:
         """Root mean square of the bias over queries, the wrapped part taken whole."""
-        table = TYPICAL_TABLE_ERROR * 2 * float(np.sqrt(np.square(self._coefficients).sum()))
+        table = 2 * float(np.sqrt(np.square(self._coefficients * self.table_errors[1]).sum()))
         return math.sqrt(self._missed[1] + self._wrapped**2 + table**2)
 
     @property
     def largest_bias(self) -> float:
         """Most that the approximation can miss, whatever the records are."""
-        table = LARGEST_TABLE_ERROR * 2 * math.sqrt(2) * float(np.abs(self._coefficients).sum())
+        table = 2 * float(np.abs(self._coefficients * self.table_errors[0]).sum())
         return float(self._missed[0] + self._wrapped + table)
 
     def bias_bound(self, Y: Floats, sums: Floats, known: Known) -> Floats:

@@ -129,7 +129,7 @@ def scatter(rows, edges, cells, table, keys, starts, shift, sums):  # type: igno
     spot = np.empty(axes, np.float64)
     kept = 0
     for i in range(rows.shape[0]):
-        if not _keep(rows[i], lower, upper, drop, columns, spot):
+        if not keep(rows[i], lower, upper, drop, columns, spot):
             continue
         kept += 1
         if axes == 0:
@@ -170,7 +170,7 @@ def scatter_each(rows, edges, cells, table, keys, starts, shift, encoded):  # ty
 
 
 @njit(nogil=True, cache=True)
-def _keep(row, lower, upper, drop, columns, spot):  # type: ignore[no-untyped-def]
+def keep(row, lower, upper, drop, columns, spot):  # type: ignore[no-untyped-def]
     """Whether the box keeps the row; its clipped values in the axes' columns go to `spot`."""
     axis = 0
     for j in range(len(row)):

@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sfumato.errors import InputError, SfumatoError
+from sfumato.errors import InputError, SfumatoError, StorageError
 from sfumato.public import document as documents
 from sfumato.services.intake import Intake
 from sfumato.services.limits import Limits
@@ -38,6 +38,7 @@ except ImportError:  # not on Windows; there, the operator sees to it
 
 _LEFT_OVER = re.compile(r"\.sfumato-[0-9a-f]{16}\.tmp|buckets-[0-9a-f]{16}|arriving")
 _KNOWN = re.compile(rf"server\.key|operator\.key|lock|log|[0-9a-f]{{64}}-[0-9]+|{_LEFT_OVER.pattern}")
+STORAGE = (Problem, StorageError)  # what storages raise
 
 
 class Role(ABC):
@@ -169,7 +170,7 @@ class Role(ABC):
         return found
 
     async def tick(self) -> None:
-        """Do what is due in every group, even if it fails in one; raise the first failure at the end."""
+        """Do what is due in every group, even if it fails in one; raise a failure at the end, the storage's first."""
         failures = []
         for place in self.places():
             try:
@@ -177,7 +178,7 @@ class Role(ABC):
             except SfumatoError as problem:
                 failures.append(problem)
         if failures:
-            raise failures[0]
+            raise next((one for one in failures if isinstance(one, STORAGE)), failures[0])
 
     @abstractmethod
     def step(self, fingerprint: str, group: int) -> None:

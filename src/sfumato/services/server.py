@@ -30,7 +30,7 @@ from sfumato.services.issuer import IssuerRole
 from sfumato.services.limits import Bodies, Rates, sender
 from sfumato.services.metrics import Metrics
 from sfumato.services.page import POLICY, status_page
-from sfumato.services.role import Role
+from sfumato.services.role import STORAGE, Role
 from sfumato.services.signing import Ticket
 from sfumato.services.taking_part import TakingPart, page_elsewhere
 from sfumato.services.wire import BATCH, CHECKSUM, FRAMES, PROBLEM, RECEIPT, ROOT, SIGNATURE, Problem, frames
@@ -131,8 +131,8 @@ class Server:
             try:
                 await self.role.tick()
                 self._failures = 0
-            except SfumatoError as problem:
-                self._failures += 1
+            except SfumatoError as problem:  # another server that is away, say, is no failure of this one
+                self._failures = self._failures + 1 if isinstance(problem, STORAGE) else 0
                 _write({"event": "tick", "problem": type(problem).__name__, "text": str(problem)})
             except Exception:
                 self._failures += 1

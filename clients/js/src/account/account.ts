@@ -6,11 +6,12 @@
  * `Store`'s matter: it hands out one account at a time, and a change is durable when `update` returns.
  */
 
+import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 
 import { BudgetError, InputError, SfumatoError, StorageError } from "../errors.js";
 import { promisedEpsilon } from "../public/amounts.js";
-import { concat, hex, unhex, utf8 } from "../public/bytes.js";
+import { hex, unhex, utf8 } from "../public/bytes.js";
 import { anything, hexadecimal, oneOf, ratio, readFields, whole } from "../public/codec.js";
 import { Coins } from "../public/coins.js";
 import { Fraction } from "../public/fraction.js";
@@ -131,12 +132,7 @@ export class Account {
 
 /** HMAC-SHA-256 of no point under the account's key: of each question there is one answer. */
 function pointName(key: string): string {
-  const padded = (byte: number): Uint8Array<ArrayBuffer> => {
-    const block = new Uint8Array(64);
-    block.set(unhex(key));
-    return block.map((one) => one ^ byte);
-  };
-  return hex(sha256(concat(padded(0x5c), sha256(padded(0x36))))).slice(0, NAME_DIGITS);
+  return hex(hmac(sha256, unhex(key), new Uint8Array(0))).slice(0, NAME_DIGITS);
 }
 
 function spentOf(content: Content): Fraction {

@@ -4,12 +4,17 @@ import { sha256 } from "@noble/hashes/sha2.js";
 
 import type { Account } from "../account/account.js";
 import { InputError, RefusedError } from "../errors.js";
-import { concat, hex, utf8 } from "../public/bytes.js";
+import type { LocalProtocol } from "../local/protocol.js";
+import { bigEndian, concat, fromBigEndian, hex, utf8 } from "../public/bytes.js";
 import { Fraction } from "../public/fraction.js";
 import { isObject, parse } from "../public/json.js";
+import { represented } from "../public/text.js";
 import type { Protocol } from "../protocol.js";
+import type { ShuffledProtocol } from "../shuffled/protocol.js";
 import { LARGEST, readLog, readSigned, type SignedProtocol } from "./signing.js";
 import { framed, readReceipt, ROOT, type Route } from "./wire.js";
+
+const GROUP_BYTES = 2;
 
 /** Fetch the newest protocol of a server, and refuse it unless it is signed and stands in the server's log. */
 export async function fetchProtocol(route: Route, organiser: string | null, log: Route = route): Promise<SignedProtocol> {
@@ -57,11 +62,9 @@ export interface Receipt {
 
 /** Draw the answer once, keep it, and send it until it is acknowledged; called again it sends the same bytes again. */
 export async function takePart(asked: TakingPart): Promise<Receipt> {
-  const { route, signed, protocol, account, point } = asked;
+  const { route, signed, protocol } = asked;
   if (protocol.fingerprint !== signed.fingerprint) throw new InputError("the protocol is not the one that was signed");
-  const { group, fresh } = await prepared(asked);
-  const token = await tokenFor(asked);
-  const content = await account.remembered(signed.fingerprint, protocol.price, () => fresh(point));
+  const { group, content, token } = protocol.trust === "local" ? await report(asked, protocol) : await messages(asked, protocol);
   const where = `${ROOT}/collections/${signed.fingerprint}/${group}/frames`;
   const fate = readReceipt(await route.ask(where, framed(concat(token, content))), 1)[0] ?? "";
   if (fate !== "held") {
@@ -75,14 +78,40 @@ export async function tookPart(account: Account, fingerprint: string): Promise<b
   return account.keeps(fingerprint);
 }
 
-type Fresh = (point: readonly number[]) => Uint8Array | Promise<Uint8Array>;
+/** What leaves: an answer that is kept, the group that it is for, and a token where one is needed. */
+interface Leaving {
+  group: number;
+  content: Uint8Array;
+  token: Uint8Array;
+}
 
-/** The group that the answer goes to, and how it is made; a class is reported first, at its own price. */
-async function prepared({ protocol, account, label }: TakingPart): Promise<{ group: number; fresh: Fresh }> {
-  if (protocol.trust === "local") return { group: 0, fresh: (point) => protocol.report(point) };
-  if (!(await account.keeps(protocol.fingerprint))) await protocol.checkBeforeClass(account);
+async function report(asked: TakingPart, protocol: LocalProtocol): Promise<Leaving> {
+  const token = await tokenFor(asked);
+  const fresh = (): Uint8Array => protocol.report(asked.point);
+  return { group: 0, content: await asked.account.remembered(protocol.fingerprint, protocol.price, fresh), token };
+}
+
+/** A class is reported first, at its own price; the group stands before the messages that are sealed for it. */
+async function messages(asked: TakingPart, protocol: ShuffledProtocol): Promise<Leaving> {
+  const { account, point, label } = asked;
+  const answered = await account.keeps(protocol.fingerprint);
+  if (!answered) await protocol.checkBeforeClass(account);
   const reported = await protocol.reportedClass(label ?? null, account);
-  return { group: protocol.groupOf(reported), fresh: (point) => protocol.sealed(point, reported) };
+  const place = answered && reported === null ? null : protocol.groupOf(reported);
+  const token = await tokenFor(asked);
+  const kept = await account.remembered(protocol.fingerprint, protocol.price, async () =>
+    concat(bigEndian(place ?? 0, GROUP_BYTES), await protocol.sealed(point, reported)),
+  );
+  if (kept.length <= GROUP_BYTES) {
+    throw new InputError("this device's messages were written to a file before: send those, a second set costs more");
+  }
+  const group = Number(fromBigEndian(kept.subarray(0, GROUP_BYTES)));
+  if (place !== null && place !== group) {
+    const name = protocol.classes?.[group];
+    const shown = typeof name === "string" ? represented(name) : String(name);
+    throw new InputError(`this device answered as ${shown}, and its answer is kept: name that class, or none`);
+  }
+  return { group, content: kept.slice(GROUP_BYTES), token };
 }
 
 /** A token that admits one answer: what was blinded is kept before it is sent, the token before it is used. */

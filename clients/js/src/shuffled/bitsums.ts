@@ -10,10 +10,25 @@ const FLIP = between(new Fraction(0), new Fraction(1, 2));
 const RATE = between(new Fraction(1, 2n ** 24n), new Fraction(100));
 const MEAN = between(new Fraction(0), new Fraction(2n ** 100n));
 const MOST_SHAPE = 2n ** 20n;
+const MOST_PURE_SHAPE = 4096n;
+const MOST_COPIES = 2n ** 50n;
 
 export interface Counts {
   ones: bigint[];
   zeros: bigint[];
+}
+
+/** Noise on either sign, and a flood of pairs that cancel. */
+interface Flooded {
+  rate: Fraction;
+  floodShape: bigint;
+  floodRate: Fraction;
+}
+
+export interface Pure extends Flooded {
+  kind: "pure";
+  drop: Fraction;
+  copies: bigint;
 }
 
 export type BitSum =
@@ -21,13 +36,14 @@ export type BitSum =
   | { kind: "sampled-rr"; flip: Fraction; send: Fraction }
   | { kind: "poisson"; mean: Fraction }
   | { kind: "negative-binomial"; shape: bigint; rate: Fraction }
-  | { kind: "3nb"; rate: Fraction; floodShape: bigint; floodRate: Fraction };
+  | ({ kind: "3nb" } & Flooded)
+  | Pure;
 
-/** Names of bit sums that documents may hold; `pure` is refused by name where it is used. */
+/** Names of bit sums that documents may hold. */
 export const KINDS = ["rr", "sampled-rr", "poisson", "negative-binomial", "3nb", "pure"] as const;
 
-/** Read the parameters of a bit sum; null for one that this device does not make. */
-export function readBitSum(kind: (typeof KINDS)[number], parameters: Json, path: string): BitSum | null {
+/** Read the parameters of a bit sum. */
+export function readBitSum(kind: (typeof KINDS)[number], parameters: Json, path: string): BitSum {
   switch (kind) {
     case "rr":
       return { kind, ...readFields(parameters, path, { flip: FLIP }) };
@@ -42,8 +58,12 @@ export function readBitSum(kind: (typeof KINDS)[number], parameters: Json, path:
       const { rate, flood_shape: floodShape, flood_rate: floodRate } = readFields(parameters, path, fields);
       return { kind, rate, floodShape, floodRate };
     }
-    case "pure":
-      return null;
+    case "pure": {
+      const flood = { flood_shape: countText(MOST_PURE_SHAPE), flood_rate: RATE };
+      const fields = { rate: RATE, drop: CHANCE, copies: countText(MOST_COPIES), ...flood };
+      const { flood_shape: floodShape, flood_rate: floodRate, ...rest } = readFields(parameters, path, fields);
+      return { kind, ...rest, floodShape, floodRate };
+    }
   }
 }
 
@@ -69,12 +89,29 @@ export function randomised(bitsum: BitSum, n: number, bits: readonly boolean[], 
     case "negative-binomial":
       return onesOnly(bits, negativeBinomial(words, size, new Fraction(bitsum.shape, n), bitsum.rate));
     case "3nb": {
-      const [up, down] = [0, 1].map(() => negativeBinomial(words, size, new Fraction(1, n), bitsum.rate));
-      const flood = negativeBinomial(words, size, new Fraction(bitsum.floodShape, n), bitsum.floodRate);
-      const plus = (left: bigint[] | undefined): bigint[] => flood.map((pairs, i) => pairs + (left?.[i] ?? 0n));
-      return { ones: plus(up).map((count, i) => count + (bits[i] ? 1n : 0n)), zeros: plus(down) };
+      const { ones, zeros } = flooded(bitsum, n, size, words);
+      return { ones: ones.map((count, i) => count + (bits[i] ? 1n : 0n)), zeros };
+    }
+    case "pure": {
+      const left = words.coins(size, bitsum.drop);
+      const { ones, zeros } = flooded(bitsum, n, size, words);
+      const copies = left.map((out) => (out ? 0n : bitsum.copies));
+      const own = left.map((out, i) => (!out && bits[i] ? 1n : 0n));
+      return { ones: sums(sums(copies, own), ones), zeros: sums(copies, zeros) };
     }
   }
+}
+
+/** Shares of the noise of either sign and of the flood. */
+function flooded({ rate, floodShape, floodRate }: Flooded, n: number, size: number, words: SecretWords): Counts {
+  const up = negativeBinomial(words, size, new Fraction(1, n), rate);
+  const down = negativeBinomial(words, size, new Fraction(1, n), rate);
+  const flood = negativeBinomial(words, size, new Fraction(floodShape, n), floodRate);
+  return { ones: sums(up, flood), zeros: sums(down, flood) };
+}
+
+function sums(left: readonly bigint[], right: readonly bigint[]): bigint[] {
+  return left.map((count, i) => count + (right[i] ?? 0n));
 }
 
 function flipped(bits: readonly boolean[], coins: readonly boolean[]): boolean[] {

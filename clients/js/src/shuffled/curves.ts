@@ -10,15 +10,15 @@
 import { InputError } from "../errors.js";
 import { Fraction } from "../public/fraction.js";
 import { ceilDivide } from "../public/integers.js";
-import { BITS, exponential, fixed, ONE, times } from "./fixed.js";
-import type { Pair } from "./laws.js";
+import { BITS, exponential, fixed, ONE, over, times } from "./fixed.js";
+import { sumOf, type Pair } from "./laws.js";
 
 const MOST_POINTS = 20_000;
 const STEP_BITS = 64;
 /** Of every height: weights are exact to 100 bits, of which differences of them lose less than 40. */
 const MARGIN_BITS = 44n;
-const MASS_BITS = 96;
-const MASS = 1n << BigInt(MASS_BITS);
+export const MASS_BITS = 96;
+export const MASS = 1n << BigInt(MASS_BITS);
 /** Part of delta that is spent on tails of the composed law, each time that one is cut. */
 const TAIL_BITS = 40n;
 const SLOT_BITS = 2 * MASS_BITS + 16;
@@ -43,6 +43,12 @@ export class Grid {
   }
 }
 
+/** One pair of several, and the probability that it is the one. */
+export interface Part {
+  weight: bigint;
+  pair: Pair;
+}
+
 /** Upper bounds of a curve at the grid's losses; the last one holds for all larger ones. */
 export class Curve {
   readonly heights: bigint[];
@@ -51,26 +57,48 @@ export class Curve {
     this.heights = grid.powers.map(() => 0n);
   }
 
-  /** Lift the curve above a pair of laws, in both orders. */
+  /** Lift the curve above a pair of laws. */
   include(pair: Pair): void {
-    this.order(pair.first, pair.second, pair.onlyFirst + pair.lost);
-    this.order([...pair.second].reverse(), [...pair.first].reverse(), pair.onlySecond + pair.lost);
+    this.lift(this.heightsOf([{ weight: ONE, pair }]));
   }
 
-  /** Atoms ascend in P / Q: those with P > e^t Q are the last ones, and fewer as t grows. */
-  private order(first: readonly bigint[], second: readonly bigint[], added: bigint): void {
+  lift(heights: readonly bigint[]): void {
+    heights.forEach((height, j) => {
+      if (height > (this.heights[j] ?? 0n)) this.heights[j] = height;
+    });
+  }
+
+  /** The curve of a view that says which of some pairs the rest follows, in the order in which it is higher. */
+  heightsOf(parts: readonly Part[], lost = 0n): bigint[] {
+    const orders = [true, false].map((forward) => {
+      const heights = this.heights.map(() => 0n);
+      let added = lost;
+      for (const { weight, pair } of parts) {
+        const [first, second] = [pair.first, pair.second].map((law) => law.map((mass) => times(weight, mass)));
+        if (forward) this.add(heights, first ?? [], second ?? []);
+        else this.add(heights, second?.reverse() ?? [], first?.reverse() ?? []);
+        // Every number is rounded once, by less than a unit.
+        added += times(weight, (forward ? pair.onlyFirst : pair.onlySecond) + pair.lost) + BigInt(pair.first.length + 2);
+      }
+      return heights.map((excess) => excess + (excess >> MARGIN_BITS) + added);
+    });
+    return orders.reduce((left, right) => left.map((height, j) => larger(height, right[j] ?? 0n)));
+  }
+
+  /** Add P(E) - e^t Q(E): atoms ascend in P / Q, those with P > e^t Q are the last ones, and fewer as t grows. */
+  private add(heights: bigint[], first: readonly bigint[], second: readonly bigint[]): void {
     let [P, Q] = [sumOf(first), sumOf(second)];
+    const ratios = first.map((mass, i) => over(mass, larger(second[i] ?? 0n, 1n)));
     let atom = 0;
-    this.grid.powers.forEach((power, j) => {
-      while (atom < first.length && (first[atom] ?? 0n) << BigInt(BITS) <= power * (second[atom] ?? 0n)) {
+    for (const [j, power] of this.grid.powers.entries()) {
+      while (atom < first.length && (ratios[atom] ?? 0n) <= power) {
         P -= first[atom] ?? 0n;
         Q -= second[atom] ?? 0n;
         atom++;
       }
-      const excess = P - times(power, Q);
-      const height = excess + (excess >> MARGIN_BITS) + 1n + added;
-      if (height > (this.heights[j] ?? 0n)) this.heights[j] = height;
-    });
+      if (atom === first.length) break;
+      heights[j] = (heights[j] ?? 0n) + P - times(power, Q);
+    }
   }
 
   /** Probabilities of the losses -m, ..., m steps and of an infinite one, of the pair whose curve this is; rounded up. */
@@ -95,12 +123,12 @@ export class Curve {
   }
 }
 
-function sumOf(values: readonly bigint[]): bigint {
-  return values.reduce((sum, value) => sum + value, 0n);
+function larger(a: bigint, b: bigint): bigint {
+  return a > b ? a : b;
 }
 
 /** Upper bounds of the probabilities of the losses low, low + 1, ... steps, in units of 2^-MASS_BITS. */
-interface Law {
+export interface Law {
   low: number;
   entries: bigint[];
 }
@@ -112,7 +140,7 @@ function packed(entries: readonly bigint[]): bigint {
 }
 
 /** The law of a sum of two losses, exactly but for rounding up at the end. */
-function convolved(a: Law, b: Law): Law {
+export function convolved(a: Law, b: Law): Law {
   const left = packed(a.entries);
   const product = left * (a === b ? left : packed(b.entries));
   const size = a.entries.length + b.entries.length - 1;

@@ -6,7 +6,7 @@ import { Fraction } from "../public/fraction.js";
 import { Guarantee } from "../public/guarantee.js";
 import type { Json } from "../public/json.js";
 import { amountText, shown } from "../public/text.js";
-import { everyInstance, KINDS, readBitSum, type BitSum } from "./bitsums.js";
+import { everyInstance, KINDS, readBitSum } from "./bitsums.js";
 import type { Noise } from "./certificate.js";
 import { MOST_CLASSES, plainLabel, type Label, type LabelResponse } from "./labels.js";
 
@@ -34,9 +34,7 @@ const FIELDS = {
 
 function readGroup(value: Json, path: string): Group {
   const { label, participants, bitsum: kind, parameters, messages } = readFields(value, path, FIELDS);
-  const bitsum: BitSum | null = readBitSum(kind, parameters, `${path}.parameters`);
-  if (!bitsum) throw new InputError(`the bit sum ${kind} is not made by this device: take part with Python's`);
-  return { label, participants, bitsum, messages };
+  return { label, participants, bitsum: readBitSum(kind, parameters, `${path}.parameters`), messages };
 }
 
 /** The groups of a protocol, with distinct labels; one without a label stands alone. */
@@ -95,13 +93,13 @@ function people({ groups }: Promised): string[] {
   ];
 }
 
-function sizes({ groups }: Promised): string[] {
+function sizes({ groups, delta }: Promised): string[] {
   if (groups.every((group) => everyInstance(group.bitsum))) return [];
   const number = extent(groups.map((group) => group.messages));
-  return [
-    `everybody sends ${number} messages, cover included; a draw that does not fit is made again, for which a ` +
-      "thousandth of delta pays",
-  ];
+  const paid = delta
+    ? "for which a thousandth of delta pays"
+    : "with a probability below 2^-128 for all together, which is not counted";
+  return [`everybody sends ${number} messages, cover included; a draw that does not fit is made again, ${paid}`];
 }
 
 function labels({ groups, response, epsilon }: Promised, threat: Threat): string[] {

@@ -31,7 +31,7 @@ function normalised(weights: readonly bigint[], total: bigint): bigint[] {
   return weights.map((weight) => (weight << BigInt(BITS)) / total);
 }
 
-function sumOf(values: readonly bigint[]): bigint {
+export function sumOf(values: readonly bigint[]): bigint {
   return values.reduce((sum, value) => sum + value, 0n);
 }
 
@@ -57,9 +57,7 @@ export function responseCases(n: number): { participants: number; ones: number[]
 
 /** Laws of the number of ones among the messages of randomised response, the last user's bit being 1 or 0. */
 export function responsePair(participants: number, ones: number, flip: Fraction, tail: bigint): Pair {
-  const others = participants - 1;
-  const { low, high } = bernsteinWindow(others, ones, flip, tail);
-  const law = onesAmongOthers(others, ones, flip, low, high);
+  const law = onesInWindow(participants - 1, ones, flip, tail).weights;
   const [f, keep] = [flip.numerator, flip.denominator - flip.numerator];
   const total = flip.denominator * sumOf(law);
   const mixed = (a: bigint, b: bigint): bigint[] =>
@@ -68,6 +66,12 @@ export function responsePair(participants: number, ones: number, flip: Fraction,
       total,
     );
   return { first: mixed(f, keep), second: mixed(keep, f), lost: tail, onlyFirst: 0n, onlySecond: 0n };
+}
+
+/** Weights of the number of ones among flipped bits, but for the stated tail. */
+export function onesInWindow(count: number, ones: number, flip: Fraction, tail: bigint): { low: number; weights: bigint[] } {
+  const { low, high } = bernsteinWindow(count, ones, flip, tail);
+  return { low: low - 1, weights: onesAmongOthers(count, ones, flip, low, high) };
 }
 
 /** Bernstein's inequality for independent bits of total variance others p (1 - p), rounded outwards. */
@@ -161,7 +165,7 @@ function keptSum(v: number, ones: number, zeros: number, f: bigint, q: bigint, s
 }
 
 /** A log-concave law of counts by the ratios of neighbours, Pr[v] / Pr[v - 1], cut where less than `tail` is left. */
-function countLaw(mode: number, ratio: (v: number) => Fraction, tail: bigint): { low: number; weights: bigint[] } {
+export function countLaw(mode: number, ratio: (v: number) => Fraction, tail: bigint): { low: number; weights: bigint[] } {
   const up = [UNIT];
   for (let v = mode + 1; ; v++) {
     const { numerator, denominator } = ratio(v);
@@ -183,7 +187,7 @@ function countLaw(mode: number, ratio: (v: number) => Fraction, tail: bigint): {
   return { low: mode - down.length, weights: [...down.reverse(), ...up] };
 }
 
-function tooMany(): InputError {
+export function tooMany(): InputError {
   return new InputError("the protocol's noise needs more messages than this device can check: take part with Python's");
 }
 
@@ -220,7 +224,7 @@ function negativeBinomialLaw(shape: bigint, rate: Fraction, tail: bigint): { low
 }
 
 /** A fraction that need not be in lowest terms: looking for common factors would take most of the time. */
-function rawFraction(numerator: bigint, denominator: bigint): Fraction {
+export function rawFraction(numerator: bigint, denominator: bigint): Fraction {
   return Object.assign(Object.create(Fraction.prototype) as Fraction, { numerator, denominator });
 }
 

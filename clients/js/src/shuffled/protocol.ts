@@ -85,8 +85,7 @@ export class ShuffledProtocol {
     const { groups } = read;
     const response = responseOf(groups, read.label_epsilon);
     const promised = { epsilon, delta, groups, response, points: features.domain.condition() };
-    const different = new Map(groups.map((group) => [certificateName(group), group]));
-    for (const group of different.values()) await certify(group, { epsilon, delta, instances: features.instances });
+    for (const group of groups) await certify(group, { epsilon, delta, instances: features.instances });
     checkSummary(groups, document["participants"], read.bitsum);
     const made = new ShuffledProtocol(document, features, promised, read.threat, read.key);
     if (canonicalText(made.guarantee.toDocument()) !== canonicalText(document["guarantee"] ?? null)) {
@@ -267,10 +266,6 @@ function checkSize(group: Group): void {
         "bit sum 'rr', fewer instances or a larger epsilon",
     );
   }
-}
-
-function certificateName({ bitsum, participants, messages }: Group): string {
-  return [participants, messages, ...Object.values(bitsum).map(String)].join(" ");
 }
 
 function responseOf(groups: readonly Group[], epsilon: Fraction | null): LabelResponse | null {
