@@ -61,7 +61,7 @@ _OWNER_FILE, _OWNER_FOLDER, _NOT_OWNER = 0o600, 0o700, 0o077
 
 @contextmanager
 def storage_errors(action: str, path: str | Path) -> Iterator[None]:
-    """Turn an `OSError` of the enclosed calls into a `StorageError` that says what to do.
+    """Turn an `OSError` of the enclosed calls, or text that is none, into a `StorageError` that says what to do.
 
     Parameters
     ----------
@@ -86,6 +86,8 @@ def storage_errors(action: str, path: str | Path) -> Iterator[None]:
         failure = StorageError(f"cannot {action} {str(path)!r}: {reason}")
         failure.errno = error.errno
         raise failure from error
+    except UnicodeDecodeError as error:
+        raise StorageError(f"cannot {action} {str(path)!r}: it is not a text file ({error.encoding})") from None
 
 
 def private_opener(path: str | os.PathLike[str], flags: int) -> int:

@@ -159,6 +159,8 @@ def test_altered_files_are_refused(tmp_path: Path) -> None:
         "short": {"sums": arrays["sums"][:-1]},
         "request": {"request": {**header["request"], "epsilon": "2"}},
         "method": {"method": "lattice"},
+        "wide": {"method": "auto", "request": {**header["request"], "dimension": 2**20}},  # was: minutes of planning
+        "wider": {"request": {**header["request"], "dimension": 2**62}},
         "lists": {"request": []},
         "content": {"content": "a release"},
     }.items():
@@ -169,6 +171,13 @@ def test_altered_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "damaged.part").write_bytes(damaged)
     with pytest.raises(ReleaseFileError, match="checksum"):
         Part.load(tmp_path / "damaged.part")
+
+
+def test_parts_of_many_columns_are_refused_before_anything_is_summed() -> None:
+    with pytest.raises(InputError, match="at most 1024 columns, not 1025; name a method"):
+        Part.of(PrivateKDE(bandwidth=1.0, **SETTINGS), np.zeros((10, 1025)))
+    with pytest.raises(InputError, match="at most 4096 columns"):
+        Part.of(MODELS["race"](), np.zeros((10, 4097)))
 
 
 def test_parts_are_not_copied() -> None:

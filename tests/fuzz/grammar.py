@@ -280,7 +280,7 @@ def resized(document: Any, arrays: dict[str, Array], random: Random) -> tuple[An
 
     def change(value: Any) -> Any:
         nonlocal left
-        if isinstance(value, list) and len(value) == old and value:
+        if isinstance(value, list) and len(value) == old and value and left > 0:
             made = (value * (new // len(value) + 1))[:new] if weight(value) * (new // len(value) + 1) < left else value
             left -= weight(made)
             return made

@@ -8,42 +8,80 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from sfumato import Ledger, PrivateKDE, RaceSketch, Release, SfumatoError, load
+from sfumato import Ledger, PrivateDistance, PrivateKDE, RaceSketch, Release, SfumatoError, load
+from sfumato.central.parts import Part, _check_columns, _request, largest_size, merge_parts
 from sfumato.cli import app
+from sfumato.errors import InputError
 from sfumato.learn import DensityClassifier
 from sfumato.local import Protocol as LocalProtocol
 from sfumato.local.device import device_for
 from sfumato.maps import people
+from sfumato.maps.overlay import read_overlay
+from sfumato.public.canonical_json import canonical, parse
 from sfumato.public.document import exact, seed_of
 from sfumato.release import from_content
 from sfumato.release.format import decode, encode
+from sfumato.services.admission import BlindRequest, IssuerKey
+from sfumato.services.log import head
+from sfumato.services.notice import SignedNotice
+from sfumato.services.sending import Route, fetch_protocol, fetch_token, send, token_request
+from sfumato.services.signing import SignedProtocol, SigningKey
+from sfumato.services.wire import frames
 from sfumato.shuffled import AnalyzerKey, Shuffler, Submission
 from sfumato.shuffled import Protocol as ShuffledProtocol
 from sfumato.sources import open_source
 
 __all__ = [
     "AnalyzerKey",
+    "BlindRequest",
     "DensityClassifier",
+    "InputError",
+    "IssuerKey",
     "Ledger",
     "LocalProtocol",
+    "Part",
+    "PrivateDistance",
     "PrivateKDE",
     "RaceSketch",
     "Release",
+    "Route",
     "SfumatoError",
     "ShuffledProtocol",
     "Shuffler",
+    "SignedNotice",
+    "SignedProtocol",
+    "SigningKey",
     "Submission",
     "app",
+    "canonical",
     "decode",
     "encode",
+    "fetch_protocol",
+    "fetch_token",
     "fingerprints",
+    "frames",
     "from_content",
+    "head",
+    "largest_size",
     "load",
+    "merge_parts",
     "open_source",
+    "parse",
     "people",
     "promise",
+    "public_of_part",
+    "read_overlay",
     "seed_of",
+    "send",
+    "token_request",
 ]
+
+
+def public_of_part(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
+    """Return the hash of what is public of a part with this header."""
+    _check_columns(header["method"], header["request"]["dimension"])
+    request, columns = _request(header["request"], arrays.get("landmarks")), header["columns"]
+    return Part(header["method"], request, columns, header["sampled"], "", arrays["sums"], 0, 0).public
 
 
 def promise(document: Mapping[str, Any]) -> Any:

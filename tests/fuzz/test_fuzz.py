@@ -32,6 +32,7 @@ COSTLY = {
     "npz": 40,
     "reports": 30,
     "classifiers": 30,
+    "parts": 30,
 }
 
 

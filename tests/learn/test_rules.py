@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -127,3 +128,17 @@ def test_shares_of_density() -> None:
     assert np.allclose(
         rules.density_shares(np.array([[-1.0, -1.0, -2.0], [2.0, 6.0, -9.0]])), [[1 / 3] * 3, [0.25, 0.75, 0]]
     )
+
+
+@pytest.mark.parametrize("rule", ["nearest-mean", "squared-distance"])
+def test_counts_beyond_the_root_of_64_bits_give_shares(rule: str, tmp_path: Path) -> None:
+    """A count's square is no 64-bit integer then, and was an object that has no exponential."""
+    from sfumato.release.format import decode, encode
+    from tests.fuzz.formats.containers import CORPUS
+
+    header, arrays = decode(CORPUS / f"golden/classifier/{rule}.seeded.sfm")
+    header["release"]["count"]["value"] = 10**12
+    (tmp_path / "a.sfm").write_bytes(encode(header, arrays))
+    model = DensityClassifier.load(tmp_path / "a.sfm")
+    shares = model.predict_proba(np.zeros((1, model.n_features_in_)))
+    assert shares.sum() == pytest.approx(1) and np.isfinite(shares).all()

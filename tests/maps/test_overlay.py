@@ -49,6 +49,12 @@ def test_lines_elsewhere_are_left_out_and_fine_ones_thinned() -> None:
         ({"type": "LineString", "coordinates": [[0, "a"], [1, 1]]}, "two numbers"),
         ({"type": "LineString", "coordinates": [[0, float("inf")], [1, 1]]}, "finite"),
         ({"type": "LineString", "coordinates": [[50, 50], [60, 60]]}, "no line on the map"),
+        ({"type": "LineString", "coordinates": [[10**400, 0], [1, 1]]}, "two numbers"),
+        ({"type": "LineString", "coordinates": [{}, {"a": 1}]}, "two numbers"),
+        ({"type": "LineString", "coordinates": [[0], [1], [2], [3]]}, "two numbers"),  # were taken for two corners
+        ({"type": "LineString", "coordinates": [[[0, 1], [1, 2]], [[0, 1], [1, 2]]]}, "two numbers"),
+        ({"type": ["LineString"], "coordinates": [[0, 0], [1, 1]]}, "GeoJSON object"),
+        ({"type": {}, "coordinates": [[0, 0], [1, 1]]}, "GeoJSON object"),
     ],
 )
 def test_what_is_no_overlay_is_refused(document: Any, message: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from sfumato.errors import InputError
-from sfumato.services.admission import BlindRequest, IssuerKey, blind, blinded_with, token_text
+from sfumato.services.admission import BlindRequest, IssuerKey, IssuerPublicKey, blind, blinded_with, token_text
 from tests.services.make_vectors import issuer_key
 from tests.services.rfc9474 import BLIND_SIGNATURE, BLINDED, INVERSE, PREPARED, SALT, SIGNATURE
 
@@ -75,3 +75,14 @@ def test_an_issuer_that_does_not_sign_is_noticed(issuer: IssuerKey) -> None:
         request.finished(bytes(256), issuer.public)
     with pytest.raises(InputError, match="no signature"):
         request.finished(b"", issuer.public)
+
+
+def test_keys_of_unknown_kinds_and_requests_that_were_cut_off_are_refused(issuer: IssuerKey) -> None:
+    der = bytearray.fromhex(issuer.public.text)
+    der[der.index(b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01") + 8] = 99  # another algorithm, which nobody knows
+    with pytest.raises(InputError, match="public key"):
+        IssuerPublicKey(der.hex())
+    kept = blind(token_text("0" * 64), issuer.public).to_bytes()
+    for size in (0, 1, 2, 300, 514):
+        with pytest.raises(InputError, match="cut off"):
+            BlindRequest.from_bytes(kept[:size])

@@ -205,3 +205,40 @@ def test_an_answer_that_is_cut_off_is_no_answer(run: Run) -> None:
         sending.send(sending.Route(f"http://127.0.0.1:{listening.getsockname()[1]}"), "0" * 64, 0, b"report")
         thread.join()
     assert len(bodies) == 2 and bodies[0] == bodies[1]
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://h:99999", "http://[::1", "http://h:x", "http://a..b", "http://" + "a" * 300, "http://h/\xe9", "h"],
+)
+def test_what_is_no_address_is_refused(address: str) -> None:
+    for route in (sending.Route(address, tries=1), sending.Route("http://h", relay=address, tries=1)):
+        with pytest.raises(sending.InputError, match="is no address"):
+            route.ask("GET", "/v1/log")
+
+
+LISTED = [("\xe9", "ab" * 32), ("a b\r\nx: y", "ab" * 32), ("ab" * 32, "no digits"), (7, 8)]
+
+
+@pytest.mark.parametrize(("name", "key"), LISTED)
+def test_what_a_server_lists_is_checked_before_it_is_used(
+    name: object, key: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = json.dumps({"collections": [{"fingerprint": name}], "key": key}).encode()
+    monkeypatch.setattr(sending.Route, "_once", lambda *asked: (200, "", listed))
+    with pytest.raises(sending.InputError, match="hexadecimal"):
+        sending.fetch_log(sending.Route("http://h"))
+
+
+def test_a_key_without_digits_reads_no_log() -> None:
+    with pytest.raises(sending.InputError, match="hexadecimal"):
+        read_log(b"{}", "no digits")
+
+
+def test_an_invitation_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    from sfumato.errors import StorageError
+    from sfumato.storage import storage_errors
+
+    (tmp_path / "code").write_bytes(b"\xff\xfe")
+    with pytest.raises(StorageError, match="not a text file"), storage_errors("read", tmp_path / "code"):
+        (tmp_path / "code").read_text(encoding="ascii")

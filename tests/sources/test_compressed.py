@@ -23,7 +23,7 @@ import pytest
 from sfumato.errors import InputError
 from sfumato.public.ranges import MOST_COLUMNS
 from sfumato.sources import delimited, open_source
-from sfumato.sources.compressed import LARGEST_AT_ONCE, Thrift, check_at_once
+from sfumato.sources.compressed import FOOTER, LARGEST_AT_ONCE, PAGE, Thrift, check_at_once
 from sfumato.sources.selection import MOST_NAMED_COLUMNS
 
 MEGABYTES = 600
@@ -235,6 +235,12 @@ def test_damaged_columns_are_refused_and_no_process_ends(seed: str, tmp_path: Pa
         with contextlib.suppress(InputError):
             for piece in open_source(path, key=key).pieces():
                 assert len(piece)
+
+
+@pytest.mark.parametrize(("content", "wanted"), [(b"\x89\x1c\x00\x00", PAGE), (b"\x4c\x00\x00", FOOTER)])
+def test_a_list_is_no_structure_and_a_structure_no_list(content: bytes, wanted: dict[int, object]) -> None:
+    """A page whose eighth field is a list of structures, and a footer whose row groups are one structure."""
+    assert Thrift(content).structure(wanted) == {}
 
 
 def test_what_is_held_at_once_may_be_four_times_the_file() -> None:

@@ -46,6 +46,9 @@ from sfumato.release import format as container
 from sfumato.storage import AtomicFile
 
 CONTENT = "exact sums of one site: PRIVATE data, not a release"
+# A part that is read builds its mechanism before its sums can be compared with it, in a time that grows with the
+# columns: by a method that is named, and by the ranking of all.
+MOST_SUMMED_COLUMNS, MOST_RANKED_COLUMNS = 2**12, 2**10
 SITE_CONDITION = "each record is in the data of one of {} sites, and each person's records are all at one"
 _FILE = Schema(
     {"content": CONTENT},
@@ -127,6 +130,7 @@ class Part:
         if model.random_state is not None:
             raise InputError("random_state has no use in a part, which has no noise; pass it where parts are merged")
         curator, source, request = model.prepared(X, **fitting)
+        _check_columns(model.method, request.dimension)
         _check_storable(request)
         if model.method in BOUGHT:
             raise InputError(f"{model.method} buys moments of all records before it sums, which parts cannot do")
@@ -177,6 +181,7 @@ class Part:
         with container.read_as("a part"):
             fields = _FILE.read(header)
             stated, charges = fields.pop("public"), fields.pop("charges")
+            _check_columns(fields["method"], fields["request"]["dimension"])
             fields["request"] = _request(fields["request"], arrays.get("landmarks"))
             columns = fields.pop("columns")
             part = cls(
@@ -273,6 +278,12 @@ def _of_sites(mechanism: Mechanism, sites: int) -> Mechanism:
 
 def _mechanism(method: str, request: Request) -> Mechanism:
     return (DISTANCES if request.of_distances else METHODS).build(method, request)
+
+
+def _check_columns(method: str, columns: Any) -> None:
+    most, hint = (MOST_RANKED_COLUMNS, "; name a method") if method == "auto" else (MOST_SUMMED_COLUMNS, "")
+    if not isinstance(columns, int) or columns > most:
+        raise InputError(f"a part by the method {method!r} has at most {most} columns, not {columns!r:.40}{hint}")
 
 
 def _check_sums(part: Part) -> None:

@@ -18,6 +18,7 @@ from sfumato.errors import InputError
 from sfumato.local.client import MAX_DELTA, MAX_EPSILON
 from sfumato.shuffled import MAX_DELTA as MAX_SHUFFLED_DELTA
 from sfumato.shuffled import MAX_EPSILON as MAX_SHUFFLED_EPSILON
+from sfumato.storage import storage_errors
 
 if TYPE_CHECKING:
     from sfumato.local.account import DeviceAccount
@@ -149,7 +150,9 @@ def _token(
         return b""
     if issuer is None or invitation is None:
         raise InputError("the collection admits by invitation: pass --issuer ADDRESS and --invitation FILE")
-    code, way = invitation.read_text(encoding="ascii").strip(), Route(issuer, relay)
+    with storage_errors("read", invitation):
+        code = invitation.read_text(encoding="ascii").strip()
+    way = Route(issuer, relay)
     asked, question = f"token-request {signed.fingerprint}", f"token {signed.fingerprint}"
     drawn = account.remembered(asked, (), Fraction(0), lambda _: token_request(signed).to_bytes())
     kept = BlindRequest.from_bytes(drawn)

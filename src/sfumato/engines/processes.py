@@ -14,9 +14,9 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 
 from sfumato.engines.shipping import Partial, Shipping, Work, dealt, is_limited
-from sfumato.engines.threads import default_threads, spread
 from sfumato.errors import EngineError, InputError
 from sfumato.sources.remote import Files, Remote, Shard
+from sfumato.threads import default_threads, spread
 
 
 @dataclass(frozen=True)

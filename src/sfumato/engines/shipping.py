@@ -22,7 +22,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sfumato.compiled import one_blas_thread
 from sfumato.engines.base import Engine, Presence, Progress, Summand
 from sfumato.engines.contributions import Limited, Thinned
 from sfumato.errors import InputError
@@ -31,6 +30,7 @@ from sfumato.quantizers.base import Bound, Integers
 from sfumato.sources import Source
 from sfumato.sources.base import BATCH_NUMBERS, BATCH_ROWS, Rows
 from sfumato.sources.remote import Remote, Shard, Step, stepped
+from sfumato.threads import one_blas_thread
 
 Item = TypeVar("Item")
 TASK_NUMBERS = 1 << 26  # that a task works through, or it costs less than its start: half a second at least

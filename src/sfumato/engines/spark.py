@@ -30,11 +30,11 @@ from sfumato.deferred import pyarrow as pa
 from sfumato.deferred import require
 from sfumato.engines.packing import packed, unpacked
 from sfumato.engines.shipping import Partial, Shipping, Work, dealt, is_limited
-from sfumato.engines.threads import spread
 from sfumato.errors import EngineError, InputError
 from sfumato.sources.base import Rows
 from sfumato.sources.keys import share_secret
 from sfumato.sources.remote import Files, Frame, Remote, Shard
+from sfumato.threads import spread
 
 OLDEST = (4, 1)
 RESULT = "task long, kept long, seen long, sums binary"

@@ -86,7 +86,7 @@ def mean_squares(releases: Sequence[Release], radius: float) -> Floats:
         for place, release in enumerate(releases):
             sums, errors = release.total(axes, return_std=True)
             squares[place] += float((np.square(sums) - np.square(errors)).sum())
-    return np.asarray(squares / np.array([release.count.value**2 for release in releases]))
+    return np.asarray(squares / np.square([float(release.count.value) for release in releases]))
 
 
 def density_shares(scores: Floats) -> Floats:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.errors import InputError
+from sfumato.maps.polygons import corners_of
 from sfumato.quantizers.answer import Floats
 
 MOST_CORNERS = 200_000
@@ -56,7 +57,7 @@ def read_overlay(documents: Sequence[Any], lower: Sequence[float], upper: Sequen
 def _lines(document: Any, depth: int) -> Iterator[Any]:
     """Find the lists of corners in a GeoJSON object."""
     kind = document.get("type") if isinstance(document, Mapping) else None
-    if depth > DEEPEST or kind is None:
+    if depth > DEEPEST or not isinstance(kind, str):
         raise InputError("an overlay must be a GeoJSON object of lines or polygons")
     parts = {"FeatureCollection": "features", "GeometryCollection": "geometries"}.get(kind)
     if parts is not None:
@@ -81,18 +82,16 @@ def _nested(places: Any, levels: int) -> Iterator[Any]:
 
 
 def _places(corners: list[Any]) -> Floats:
-    try:
-        places = np.asarray([corner[:2] for corner in corners], dtype=np.float64).reshape(-1, 2)
-    except (TypeError, ValueError, IndexError):
-        raise InputError("every corner of an overlay must be two numbers") from None
-    if not np.isfinite(places).all():
-        raise InputError("every corner of an overlay must be two finite numbers")
-    return places
+    places = corners_of(corners)
+    if places is None and corners:
+        raise InputError("every corner of an overlay must be two numbers, both finite")
+    return np.empty((0, 2)) if places is None else places
 
 
 def _thinned(line: Floats, finest: Floats) -> Floats:
     """Leave out corners in the same small square as the one before; both ends stay."""
-    squares = np.floor(line / finest)
+    with np.errstate(over="ignore"):  # farther away than any map: one square
+        squares = np.floor(line / finest)
     kept = np.ones(len(line), dtype=bool)
     kept[1:-1] = (squares[1:-1] != squares[:-2]).any(axis=1) if len(line) > 2 else False
     return np.asarray(line[kept])

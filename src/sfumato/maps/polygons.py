@@ -52,13 +52,26 @@ def _rings(region: Any) -> Iterable[Any]:
 
 
 def _ring(ring: Any) -> Floats:
-    try:
-        corners = np.asarray([corner[:2] for corner in ring], dtype=np.float64)
-    except (TypeError, ValueError, IndexError, OverflowError):
-        corners = np.empty((0, 2))
-    if corners.ndim != 2 or len(corners) < 3 or corners.shape[1] != 2 or not np.isfinite(corners).all():
+    corners = corners_of(ring)
+    if corners is None or len(corners) < 3:
         raise InputError("every ring of a polygon must be three or more corners of two finite numbers")
     return corners
+
+
+def corners_of(places: Any) -> Floats | None:
+    """Corners of shape (corners, 2) of GeoJSON positions, whose heights are left out; None for anything else.
+
+    Examples
+    --------
+    >>> corners_of([[0, 1, 50], [2, 3, 50]]).tolist(), corners_of([[0], [1]])
+    ([[0.0, 1.0], [2.0, 3.0]], None)
+    """
+    try:
+        corners = np.asarray([corner[:2] for corner in places], dtype=np.float64)
+    except (TypeError, ValueError, LookupError, OverflowError):
+        return None
+    shaped = corners.ndim == 2 and corners.shape[1] == 2 and np.isfinite(corners).all()
+    return corners if shaped else None
 
 
 def features_of(document: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
@@ -59,7 +59,7 @@ class IssuerPublicKey:
     def __init__(self, text: str) -> None:
         try:
             key = serialization.load_der_public_key(bytes.fromhex(text))
-        except ValueError:
+        except (ValueError, UnsupportedAlgorithm):
             raise InputError("an issuer's public key is a SubjectPublicKeyInfo in hexadecimal digits") from None
         if not isinstance(key, rsa.RSAPublicKey) or key.key_size not in KEY_BITS:
             raise InputError(f"an issuer's public key must be RSA of {', '.join(map(str, KEY_BITS))} bits")
@@ -113,7 +113,9 @@ class BlindRequest:
     @classmethod
     def from_bytes(cls, content: bytes) -> BlindRequest:
         """Read back what `to_bytes` wrote."""
-        size, content = struct.unpack_from("<H", content)[0], content[2:]
+        size, content = int.from_bytes(content[:2], "little"), content[2:]
+        if not 0 < 2 * size < len(content):
+            raise InputError("what was kept of the token's request is cut off: ask for another invitation")
         return cls(content[2 * size :], content[:size], int.from_bytes(content[size : 2 * size]))
 
     def finished(self, signed: bytes, key: IssuerPublicKey) -> bytes:
@@ -198,7 +200,7 @@ class IssuerKey:
             content = file.read(_LARGEST_KEY_FILE)
         try:
             key = serialization.load_pem_private_key(content, None)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, UnsupportedAlgorithm):
             raise InputError(f"{str(path)!r} holds no issuer's key (PEM, without a password)") from None
         if not isinstance(key, rsa.RSAPrivateKey):
             raise InputError(f"{str(path)!r} holds another kind of key than RSA")

@@ -96,6 +96,7 @@ def _known(entries: Iterable[Mapping[str, Any]], event: str, fingerprint: str) -
 def read_log(content: bytes, key: str) -> list[dict[str, Any]]:
     """Read a log, and refuse it unless every entry is signed and holds the hash of the one before."""
     entries: list[dict[str, Any]] = []
+    key = Hexadecimal(64).read(key, "the server's key")
     for line in content.splitlines():
         entry = _ENTRY.read(parse(line, "an entry of the log", _LARGEST_ENTRY))
         unsigned = {name: value for name, value in entry.items() if name != "signature"}

@@ -35,6 +35,7 @@ from sfumato.services.wire import (
     read_receipt,
 )
 from sfumato.shuffled.messages import written_batch
+from sfumato.shuffled.sealing import Hexadecimal
 
 SECONDS = 30.0
 MOST_TRIES = 8
@@ -104,18 +105,26 @@ class Route:
             connection.close()
 
     def _connection(self) -> tuple[http.client.HTTPConnection, str]:
-        parts = urlsplit(self.address)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InputError(f"{self.address!r} is no address such as https://collector.example:8443")
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        scheme, host, port, prefix = _parts(self.address, ("http", "https"), "https://collector.example:8443")
+        kind = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
         if self.relay is None:
-            return kind(parts.hostname, parts.port, timeout=SECONDS), parts.path.rstrip("/")
-        between = urlsplit(self.relay)
-        if between.scheme != "http" or not between.hostname:
-            raise InputError(f"{self.relay!r} is no relay's address such as http://relay.example:8080")
-        made = kind(between.hostname, between.port, timeout=SECONDS)
-        made.set_tunnel(parts.hostname, parts.port)
-        return made, parts.path.rstrip("/")
+            return kind(host, port, timeout=SECONDS), prefix
+        _, between, door, _ = _parts(self.relay, ("http",), "http://relay.example:8080")
+        made = kind(between, door, timeout=SECONDS)
+        made.set_tunnel(host, port)
+        return made, prefix
+
+
+def _parts(address: str, schemes: tuple[str, ...], example: str) -> tuple[str, str, int | None, str]:
+    """Return scheme, host, port and the beginning of paths."""
+    try:
+        parts = urlsplit(address)
+        host, port = (parts.hostname or "").encode("idna").decode(), parts.port
+        if parts.scheme in schemes and host and parts.path.isascii():
+            return parts.scheme, host, port, parts.path.rstrip("/")
+    except ValueError:  # of brackets, ports and hosts
+        pass
+    raise InputError(f"{address!r} is no address such as {example}")
 
 
 def _said(status: int, answer: bytes) -> str:
@@ -156,7 +165,8 @@ def _listed(route: Route) -> tuple[str, str]:
     """Return the newest collection of a server, and the server's key."""
     listed = parse(route.ask("GET", f"{ROOT}/collections"), "the server's collections", LARGEST)
     try:
-        return str(listed["collections"][-1]["fingerprint"]), str(listed["key"])
+        newest = Hexadecimal(64).read(listed["collections"][-1]["fingerprint"], "the newest collection")
+        return newest, Hexadecimal(64).read(listed["key"], "the server's key")
     except (LookupError, TypeError):
         raise InputError("the server lists no collections; update sfumato, or tell the organiser") from None
 

@@ -29,8 +29,8 @@ SHORT_PAGE_HEADER = 1 << 10  # most headers: those without long texts as their l
 # Of Parquet's structures the numbers of the fields that are read.
 ROW_GROUPS, COLUMNS, DETAILS = 4, 1, 3
 PATH, VALUES, STORED, DATA_OFFSET, DICTIONARY_OFFSET = 3, 5, 7, 9, 11
-DESCRIBED = {PATH: bytes, VALUES: int, STORED: int, DATA_OFFSET: int, DICTIONARY_OFFSET: int}
-FOOTER = {ROW_GROUPS: {COLUMNS: {DETAILS: DESCRIBED}}}
+DESCRIBED = {PATH: [bytes], VALUES: int, STORED: int, DATA_OFFSET: int, DICTIONARY_OFFSET: int}
+FOOTER = {ROW_GROUPS: [{COLUMNS: [{DETAILS: DESCRIBED}]}]}
 PAGE_KIND, PAGE_SIZE, PAGE_STORED = 1, 2, 3
 PAGE = {PAGE_KIND: int, PAGE_SIZE: int, PAGE_STORED: int, 5: {2: int}, 8: {4: int}}
 DICTIONARY_PAGE, DELTA_BYTE_ARRAY = 2, 7
@@ -243,8 +243,8 @@ class Thrift:
     def structure(self, wanted: Mapping[int, Any], depth: int = 0) -> dict[int, Any]:
         """Read a structure and return the wanted fields by their ids.
 
-        What is wanted of a field is `int`, `bytes` (a list of them), or the wanted fields of a structure or, in a list,
-        of structures. A field of another type than that is stepped over.
+        What is wanted of a field is `int`, the wanted fields of a structure, or in brackets what is wanted of each
+        entry of a list: a structure or `bytes`. A field of another type than that is stepped over.
         """
         if depth > DEEPEST:
             raise ValueError("a structure is nested too deeply")
@@ -257,8 +257,8 @@ class Thrift:
                 found[number] = self._whole()
             elif kind == STRUCTURE and isinstance(part, dict):
                 found[number] = self.structure(part, depth + 1)
-            elif kind == LIST and part is not None and part is not int:
-                found[number] = self._list(part, depth)
+            elif kind == LIST and isinstance(part, list):
+                found[number] = self._list(part[0], depth)
             elif kind not in (1, 2):  # true and false, which the head says
                 self._skip(kind, depth)
         return found

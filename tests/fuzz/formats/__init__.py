@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.fuzz.case import Format
-from tests.fuzz.formats import containers, protocols, states, tables
+from tests.fuzz.formats import containers, geometry, protocols, services, states, tables
 
 FORMATS: dict[str, Format[Any]] = {
     form.name: form
@@ -13,7 +13,9 @@ FORMATS: dict[str, Format[Any]] = {
         containers.Releases(),
         containers.Classifiers(),
         containers.Sketches(),
-        containers.Regions(),
+        containers.Parts(),
+        geometry.Regions(),
+        geometry.Overlays(),
         containers.Commands(),
         protocols.LocalDocuments(),
         protocols.ShuffledDocuments(),
@@ -21,6 +23,9 @@ FORMATS: dict[str, Format[Any]] = {
         protocols.Submissions(),
         protocols.Batches(),
         protocols.Keys(),
+        services.Answers(),
+        services.Notices(),
+        services.Frames(),
         states.Ledgers(),
         states.Accounts(),
         states.Checkpoints(),

@@ -1,4 +1,4 @@
-"""`.sfm` files: a JSON header and arrays. Releases of every method, classifiers, raw sketches, and commands on them."""
+"""`.sfm` files: a JSON header and arrays. Releases of every method, classifiers, sketches, parts, and commands."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,6 +20,9 @@ from tests.fuzz.case import Format, UnsoundError, check_numbers
 from tests.fuzz.grammar import REAL, Array, Grammar, altered_arrays, altered_bytes, at, places, resized
 from tests.fuzz.library import (
     DensityClassifier,
+    Part,
+    PrivateDistance,
+    PrivateKDE,
     RaceSketch,
     Release,
     SfumatoError,
@@ -27,8 +31,10 @@ from tests.fuzz.library import (
     encode,
     fingerprints,
     from_content,
+    largest_size,
     load,
-    people,
+    merge_parts,
+    public_of_part,
 )
 
 CORPUS = Path(__file__).parents[2] / "corpus"
@@ -218,47 +224,42 @@ class Sketches(Container):
         use_release(sketch.release(epsilon=8, random_state=1), random)
 
 
-REGION = {"type": "Polygon", "coordinates": [[[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.0, 0.0]]]}
-REGIONS: list[Any] = [
-    REGION,
-    {"type": "Feature", "geometry": REGION, "properties": {"name": "centre"}},
-    {"type": "MultiPolygon", "coordinates": [REGION["coordinates"], [[[2, 2], [3, 2], [3, 3], [2, 2]]]]},
-    {"type": "FeatureCollection", "features": [{"type": "Feature", "geometry": REGION, "properties": None}]},
-]
+class Parts(Container):
+    """Exact sums of one site, under a request that all sites build their mechanism from."""
 
-
-class Regions(Format[Any]):
-    """GeoJSON of regions in which people are counted."""
-
-    name = "regions"
-    share = 60.0
+    name = "parts"
+    share = 20.0
 
     def make_seeds(self) -> Iterable[tuple[str, Any]]:
-        """A few regions, and the release that is asked."""
-        self.grammar = Grammar(REGIONS)
-        self.release = load(CORPUS / "golden/central/fourier.seeded.sfm")
-        return [(region["type"], json.dumps(region)) for region in REGIONS]
-
-    def copy(self, seed: Any) -> Any:
-        """Parse it anew."""
-        return json.loads(seed)
-
-    def alter(self, content: Any, random: Random) -> Any:
-        """Change the document."""
-        return self.grammar.alter(content, random)
+        """Sum the rows of two sites by several methods."""
+        rows = np.random.default_rng(1).uniform(size=(40, 2))
+        wanted: dict[str, Any] = {"epsilon": 4.0, "n_hint": 80, "feature_seed": 1, "bounds": (0, 1)}
+        models = {method: PrivateKDE(bandwidth=0.5, method=method, **wanted) for method in ("fourier", "grid")}
+        models["lattice"] = PrivateKDE(bandwidth=0.5, method="lattice", delta=1e-5, **wanted)
+        models["landmarks"] = PrivateKDE(bandwidth=0.5, method="landmarks", landmarks=rows, **wanted)
+        models["distance"] = PrivateDistance(**wanted)
+        self.others = {name: Part.of(model, rows, site="south") for name, model in models.items()}
+        found = [(name, decode(Part.of(model, rows, site="north").to_bytes())) for name, model in models.items()]
+        self.grammar = Grammar(header for _, (header, _) in found)
+        return [(name, (json.dumps(header), arrays)) for name, (header, arrays) in found]
 
     def encode(self, content: Any, random: Random) -> bytes:
-        """Write JSON."""
-        return json.dumps(content).encode()
+        """State the hash of what is public, as a careful liar would."""
+        header, arrays = content
+        if isinstance(header, dict) and random.random() < 0.8:
+            with suppress(Exception):  # refuses or fails: `use` will see that too
+                header["public"] = public_of_part(header, arrays)
+        return encode(header if isinstance(header, dict) else {"header": header}, arrays)
 
     def use(self, content: bytes, seed: str, folder: Path, random: Random) -> None:
-        """Count the people in it."""
-        try:
-            region = json.loads(content)
-        except (ValueError, RecursionError):  # the command's matter, which has a format of its own
-            return
-        found = people(self.release, region)
-        check_numbers("people", [found.value, found.std], infinite=True)
+        """Load it, merge it with the other site's or release it alone, and ask."""
+        path = folder / "north.sfm"
+        path.write_bytes(content)
+        part = Part.load(path)
+        assert repr(part) and largest_size(part) > 0
+        other = replace(self.others[seed], receipts=type(part.receipts)())  # was not released before
+        both = [part, other] if part.public == other.public and part.site != other.site else [part]
+        use_release(merge_parts(both, random_state=1), random)
 
 
 class Commands(Releases):
