@@ -39,6 +39,7 @@ ELSEWHERE: dict[str, tuple[str, tuple[str, ...]]] = {
     "published/local/test_laws.py": ("cases are run beside what they audit", ("audit/cases/reports",)),
     "central/test_sketch.py": ("what is merged is a sketch", ("central/merging",)),
     "distances/test_hat.py": ("a design is judged by its hat", ("distances/design",)),
+    "engines/test_base.py": ("engines give the same sums, threads among them", ("engines/threads",)),
     "engines/test_shipping.py": ("what is packed is shipped", ("engines/packing",)),
     "engines/test_spark.py": ("a remote source is an engine's frame", ("sources/remote",)),
     "audit/test_attacks.py": ("what is attacked is what is fitted", ("learn/fitting",)),

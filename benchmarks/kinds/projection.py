@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from benchmarks.kinds import Measurement, Settings, Unit
 from sfumato import PrivateKDE, plan
-from sfumato.compiled import one_blas_thread
 from sfumato.kernels import Gaussian
 from sfumato.quantizers import ProjectedPoints
+from sfumato.threads import one_blas_thread
 
 COLUMNS = {
     "columns": "columns",

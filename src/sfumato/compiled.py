@@ -8,8 +8,6 @@ it, else ``sfumato/compiled`` in the user's cache folder (``XDG_CACHE_HOME``, by
 A disk that fills up costs the cache and not the run.
 
 Numba itself takes a third of a second to load, so it is loaded when the first of these functions is called.
-
-Beside them, for whoever runs threads of their own, the way to keep those of BLAS to one.
 """
 
 from __future__ import annotations
@@ -19,21 +17,18 @@ import stat
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache, update_wrapper
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from sfumato.deferred import missing, require
 from sfumato.storage import private_folder, user_folder
 
 Reads = bool | Callable[..., None]
-_decorating, _single = threading.Lock(), threading.Lock()
-_limits: list[Any] = []  # one for each caller that wants BLAS on one thread; all are the first one's
+_decorating = threading.Lock()
 
 
 class Compiled:
@@ -174,32 +169,3 @@ def _forgive_full_disks(store: Any) -> None:
             save(*arguments)
 
     store.save_overload = save_if_possible
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    """Find the loaded BLAS once: the search takes milliseconds."""
-    return ThreadpoolController()
-
-
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Keep BLAS to one thread: who owns the threads calls it, and two layers of them cost twice the time.
-
-    The limit is the process's. Callers on several threads share it: the first sets it and the last takes it back.
-    """
-    with _single:
-        _limits.append(_limits[0] if _limits else _aside(lambda: _controller().limit(limits=1, user_api="blas")))
-    try:
-        yield
-    finally:
-        with _single:
-            limit = _limits.pop()
-            if not _limits:
-                _aside(limit.restore_original_limits)
-
-
-def _aside(task: Callable[[], Any]) -> Any:
-    """Run on a thread that ends: threadpoolctl lets only the thread that set a limit lift it, as long as it lives."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(task).result()

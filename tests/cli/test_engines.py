@@ -70,6 +70,32 @@ def test_parts_are_summed_merged_and_charged_once(points: list[str], tmp_path: P
     assert not (tmp_path / "x.sfm").exists()
 
 
+def test_parts_with_categories_circles_and_landmarks(tmp_path: Path) -> None:
+    """Every encoder that `release` can make has parts: without coins their sums are those of all rows."""
+    random = np.random.default_rng(0)
+    rows = np.column_stack([random.normal(size=300), random.integers(0, 24, 300), random.integers(0, 2, 300)])
+    (tmp_path / "kinds").write_text("0\n1\n")
+    (tmp_path / "public.csv").write_text("x,hour\n" + "".join(f"{x},{12}\n" for x in np.linspace(-2, 2, 40)))
+    data = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for path, part in zip(data, (rows[:100], rows[100:]), strict=True):
+        np.savetxt(path, part, delimiter=",", header="x,hour,kind", comments="", fmt="%.9g")
+    asked = ["--bandwidth", "1", "--epsilon", "1", "--n-hint", "300", "--feature-seed", "7"]
+    cases = {
+        "cells": ["--category", f"kind={tmp_path / 'kinds'}", "--columns", "x,kind", "--bounds", "-4,4"],
+        "circle": ["--circle", "hour=24", "--columns", "x,hour", "--method", "lsq-rff"],
+        "landmarks": ["--landmarks", tmp_path / "public.csv", "--columns", "x,hour", "--method", "landmarks"],
+    }
+    for name, more in cases.items():
+        for path in data:
+            run("sum", path, "-o", path.with_suffix(f".{name}"), *asked, *more)
+        parts = [path.with_suffix(f".{name}") for path in data]
+        run("release", "--parts", *parts, "-o", tmp_path / f"{name}.sfm", *SEED)
+        run("release", *data, "-o", tmp_path / f"{name}-whole.sfm", *asked, *more, *SEED, "--dataset", "p")
+        merged, whole = (load(tmp_path / f"{name}{end}.sfm") for end in ("", "-whole"))
+        assert merged.count == whole.count and merged.values.shape == whole.values.shape
+        assert name == "landmarks" or np.array_equal(merged.values, whole.values)
+
+
 def test_what_sum_needs(points: list[str], tmp_path: Path) -> None:
     for flag in ("--bandwidth", "--epsilon", "--n-hint", "--feature-seed"):
         place = ASKED.index(flag)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -20,29 +19,41 @@ import psutil
 import pyspark
 from scipy.stats import chi2
 
-from sfumato.engines import Threads
+from sfumato.engines import Threads, shipping
 from sfumato.engines.base import Presence
 from sfumato.kernels import Gaussian
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers import FourierQuantizer
 from sfumato.sources import open_source
-from tests.engines.workers import GROUPS, ROWS, Groups, Waiting, begun, start_local, write_points
+from tests.engines.workers import (
+    GROUPS,
+    ROWS,
+    Groups,
+    Outrun,
+    Waiting,
+    attempts,
+    begun,
+    free_port,
+    start_local,
+    write_points,
+)  # fmt: skip
+
+LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+SPECULATION = {  # which Spark leaves out in local mode, whatever its settings say
+    "spark.speculation": "true", "spark.speculation.interval": "20ms", "spark.speculation.multiplier": "1.01",
+    "spark.speculation.quantile": "0.1",
+}  # fmt: skip
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _daemon(folder: Path, *words: str) -> subprocess.Popen[bytes]:
+def _daemon(folder: Path, kind: str, host: str, *words: str) -> subprocess.Popen[bytes]:
     spark = Path(pyspark.__file__).parent
     environment = os.environ | {
-        "SPARK_HOME": str(spark), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(folder),
+        "SPARK_HOME": str(spark), "SPARK_LOCAL_IP": host, "SPARK_LOCAL_DIRS": str(folder),
         "SPARK_DAEMON_MEMORY": "256m", "SPARK_NO_DAEMONIZE": "1",
     }  # fmt: skip
-    log = (folder / f"{words[0].rpartition('.')[2]}-{words[-1].replace('/', '')}.log").open("wb")
-    return subprocess.Popen([spark / "bin" / "spark-class", *words], env=environment, stdout=log, stderr=log)
+    log = (folder / f"{kind}-{host}.log").open("wb")
+    command = [spark / "bin" / "spark-class", f"org.apache.spark.deploy.{kind.lower()}.{kind}", "--host", host]
+    return subprocess.Popen([*command, "--webui-port", "0", *words], env=environment, stdout=log, stderr=log)
 
 
 def executors() -> list[psutil.Process]:
@@ -56,17 +67,17 @@ def executors() -> list[psutil.Process]:
 
 
 def main(folder: Path) -> dict[str, object]:
-    """Sum while an executor is killed."""
-    port, found = _free_port(), {}
+    """Sum while one attempt overtakes another, and while an executor is killed."""
+    shipping.TASK_NUMBERS = 1  # every row group is a task
+    port, found = free_port(), {}
     url = f"spark://127.0.0.1:{port}"
-    host = ("--host", "127.0.0.1", "--webui-port", "0")
-    daemons = [_daemon(folder, "org.apache.spark.deploy.master.Master", *host, "--port", str(port))]
-    for number in range(2):
-        work = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"worker-{number}"))
-        daemons.append(_daemon(folder, "org.apache.spark.deploy.worker.Worker", *host, *work, url))
+    daemons = [_daemon(folder, "Master", "127.0.0.1", "--port", str(port))]
+    for host in ("127.0.0.1", "127.0.0.2"):  # Spark runs no copy of a task on a host that runs the task
+        work = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / host))
+        daemons.append(_daemon(folder, "Worker", host, *work, url))
     try:
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-        engine = start_local(folder, url, **{"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"})
+        engine = start_local(folder, url, **LOOPBACK, **SPECULATION)
         points = write_points(folder)
         source, numbers = open_source(points, ["x", "y"]), open_source(points, ["number"])
         encoder = FourierQuantizer.draw(Gaussian(1.0), 2, 20, 1, layout="pair")
@@ -74,7 +85,9 @@ def main(folder: Path) -> dict[str, object]:
         while len(executors()) < 2 and time.monotonic() < until:
             time.sleep(0.2)
         found["executors"] = len(executors())
-        found["equal"] = bool(np.array_equal(engine.sum(source, encoder)[0], Threads(1).sum(source, encoder)[0]))
+        sums = Threads(1).sum(source, encoder)[0]
+        found["equal"] = bool(np.array_equal(engine.sum(source, Outrun(encoder, str(folder)))[0], sums))
+        found["attempts"] = attempts(folder)
         killed: list[int] = []
 
         def kill() -> None:

@@ -1,16 +1,18 @@
-"""Sums through Spark Connect, which has no SparkContext; ``python -m tests.engines.on_connect FOLDER`` prints JSON."""
+"""Sums through Spark Connect, which has no SparkContext; ``python -m tests.engines.on_connect FOLDER URL`` prints JSON.
+
+A process of its own, for one process has sessions of one kind; the server is that of the other tests.
+"""
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 
 import numpy as np
 
 from sfumato import PrivateKDE
-from sfumato.engines import Threads
+from sfumato.engines import Threads, shipping
 from sfumato.engines.spark import SparkEngine
 from sfumato.kernels import L2LSH, Gaussian
 from sfumato.privacy.bits import SecureBits
@@ -19,19 +21,11 @@ from sfumato.sources import open_source
 from tests.engines.workers import LIMIT, PEOPLE, ROWS, Subsets, write_points
 
 
-def main(folder: Path) -> dict[str, bool]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+def main(folder: Path, url: str) -> dict[str, bool]:
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.remote("local[2]")
-    settings = {
-        "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false",
-        "spark.connect.grpc.binding.address": "127.0.0.1", "spark.local.dir": str(folder),
-        "spark.sql.shuffle.partitions": "3",
-    }  # fmt: skip
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    shipping.TASK_NUMBERS = 1  # every row group is a task
+    session = SparkSession.builder.remote(url).getOrCreate()
     engine, points = SparkEngine(session), write_points(folder)
     frame, source = session.read.parquet(str(points)), open_source(points, ["x", "y"])
     encoder = FourierQuantizer.draw(Gaussian(1.0), 2, 20, 1, layout="pair")
@@ -51,4 +45,4 @@ def main(folder: Path) -> dict[str, bool]:
 
 
 if __name__ == "__main__":
-    print("FOUND " + json.dumps(main(Path(sys.argv[1]))))
+    print("FOUND " + json.dumps(main(Path(sys.argv[1]), sys.argv[2])))

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
+from sfumato.engines import shipping
+from sfumato.engines.base import Presence
 from sfumato.engines.packing import packed, unpacked
 from sfumato.engines.shipping import Work, dealt
 from sfumato.sources.base import Rows
 from sfumato.sources.keys import keys_of, share_secret
+from tests.engines.workers import Subsets
 from tests.quantizers.families import QUANTIZERS, AssignedCoins
 
 POINTS = (np.random.default_rng(0).normal(size=(300, 5)) * 1.5).astype(np.float32)
@@ -63,6 +67,37 @@ def test_processes_with_one_secret_agree_on_keys() -> None:
     share_secret(b"s" * 32)
     assert np.array_equal(keys_of(["ada", 7]), first)
     assert not (first == own).any() and not (first == other).any()
+
+
+@dataclass(frozen=True)
+class Part:
+    """A shard whose number of rows is known, or is not."""
+
+    rows: int | None
+
+    def pieces(self, rows: int) -> Iterator[Rows]:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("name", QUANTIZERS)
+def test_small_shards_are_put_together_until_a_task_pays(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = QUANTIZERS[name]()
+    touched = encoder.bound.l1 // encoder.bound.largest
+    assert 1 <= touched <= encoder.size
+    monkeypatch.setattr(shipping, "TASK_NUMBERS", 1000 * (5 + touched))
+    shards = [Part(rows) for rows in (400, 500, 99, 1, 5000, 600, None, 300, 300, 500, 900, 50)]
+    hands = Work(encoder, (), 5).hands(shards)
+    assert [shard for hand in hands for shard in hand] == shards
+    heights = [[shard.rows for shard in hand] for hand in hands]
+    assert heights == [[400, 500, 99, 1], [5000], [600, None], [300, 300, 500], [900, 50]]
+
+
+def test_tasks_without_a_bound_are_as_small_as_if_all_features_were_touched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shipping, "TASK_NUMBERS", 1000)
+    for encoder, least in ((Presence(), 500), (Subsets(98), 10)):
+        hands = Work(encoder, (), 2).hands([Part(1)] * 1000)
+        assert {len(hand) for hand in hands} == {least}
+    assert Work(Presence(), (), 2).hands([]) == []
 
 
 def test_hands_hold_every_item_once() -> None:

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from scipy.stats import chi2
 from typer.testing import CliRunner
 
 from sfumato import InputError, Ledger, PrivateDistance, PrivateKDE, RaceSketch, bandwidth
 from sfumato.cli import app
-from sfumato.engines import Threads, spark
+from sfumato.engines import Threads, shipping, spark
 from sfumato.engines.base import Presence
 from sfumato.engines.shipping import Work
 from sfumato.engines.spark import SparkEngine
@@ -34,7 +35,10 @@ from tests.engines.workers import (
     ROWS,
     Failing,
     Groups,
+    Searched,
     Subsets,
+    free_port,
+    run_apart,
     start_local,
     write_points,
 )  # fmt: skip
@@ -51,9 +55,16 @@ def points(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngine]:
-    """Speculation is on in all of these tests: tasks run twice, and count once."""
-    made = start_local(tmp_path_factory.mktemp("spark"))
-    yield made
+    """Spark in local mode, where every row group is a task, and which serves Connect too."""
+    connect = {
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(free_port()),
+    }
+    made = start_local(tmp_path_factory.mktemp("spark"), **connect)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shipping, "TASK_NUMBERS", 1)
+        yield made
     made.session.stop()
 
 
@@ -73,6 +84,12 @@ def test_sums_are_those_of_threads_bit_for_bit(engine: SparkEngine, points: Path
         assert np.array_equal(found[0], times * sums) and found[1:] == (times * kept, times * seen)
         assert engine.count(data) == times * (ROWS - 2)
     assert sum(told) == 4 * ROWS
+
+
+def test_connect_gives_the_same(engine: SparkEngine, tmp_path: Path) -> None:
+    port = engine.session.conf.get("spark.connect.grpc.binding.port")
+    found = run_apart("on_connect", tmp_path, f"sc://127.0.0.1:{port}")
+    assert found == {"files": True, "frame": True, "release": True, "users": True, "remote": True}
 
 
 def test_first_attempts_that_fail_after_their_work_count_once(engine: SparkEngine, points: Path, frame: Any) -> None:
@@ -136,8 +153,9 @@ def test_nothing_is_moved_after_a_coin(engine: SparkEngine, points: Path, frame:
         limited = engine.counted(open_source(data, ["number", "bit"], key="person"), LIMIT, SecureBits())
         for source, moves in ((plain, 0), (limited, 1)):
             read: Any = source.read
-            job = read.shards() if isinstance(read, Files) else read.frame
-            planned = engine._planned(engine.session, read, Work(Subsets(), read.steps, 2), job)
+            work = Work(Subsets(), read.steps, 2)
+            job = work.hands(read.shards()) if isinstance(read, Files) else read.frame
+            planned = engine._planned(engine.session, read, work, job)
             text = planned._jdf.queryExecution().optimizedPlan().toString()
             assert text.count("Repartition") - text.count("Repartition 256, false") == moves
             assert not shuffled_after_python(planned)
@@ -163,6 +181,13 @@ def test_weights_are_coins(engine: SparkEngine, points: Path, frame: Any) -> Non
             PrivateKDE(L2LSH(1.0), method="race", n_hint="paid", engine=engine, **SETTINGS).fit(X).release_
         ),
         lambda X, y, engine: PrivateDistance(bounds=(-5, 5), n_hint=ROWS, engine=engine, **SETTINGS).fit(X).release_,
+        lambda X, y, engine: (
+            PrivateKDE(
+                bandwidth=1.0, method="lattice", delta=1e-6, bounds=(-4, 4), n_hint=ROWS, engine=engine, **SETTINGS
+            )
+            .fit(X)
+            .release_
+        ),
         lambda X, y, engine: (
             AnomalyScore(L2LSH(1.0), method="race", n_hint=ROWS, engine=engine, **SETTINGS).fit(X).release_
         ),
@@ -200,6 +225,34 @@ def test_bandwidths_are_bought_on_spark(engine: SparkEngine, points: Path, frame
     assert bandwidth.private(open_source(points, ["x", "y"]), engine=engine, **asked).bandwidth == expected
     if "rule" in choice:  # pairs depend on the order of the rows
         assert bandwidth.private(frame.select("x", "y"), **asked).bandwidth == expected
+
+
+@pytest.mark.filterwarnings("ignore:NOT PRIVATE")
+def test_steps_pairs_and_categories_are_the_same_on_spark(engine: SparkEngine, points: Path, frame: Any) -> None:
+    kinds = {"label": ["east", "west"]}
+    asked: dict[str, Any] = {"bounds": (-5, 5), "n_hint": ROWS, "random_state": 3}
+
+    def linear(data: Any, where: Any) -> Any:
+        options = {"steps": 2}
+        model = DensityClassifier(
+            rule="linear", classes=kinds["label"], epsilon=2.0, delta=1e-6, options=options, engine=where, **asked
+        )
+        return model.fit(open_source(data, ["x", "y"], key="label"), "label").to_bytes()
+
+    def search(data: Any, where: Any) -> Any:
+        return bandwidth.search(
+            open_source(data, ["x", "y"]), [0.1, 0.5], epsilon=5, engine=where, **asked
+        ).to_document()
+
+    def cells(data: Any, where: Any) -> Any:
+        model = PrivateKDE(bandwidth=1.0, epsilon=1.0, feature_seed=1, categories=kinds, engine=where, **asked)
+        return model.fit(data).release_.to_bytes()
+
+    for make in (linear, search):
+        assert make(points, engine) == make(points, "threads")
+    assert linear(frame, None) == linear(points, "threads")
+    one = pq.read_table(points, columns=["x", "label"])
+    assert cells(frame.select("x", "label"), None) == cells(one, "threads")
 
 
 def test_a_dataframe_takes_spark_by_itself(frame: Any, tmp_path: Path) -> None:
@@ -241,6 +294,8 @@ def test_what_is_refused(engine: SparkEngine, points: Path, frame: Any) -> None:
 class Odd:
     """A shard whose file is gone when a worker looks for it."""
 
+    rows = None
+
     def pieces(self, rows: int) -> Any:
         return open_source("/nowhere/points.parquet").pieces(rows)
 
@@ -278,6 +333,12 @@ def test_many_shards_are_several_jobs(monkeypatch: pytest.MonkeyPatch, engine: S
     sums = Threads(1).sum(source, ENCODER)
     found = engine.sum(source, ENCODER, progress=told.append)
     assert np.array_equal(found[0], sums[0]) and found[1:] == sums[1:] and sum(told) == ROWS and len(told) == 8
+
+
+def test_garbage_is_searched_for_in_two_tasks_at_most(engine: SparkEngine, points: Path) -> None:
+    """PySpark does after each: that takes as long as 250,000 rows do, once a worker has loaded what it needs."""
+    searched = engine.sum(open_source(points, ["x", "y"]), Searched())[0][0]
+    assert searched <= 2  # a first task in each worker
 
 
 def test_an_old_spark_is_refused() -> None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import json
 import os
+import socket
+import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +80,17 @@ class Groups:
 
 
 @dataclass(frozen=True)
+class Searched:
+    """How many tasks ran in a process whose loaded modules are searched for garbage after each of them."""
+
+    size: int = 1
+
+    def accumulate(self, rows: np.ndarray, sums: Integers, coins: SecureBits | None = None) -> int:
+        sums += gc.get_freeze_count() == 0
+        return len(rows)
+
+
+@dataclass(frozen=True)
 class Failing:
     """Fails in the first attempt at some of Spark's tasks, after the work was done."""
 
@@ -115,6 +131,41 @@ class Waiting:
         return self.inner.accumulate(rows, sums, coins)
 
 
+@dataclass(frozen=True)
+class Outrun:
+    """Holds up the first attempt at one of Spark's tasks until a copy of it has begun, and says which attempts ran."""
+
+    inner: Summand
+    folder: str
+
+    @property
+    def size(self) -> int:
+        return self.inner.size
+
+    def accumulate(self, rows: np.ndarray, sums: Integers, coins: SecureBits | None = None) -> int:
+        from pyspark import TaskContext
+
+        context, until = TaskContext.get(), time.monotonic() + 120
+        kept = self.inner.accumulate(rows, sums, coins)
+        if context.partitionId() == 0:
+            (Path(self.folder) / f"attempt-{context.attemptNumber()}").touch()
+            while context.attemptNumber() == 0 and time.monotonic() < until and len(attempts(self.folder)) < 2:
+                time.sleep(0.05)
+        return kept
+
+
+def attempts(folder: str | Path) -> list[str]:
+    """Attempts at the task that `Outrun` holds up."""
+    return sorted(each.name for each in Path(folder).glob("attempt-*"))
+
+
+def free_port() -> int:
+    """Return a port of the loopback device that nobody uses."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 def begun(folder: Path, seconds: float = 240.0) -> bool:
     """Wait for somebody to begin."""
     until = time.monotonic() + seconds
@@ -123,6 +174,21 @@ def begun(folder: Path, seconds: float = 240.0) -> bool:
             return True
         time.sleep(0.05)
     return False
+
+
+def run_apart(module: str, folder: Path, *more: str) -> dict[str, Any]:
+    """Run a module of these tests in a process of its own, and return what it found."""
+    command = [sys.executable, "-W", "ignore", "-m", f"tests.engines.{module}", str(folder), *more]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=800)
+    found = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
+    assert found, done.stdout[-2000:] + done.stderr[-6000:]
+    return dict(json.loads(found[0].removeprefix("FOUND ")))
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a process that finds this module."""
+    here = Path(__file__).parents[2]
+    return os.environ | {"PYTHONPATH": os.pathsep.join([str(here), str(here / "src")]), "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 def start_local(folder: Path, master: str = "local[2,4]", **settings: str) -> Any:
@@ -138,10 +204,6 @@ def start_local(folder: Path, master: str = "local[2,4]", **settings: str) -> An
             "spark.local.dir": str(folder),
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.ui.showConsoleProgress": "false",
-            "spark.speculation": "true",
-            "spark.speculation.interval": "20ms",
-            "spark.speculation.multiplier": "1.01",
-            "spark.speculation.quantile": "0.1",
             "spark.executor.memory": "512m",
             **settings,
         },

@@ -12,6 +12,7 @@ from scipy.stats import binom
 from sfumato import InputError, PrivateKDE, Release
 from sfumato.maps import compare, evaluate
 from sfumato.maps.interval import deviations
+from sfumato.maps.views import column_names
 from sfumato.release.release import Count
 
 from .conftest import BOUNDS, make_points, noisy_copies, release_of
@@ -27,6 +28,15 @@ def test_every_cell_is_the_answer_at_its_centre(release: Release) -> None:
         assert field.values[row, column] == pytest.approx(answer[0], abs=1e-12)
         assert field.errors[row, column] == pytest.approx(error[0], rel=1e-9)
     assert (field.axes[1].lower, field.axes[1].upper) == BOUNDS[1]
+
+
+def test_columns_that_at_leaves_are_drawn(release: Release, many: Release) -> None:
+    rest = {"a": 1.0, "b": 1.0, "c": 2.0}
+    drawn, named = evaluate(many, at=rest, size=4), evaluate(many, columns=["d", "e"], at=rest, size=4)
+    assert [axis.name for axis in drawn.axes] == ["d", "e"]
+    assert np.array_equal(drawn.values, named.values)
+    first, second = column_names(release)
+    assert [axis.name for axis in evaluate(release, at={first: 0.0}, size=4).axes] == [second]
 
 
 def test_columns_can_be_swapped_and_parts_shown(release: Release) -> None:

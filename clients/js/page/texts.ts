@@ -67,5 +67,8 @@ export async function languageButtons(
       return button;
     }),
   );
-  byId("languages").replaceChildren(...buttons);
+  const place = byId("languages");
+  const held = place.contains(document.activeElement);
+  place.replaceChildren(...buttons);
+  if (held) buttons[known.indexOf(current)]?.focus(); // whoever came by keyboard goes on from here
 }

@@ -226,7 +226,8 @@ def lay_out(
     kernel = request.kernel
     assert isinstance(kernel, ShiftInvariantKernel)
     extents = 2 * box.half_widths / kernel.column_scales(request.dimension)
-    axes = [Axis.over(0.0, extent, 1.0, spacing, degree, narrow) for extent in extents.tolist()]
+    made = {extent: Axis.over(0.0, extent, 1.0, spacing, degree, narrow) for extent in set(extents.tolist())}
+    axes = [made[extent] for extent in extents.tolist()]
     wide = sum(not axis.single for axis in axes)
     if wide > MOST_WIDE:
         return None

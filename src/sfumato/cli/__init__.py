@@ -1,6 +1,7 @@
 """The command line, `sfumato`: one file a command, put together here.
 
-Commands import the heavy parts of the library when they run, so that help appears at once.
+A run loads the file of its own command alone, and commands import the heavy parts of the library when they run: to load
+all of them takes as long as to answer a query.
 """
 
 from __future__ import annotations
@@ -9,35 +10,12 @@ import errno
 import io
 import sys
 import warnings
-from copy import copy
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
-from typer.models import CommandInfo
 
-from sfumato.cli import (
-    audit,
-    bandwidth,
-    check,
-    classify,
-    demo,
-    distance,
-    inspect,
-    ledger,
-    local,
-    parts,
-    people,
-    plan,
-    query,
-    release,
-    select,
-    send,
-    serve,
-    shuffled,
-    start,
-)
-from sfumato.cli import map as map_
 from sfumato.cli.console import complain, in_flags, in_one_line
 from sfumato.errors import NotPrivateWarning, OddDataWarning, SfumatoError, WaitWarning
 from sfumato.version import __version__
@@ -77,28 +55,12 @@ class Commands(TyperGroup):
             raise typer.Exit(INTERRUPTED) from interrupt
 
 
-app = typer.Typer(
-    cls=Commands,
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="New here? [bold]sfumato start FILE[/] leads through a first release of your own file; "
-    "[bold]sfumato demo --output demo[/] makes up some data and shows every step on it.\n\n"
-    "Exit codes: 0 done, 2 wrong input, 3 refused by the ledger, 4 damaged release, 5 the disk refused, "
-    "6 stopped after a paid count far below what was expected, 7 workers elsewhere failed, 8 a server did not answer, "
-    "130 interrupted.",
-)
-
-
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"sfumato {__version__}")
         raise typer.Exit
 
 
-@app.callback()
 def sfumato(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
@@ -111,50 +73,67 @@ def sfumato(
     """
 
 
-app.command(epilog=start.EXAMPLES)(start.start)
-app.command(epilog=plan.EXAMPLES)(plan.plan)
-app.command(epilog=bandwidth.EXAMPLES)(bandwidth.bandwidth)
-app.command(epilog=check.EXAMPLES)(check.check)
-app.command(epilog=release.EXAMPLES)(release.release)
-app.command("sum", epilog=parts.EXAMPLES)(parts.sum_rows)
-app.command(epilog=parts.MERGE_EXAMPLES)(parts.merge)
-app.command(epilog=query.EXAMPLES)(query.query)
-app.command(epilog=distance.EXAMPLES)(distance.distance)
-app.command(epilog=distance.ANOMALY_EXAMPLES)(distance.anomaly)
-app.command("map", epilog=map_.EXAMPLES)(map_.map_release)
-app.command(epilog=people.EXAMPLES)(people.people)
-app.command(epilog=people.SAMPLE_EXAMPLES)(people.sample)
-app.add_typer(classify.app, name="classify")
-app.command(epilog=select.DECODE_EXAMPLES)(select.decode)
-app.command(epilog=select.EXAMPLES)(select.select)
-app.command(epilog=inspect.EXAMPLES)(inspect.inspect)
-app.command(epilog=inspect.VERIFY_EXAMPLES)(inspect.verify)
-app.add_typer(ledger.app, name="ledger")
-local.app.command("send", epilog=send.LOCAL_EXAMPLE)(send.send_report)
-shuffled.app.command("send", epilog=send.SHUFFLED_EXAMPLE)(send.send_messages)
-app.add_typer(local.app, name="local")
-app.add_typer(shuffled.app, name="shuffled")
-app.add_typer(serve.app, name="serve")
-app.command(epilog=audit.EXAMPLES)(audit.audit)
-app.command(epilog=demo.EXAMPLES)(demo.demo)
+# Commands in the order of the help: module, function, and the name of the examples below its help. Groups: module.
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "start": ("start", "start", "EXAMPLES"),
+    "plan": ("plan", "plan", "EXAMPLES"),
+    "bandwidth": ("bandwidth", "bandwidth", "EXAMPLES"),
+    "check": ("check", "check", "EXAMPLES"),
+    "release": ("release", "release", "EXAMPLES"),
+    "sum": ("parts", "sum_rows", "EXAMPLES"),
+    "merge": ("parts", "merge", "MERGE_EXAMPLES"),
+    "query": ("query", "query", "EXAMPLES"),
+    "distance": ("distance", "distance", "EXAMPLES"),
+    "anomaly": ("distance", "anomaly", "ANOMALY_EXAMPLES"),
+    "map": ("map", "map_release", "EXAMPLES"),
+    "people": ("people", "people", "EXAMPLES"),
+    "sample": ("people", "sample", "SAMPLE_EXAMPLES"),
+    "classify": ("classify",),
+    "decode": ("select", "decode", "DECODE_EXAMPLES"),
+    "select": ("select", "select", "EXAMPLES"),
+    "inspect": ("inspect", "inspect", "EXAMPLES"),
+    "verify": ("inspect", "verify", "VERIFY_EXAMPLES"),
+    "ledger": ("ledger",),
+    "local": ("local",),
+    "shuffled": ("shuffled",),
+    "serve": ("serve",),
+    "audit": ("audit", "audit", "EXAMPLES"),
+    "demo": ("demo", "demo", "EXAMPLES"),
+}
 
 
 def only(name: str | None) -> typer.Typer:
-    """Return the command line with one command alone, or with all where none has that name.
+    """Return the command line with one command alone, or with all where none has that name."""
+    made = typer.Typer(
+        cls=Commands,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        epilog="New here? [bold]sfumato start FILE[/] leads through a first release of your own file; "
+        "[bold]sfumato demo --output demo[/] makes up some data and shows every step on it.\n\n"
+        "Exit codes: 0 done, 2 wrong input, 3 refused by the ledger, 4 damaged release, 5 the disk refused, "
+        "6 stopped after a paid count far below what was expected, 7 workers elsewhere failed, "
+        "8 a server did not answer, 130 interrupted.",
+    )
+    made.callback()(sfumato)
+    for command in (name,) if name in COMMANDS else COMMANDS:
+        place, *function = COMMANDS[command]
+        module = import_module(f"sfumato.cli.{place}")
+        if function:
+            made.command(command, epilog=getattr(module, function[1]))(getattr(module, function[0]))
+        else:
+            made.add_typer(module.app, name=command)
+    return made
 
-    To put all of them together takes as long as to answer a query.
-    """
-    commands = [each for each in app.registered_commands if _name(each) == name]
-    groups = [each for each in app.registered_groups if each.name == name]
-    if not commands and not groups:
-        return app
-    one = copy(app)
-    one.registered_commands, one.registered_groups = commands, groups
-    return one
 
-
-def _name(command: CommandInfo) -> str | None:
-    return command.name or getattr(command.callback, "__name__", None)
+def __getattr__(name: str) -> typer.Typer:
+    """Put all commands together when they are asked for."""
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()["app"] = made = only(None)
+    return made
 
 
 def main() -> None:

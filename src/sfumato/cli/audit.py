@@ -38,7 +38,7 @@ def audit(
     if as_json:
         print_json([{"mechanism": mechanism, **result.to_document()} for mechanism, result in results])
     else:
-        out.print(results_table(results))
+        out().print(results_table(results))
     broken = sum(not result.holds for _, result in results)
     if broken:
         complain(f"error: {broken} of {len(results)} audits leak more than their mechanism claims")

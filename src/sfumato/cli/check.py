@@ -69,11 +69,11 @@ def print_findings(findings: Findings, box: Box | None) -> None:
         extent = [f"{value:.6g}" if value is not None else "-" for value in (column.minimum, column.maximum)]
         counts = [column.missing, column.infinite, *([column.below, column.above] if box else [])]
         table.add_row(Text(shown(column.name)), *extent, *map(str, counts))
-    out.print(table)
+    out().print(table)
     if findings.labels is not None:
         facts([("labels", ", ".join(f"{name}: {count}" for name, count in findings.labels.items()))])
     for text in findings.warnings:
-        out.print(Text.assemble(("warning ", "yellow"), shown(text)), soft_wrap=True)
+        out().print(Text.assemble(("warning ", "yellow"), shown(text)), soft_wrap=True)
     if not findings.warnings:
         say("Nothing to warn about.")
 

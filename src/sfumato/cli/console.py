@@ -8,13 +8,14 @@ from __future__ import annotations
 import io
 import json
 import re
+import shutil
+import textwrap
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from sfumato.deferred import require
 from sfumato.errors import InputError, SfumatoError, StorageError
@@ -23,11 +24,9 @@ from sfumato.storage import AtomicFile, storage_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from rich.console import Console
 
     from sfumato.privacy.guarantee import Guarantee
-
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
 
 # The library's errors name its arguments; on the command line the same things are flags.
 _FLAGS = (
@@ -77,25 +76,45 @@ def in_flags(message: str) -> str:
     return _ARGUMENT.sub(flag, _SWITCH.sub(r"--\1", _OVERWRITE.sub("--force", message)))
 
 
+@cache
+def out() -> Console:
+    """Return standard output for tables and wrapped text; Rich is loaded here, for single lines need none of it."""
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+@cache
+def err() -> Console:
+    """Return the same for standard error."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False)
+
+
 def complain(message: str) -> None:
     """Print one line on standard error."""
-    err.print(Text(shown(message)), soft_wrap=True)
+    typer.echo(shown(message), err=True)
 
 
 def warn(message: str) -> None:
     """Print a loud line on standard error."""
-    err.print(Text(shown(message), style="bold red"), soft_wrap=True)
+    from rich.text import Text
+
+    err().print(Text(shown(message), style="bold red"), soft_wrap=True)
 
 
 def say(text: str) -> None:
     """Print paragraphs, wrapped at words."""
-    out.print(Text("\n".join(map(shown, text.split("\n")))))
+    width = shutil.get_terminal_size().columns
+    for line in text.split("\n"):
+        typer.echo(textwrap.fill(shown(line), width, break_long_words=False, break_on_hyphens=False))
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> None:
     """Print labelled lines; long ones are left to the terminal, so that paths stay whole."""
     for label, text in pairs:
-        out.print(Text.assemble((f"{label:<11} ", "bold"), shown(text)), soft_wrap=True)
+        typer.echo(typer.style(f"{label:<11} ", bold=True) + shown(text))
 
 
 def print_json(document: Any) -> None:

@@ -175,11 +175,11 @@ def _show_comparison(files: Files, predicted: float, comparison: Comparison) -> 
     table.add_section()
     table.add_row("exact answers, on average", f"{comparison.mean_answer:.5f}")
     table.add_row("answers within two error bars of the truth", f"{comparison.within_two:.1%}")
-    out.print(table)
+    out().print(table)
 
 
 def _show_files(files: Files) -> None:
-    out.print("\n[bold]Everything is here[/]")
+    out().print("\n[bold]Everything is here[/]")
     facts(
         [
             ("picture", f"{files.picture} (exact, private and their difference)"),
@@ -208,8 +208,8 @@ def _document(
 def _step(number: int, title: str, command: str) -> None:
     from rich.text import Text
 
-    out.print(Text.assemble(f"\n{number}. ", (title, "bold")))
-    out.print(Text(f"$ {command}", style="dim"), soft_wrap=True)
+    out().print(Text.assemble(f"\n{number}. ", (title, "bold")))
+    out().print(Text(f"$ {command}", style="dim"), soft_wrap=True)
 
 
 def _pair(bounds: tuple[float, float]) -> str:

@@ -248,7 +248,7 @@ def _print_overview(book: Ledger, documents: list[dict[str, Any]]) -> None:
 
     facts([("ledger", str(book.path))])
     if not documents:
-        out.print("No data set has a budget or a charge yet.")
+        out().print("No data set has a budget or a charge yet.")
         return
     table = Table("data set", "spent", "remains", "budget", caption="epsilon, and delta where it is not 0")
     for document in documents:
@@ -258,7 +258,7 @@ def _print_overview(book: Ledger, documents: list[dict[str, Any]]) -> None:
             _amounts(document["remaining"], ROUND_FLOOR),
             _amounts(document["budget"], ROUND_FLOOR),
         )
-    out.print(table)
+    out().print(table)
 
 
 def _print_account(account: Account) -> None:
@@ -273,4 +273,4 @@ def _print_account(account: Account) -> None:
         relation = f"{charge.neighbours}, {charge.unit}"
         cells = (charge.mechanism, amount_text(charge.epsilon), repr(charge.delta), relation, charge.note)
         table.add_row(*(Text(shown(cell)) for cell in cells))
-    out.print(table)
+    out().print(table)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from sfumato.cli import flags
+from sfumato.cli import flags, send
 from sfumato.cli.console import complain, out, tell, warn_of_seed
 from sfumato.cli.flags import flag, parse_bandwidth, parse_bounds, parse_columns, parse_options, refuse_inputs
 from sfumato.errors import InputError, StorageError
@@ -77,7 +77,7 @@ def protocol(
     plan = made.plan()
     made.save(output, overwrite=force)
     if not as_json:
-        out.print(str(plan), markup=False, soft_wrap=True)
+        out().print(str(plan), markup=False, soft_wrap=True)
     document = {"protocol": str(output), "fingerprint": made.fingerprint, "mechanism": made.mechanism}
     pairs = [
         ("protocol", f"{output} ({made.mechanism}, fingerprint {made.fingerprint[:8]})"),
@@ -267,3 +267,6 @@ def _told(release: Release, output: Path, document: dict[str, Any], rows: list[t
     tell(document, pairs, release.statement() if guarantee.private else "", as_json=as_json)
     if not (as_json or guarantee.private):
         complain("nothing is promised")
+
+
+app.command("send", epilog=send.LOCAL_EXAMPLE)(send.send_report)

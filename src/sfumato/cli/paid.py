@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def wanted_look(look: bool | None) -> bool:
     """Tell whether to look first: as asked for, or where somebody sits at a terminal to be asked."""
-    return (sys.stdin is not None and sys.stdin.isatty() and err.is_terminal) if look is None else look
+    return (sys.stdin is not None and sys.stdin.isatty() and err().is_terminal) if look is None else look
 
 
 class Made(Protocol):
@@ -125,7 +125,7 @@ def largest_size(model: PrivateEstimator, source: Source) -> int:
 @contextmanager
 def progress_bar(source: Source | None, show: bool) -> Iterator[Progress | None]:
     """Show rows done, on a terminal only: the true number of rows is private."""
-    if not show or not err.is_terminal:
+    if not show or not err().is_terminal:
         yield None
         return
     from rich.progress import (
@@ -148,7 +148,7 @@ def progress_bar(source: Source | None, show: bool) -> Iterator[Progress | None]
 
     done = (TextColumn("rows"), BarColumn(), MofNCompleteColumn())
     columns = (*done, Speed(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err, transient=True) as bar:
+    with Progress(*columns, console=err(), transient=True) as bar:
         task = bar.add_task("rows", total=None if source is None else source.expected_rows)
         yield lambda rows: bar.advance(task, rows)
 

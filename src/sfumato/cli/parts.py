@@ -45,7 +45,13 @@ def sum_rows(
     separator: flags.Separator = None,
     decimal: flags.Decimal = None,
     bounds: flags.Bounds = None,
+    category: flags.Categories = None,
+    circle: flags.Circles = None,
+    sphere: flags.Spheres = None,
+    mismatch: flags.Mismatch = None,
+    unseen: flags.UnseenOption = flags.Unseen.DROP,
     outside: releasing.OutsideOption = Outside.CLIP,
+    landmarks: releasing.LandmarksOption = None,
     kernel: releasing.KernelOption = "gaussian",
     method: flags.Method = "auto",
     option: releasing.OptionOption = None,
@@ -68,7 +74,7 @@ def sum_rows(
     every release that is made of the part is.
     """
     target, length = _check_needed(output, bandwidth, epsilon, n_hint, feature_seed)
-    refuse_inputs(target, *data)
+    refuse_inputs(target, *data, landmarks)
     model, source = releasing.estimator(
         data,
         lengths=parse_bandwidth(length),
@@ -76,9 +82,11 @@ def sum_rows(
         n_hint=n_hint,
         columns=columns,
         bounds=bounds,
-        categories={},
+        categories=flags.parse_categories(category, mismatch, unseen, data[0]),
+        kinds=flags.parse_kinds(circle, sphere, data[0]),
         marks={"separator": separator, "decimal": decimal},
         outside=outside,
+        landmarks=landmarks,
         kernel=kernel,
         method=method,
         option=option,

@@ -196,9 +196,9 @@ def plan(
     if as_json:
         print_json(made.to_document() | ({} if plot is None else {"plot": str(plot)}))
     else:
-        out.print(made)
+        out().print(made)
         for name, reason in made.reasons.items() if reasons else ():
-            out.print(f"{name} does not apply: {reason}", markup=False)
+            out().print(f"{name} does not apply: {reason}", markup=False)
 
 
 def _landmarks(path: str | None, columns: str | None, width: int) -> Any:

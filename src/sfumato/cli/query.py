@@ -9,11 +9,11 @@ import math
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -28,6 +28,7 @@ from sfumato.storage import AtomicFile, storage_errors
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.kernels.product import Overlap
     from sfumato.release import Release
     from sfumato.sources import Source
 
@@ -42,6 +43,14 @@ EXAMPLES = (
 STANDARD_INPUT = "-"
 Marks = dict[str, str | None]  # separator and decimal mark of text
 BATCH_ROWS = 16_384
+
+
+class Queries(NamedTuple):
+    """What is asked: names of the columns if they have any, those that are categories, and rows in batches."""
+
+    names: tuple[str, ...] | None
+    categories: Mapping[int, Overlap]
+    batches: Iterable[NDArray[Any]]
 
 
 class Read(StrEnum):
@@ -81,14 +90,9 @@ def query(
     if as_json and output is not None:
         raise InputError("--json prints on the screen: leave out --output, or leave out --json")
     marks = {"separator": separator, "decimal": decimal}
-    with _open_queries(points, at, columns, made, marks) as source:
-        if source.dimension != made.dimension:
-            raise InputError(
-                f"queries have {source.dimension} columns and the release has {_columns_text(made)}; "
-                "pass --columns to select those"
-            )
-        answers = _answers(made, source, std, read.value)
-        names = _output_names(made, source, std)
+    with _open_queries(points, at, columns, made, marks) as queries:
+        answers = _answers(made, queries, std, read.value)
+        names = _output_names(made, queries, std)
         if as_json:
             print_json(_document(made, names, answers) | {"read": read.value})
             return
@@ -125,11 +129,9 @@ def _columns_text(release: Release) -> str:
 @contextlib.contextmanager
 def _open_queries(
     points: str | None, at: list[str] | None, columns: str | None, release: Release, marks: Marks
-) -> Iterator[Source]:
-    from sfumato.sources import open_source
-
+) -> Iterator[Queries]:
     if points is None:
-        yield open_source([_one_query(text, release) for text in at or ()], categories=_categories(release))
+        yield _typed([_one_query(text, release) for text in at or ()], release)
     elif points != STANDARD_INPUT:
         yield _open_named(points, columns, release, marks)
     else:
@@ -158,7 +160,28 @@ def _one_query(text: str, release: Release) -> list[Any]:
     return values
 
 
-def _open_named(points: str, columns: str | None, release: Release, marks: Marks) -> Source:
+def _typed(rows: list[list[Any]], release: Release) -> Queries:
+    """Take queries as they were typed; numbers alone need nothing that opens files."""
+    import numpy as np
+
+    if not (categories := _categories(release)):
+        return Queries(None, {}, [np.array(rows)])
+    from sfumato.sources import open_source
+
+    return Queries(None, categories, open_source(rows, categories=categories).batches(BATCH_ROWS))
+
+
+def _open_named(points: str, columns: str | None, release: Release, marks: Marks) -> Queries:
+    source = _source(points, columns, release, marks)
+    if source.dimension != release.dimension:
+        raise InputError(
+            f"queries have {source.dimension} columns and the release has {_columns_text(release)}; "
+            "pass --columns to select those"
+        )
+    return Queries(source.column_names, source.categories, source.batches(BATCH_ROWS))
+
+
+def _source(points: str, columns: str | None, release: Release, marks: Marks) -> Source:
     """Open a file of queries; by default the columns that are named as the release's, if there are such."""
     from sfumato.sources import as_declared, open_source
 
@@ -175,13 +198,13 @@ def _open_named(points: str, columns: str | None, release: Release, marks: Marks
     return source
 
 
-def _answers(release: Release, source: Source, std: bool, read: str) -> Iterator[Columns]:
+def _answers(release: Release, queries: Queries, std: bool, read: str) -> Iterator[Columns]:
     """Columns of query, value and standard error, a batch at a time; categories by their values."""
     import numpy as np
 
-    asked, categories = 0, source.categories
+    asked, categories = 0, queries.categories
     known = " and of the categories' public values" if categories else ""
-    for batch in source.batches(BATCH_ROWS):
+    for batch in queries.batches:
         odd = np.flatnonzero(~np.isfinite(batch).all(axis=1))
         if odd.size:
             raise InputError(
@@ -198,8 +221,8 @@ def _answers(release: Release, source: Source, std: bool, read: str) -> Iterator
         yield [*columns, value, *([error, *bounds] if std else [])]
 
 
-def _output_names(release: Release, source: Source, std: bool) -> list[str]:
-    columns = source.column_names or release.columns or tuple(f"x{i}" for i in range(source.dimension))
+def _output_names(release: Release, queries: Queries, std: bool) -> list[str]:
+    columns = queries.names or release.columns or tuple(f"x{i}" for i in range(release.dimension))
     bars = ("std", "bias_bound") if release.findings() else ("std",)
     names = [*columns, "value", *(bars if std else ())]
     if len(set(names)) < len(names):

@@ -150,7 +150,7 @@ def decode(
     warn_of_seed(guarantee)
     complain(f"guarantee: {guarantee}")
     for name, best in found.items():
-        out.print(_table(name, best))
+        out().print(_table(name, best))
 
 
 def _entry(word: Word) -> dict[str, Any]:

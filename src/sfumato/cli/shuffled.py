@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli import flags
+from sfumato.cli import flags, send
 from sfumato.cli.console import complain, err, facts, tell, warn_of_seed
 from sfumato.cli.flags import argument, flag, parse_bandwidth, parse_bounds, refuse_inputs
 from sfumato.cli.submissions import class_named, message_files, own_class, people, reported_class, take_all, write_all
@@ -248,7 +248,7 @@ def analyze(
         raise InputError(f"there is no batch {str(batch)!r}: 'sfumato shuffled shuffle' writes it; check the path")
     made = Protocol.load(protocol_file)
     analyzer, name = made.analyzer(AnalyzerKey.load(key)), class_named(made, label)
-    with Progress(console=err, transient=True, disable=as_json or not err.is_terminal) as bar:
+    with Progress(console=err(), transient=True, disable=as_json or not err().is_terminal) as bar:
         task = bar.add_task("opening messages", total=None)
         release = analyzer.analyze(
             batch, name, workers=workers, progress=lambda done, total: bar.update(task, completed=done, total=total)
@@ -342,3 +342,6 @@ def _told(releases: dict[Path, Release], as_json: bool) -> None:
     tell(document, pairs, first.statement() if first.guarantee.private else "", as_json=as_json)
     if not (as_json or first.guarantee.private):
         complain("nothing is promised")
+
+
+app.command("send", epilog=send.SHUFFLED_EXAMPLE)(send.send_messages)

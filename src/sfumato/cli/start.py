@@ -108,7 +108,7 @@ class Guide:
 
     def _answer(self, question: str, offered: str | None) -> str:
         while True:
-            err.print(f"{question}{f' [{offered}]' if offered else ''}: ", end="", markup=False)
+            err().print(f"{question}{f' [{offered}]' if offered else ''}: ", end="", markup=False)
             line = sys.stdin.readline()
             if not line:
                 raise InputError("stopped before anything was charged or released: there was no answer")
@@ -291,7 +291,7 @@ def _commands(
 def _show_commands(commands: list[list[str]]) -> None:
     say("\nThe same without questions:")
     for words in commands:
-        out.print(shlex.join(words), soft_wrap=True, markup=False)
+        out().print(shlex.join(words), soft_wrap=True, markup=False)
 
 
 def _agree(guide: Guide, yes: bool, epsilon: str, data: str) -> None:

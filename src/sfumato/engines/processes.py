@@ -14,9 +14,9 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 
 from sfumato.engines.shipping import Partial, Shipping, Work, dealt, is_limited
-from sfumato.engines.threads import default_threads, spread
 from sfumato.errors import EngineError, InputError
 from sfumato.sources.remote import Files, Remote, Shard
+from sfumato.threads import default_threads, spread
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Processes(Shipping):
         if not isinstance(read, Files):
             raise InputError("the engine processes reads files: pass paths, or engine='spark' for a Spark DataFrame")
         workers, shards = self.workers or default_threads(), read.shards()
-        hands = dealt(shards, 1 if is_limited(read.steps) else len(shards) or 1)
+        hands = dealt(shards, 1) if is_limited(read.steps) else work.hands(shards)
         with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
             try:
                 spread(hands, lambda hand: pool.submit(_task, work, hand).result(), take, workers)

@@ -22,17 +22,18 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sfumato.compiled import one_blas_thread
 from sfumato.engines.base import Engine, Presence, Progress, Summand
 from sfumato.engines.contributions import Limited, Thinned
 from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
-from sfumato.quantizers.base import Integers
+from sfumato.quantizers.base import Bound, Integers
 from sfumato.sources import Source
 from sfumato.sources.base import BATCH_NUMBERS, BATCH_ROWS, Rows
 from sfumato.sources.remote import Remote, Shard, Step, stepped
+from sfumato.threads import one_blas_thread
 
 Item = TypeVar("Item")
+TASK_NUMBERS = 1 << 26  # that a task works through, or it costs less than its start: half a second at least
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,23 @@ class Work:
     def batch(self) -> int:
         """Rows at a time."""
         return min(BATCH_ROWS, max(1, BATCH_NUMBERS // self.dimension))
+
+    def hands(self, shards: Sequence[Shard]) -> list[list[Shard]]:
+        """Put neighbouring shards together until a task has enough to do: numbers to read, and features to add to.
+
+        How many features a record touches follows from its bound; where there is none, it may be all.
+        """
+        bound: Bound | None = getattr(self.encoder, "bound", None)
+        touched = self.encoder.size if bound is None else bound.l1 // max(1, bound.largest)
+        hands, least = [], TASK_NUMBERS // (self.dimension + touched)
+        room = 0
+        for shard in shards:
+            if room <= 0:
+                hands.append(list[Shard]())
+                room = least
+            hands[-1].append(shard)
+            room = 0 if shard.rows is None else room - shard.rows
+        return hands
 
     def read(self, shards: Sequence[Shard]) -> Iterator[Rows]:
         """Read the rows of shards."""

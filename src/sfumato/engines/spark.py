@@ -1,7 +1,8 @@
 """Sums on Spark: files as paths that its workers read, DataFrames where they are.
 
-Files: a job of many tasks, each with a few shards; Spark moves no row, its Python workers read them. DataFrames: the
-rows come to Python as Arrow batches (`mapInArrow`). The DataFrame API alone is used, so that Spark Connect works too.
+Files: a job of many tasks, each with so many shards that it pays; Spark moves no row, its Python workers read them.
+DataFrames: the rows come to Python as Arrow batches (`mapInArrow`). The DataFrame API alone is used, so that Spark
+Connect works too.
 
 Every task gives one row: its number, how many rows it kept and saw, and its sums. The driver adds these up; no
 accumulators, which count a repeated task twice, and no shuffle of anything that a coin has touched, which could mix two
@@ -14,6 +15,7 @@ What the driver holds does not grow with the rows or with the tasks: a job has s
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import sys
@@ -28,11 +30,11 @@ from sfumato.deferred import pyarrow as pa
 from sfumato.deferred import require
 from sfumato.engines.packing import packed, unpacked
 from sfumato.engines.shipping import Partial, Shipping, Work, dealt, is_limited
-from sfumato.engines.threads import spread
 from sfumato.errors import EngineError, InputError
 from sfumato.sources.base import Rows
 from sfumato.sources.keys import share_secret
 from sfumato.sources.remote import Files, Frame, Remote, Shard
+from sfumato.threads import spread
 
 OLDEST = (4, 1)
 RESULT = "task long, kept long, seen long, sums binary"
@@ -111,8 +113,8 @@ class SparkEngine(Shipping):
             assert isinstance(read, Files)
             session = self.session
             most = most_tasks(work.encoder.size)
-            shards = read.shards()
-            jobs = [shards] if is_limited(read.steps) else dealt(shards, -(-len(shards) // most))
+            hands = work.hands(read.shards())
+            jobs = [hands] if is_limited(read.steps) else dealt(hands, -(-len(hands) // most))
         _check_version(session)
 
         def take_all(results: list[Partial]) -> None:
@@ -128,8 +130,7 @@ class SparkEngine(Shipping):
             layout = read.layout
             rows, rows_of = job, lambda batches: layout.pieces(batches, work.batch)
         else:
-            hands = dealt(job, most)
-            rows, rows_of = session.range(0, len(hands), 1, len(hands)), _reader(hands, work)
+            rows, rows_of = session.range(0, len(job), 1, max(1, min(len(job), most))), _reader(job, work)
         if is_limited(read.steps):
             secret, tasks = os.urandom(32), int(session.conf.get("spark.sql.shuffle.partitions"))
             by_user = rows.mapInArrow(_packing(rows_of, secret), PACKED).repartition(min(tasks, most), "key")
@@ -176,6 +177,8 @@ def _summing(rows_of: Callable[[Batches], Iterator[Rows]], work: Work) -> Callab
         from pyspark import TaskContext
 
         partial, context = work.sum(rows_of(batches)), TaskContext.get()
+        if not gc.get_freeze_count():  # PySpark looks for garbage after every task: not in what is loaded for good
+            gc.freeze()
         number = -1 if context is None else context.partitionId()
         row = {
             "task": pa.array([number], pa.int64()),

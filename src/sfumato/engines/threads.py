@@ -6,16 +6,13 @@ a sum unless the caller names another engine, or the rows are on one: `engine_of
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.compiled import one_blas_thread
 from sfumato.engines.base import Engine, Progress, Summand
 from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
@@ -23,15 +20,9 @@ from sfumato.quantizers.base import Integers
 from sfumato.sources import Source
 from sfumato.sources.base import BATCH_ROWS
 from sfumato.sources.remote import Frame
+from sfumato.threads import spread
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 NAMES = ("threads", "processes", "spark")
-
-
-def default_threads() -> int:
-    """Count the cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
 
 
 @dataclass(frozen=True)
@@ -118,27 +109,3 @@ def engine_of(engine: Engine | str | None, threads: int | None = None, source: S
 
         return Processes()
     raise InputError(f"engine must be {', '.join(map(repr, NAMES))} or an Engine, got {engine!r}")
-
-
-def spread(
-    items: Iterable[Item],
-    task: Callable[[Item], Result],
-    take: Callable[[Result], None],
-    workers: int | None = None,
-) -> None:
-    """Run a task on every item, on threads, and hand over each result as it is done; one item waits at most."""
-    workers = default_threads() if workers is None else workers
-    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
-        pending: set[Future[Result]] = set()
-        try:
-            for item in items:
-                pending.add(pool.submit(task, item))
-                if len(pending) > workers:
-                    done, pending = wait(pending, return_when=FIRST_COMPLETED)
-                    for future in done:
-                        take(future.result())
-            for future in wait(pending).done:
-                take(future.result())
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.compiled import one_blas_thread
 from sfumato.deferred import cdist
 from sfumato.errors import InputError
 from sfumato.public.portable import FloatArray
+from sfumato.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from sfumato.kernels.base import Kernel

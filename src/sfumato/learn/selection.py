@@ -25,9 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.compiled import njit, one_blas_thread
+from sfumato.compiled import njit
 from sfumato.engines import Progress
-from sfumato.engines.threads import default_threads
 from sfumato.errors import InputError
 from sfumato.kernels import Distance
 from sfumato.quantizers import FourierQuantizer, ShardedFourier
@@ -36,6 +35,7 @@ from sfumato.quantizers.phases import pair_amplitudes
 from sfumato.release import Release
 from sfumato.sources import Source, open_source
 from sfumato.sources.selection import Columns
+from sfumato.threads import default_threads, one_blas_thread
 
 BLOCK_VALUES = 1 << 21  # of one block of rows
 FEWEST_ROWS = 1024

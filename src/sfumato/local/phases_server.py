@@ -17,6 +17,7 @@ One report can move n times an answer by at most 2 / m': `influence`.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cache, cached_property
 from typing import Any, ClassVar
 
@@ -53,8 +54,9 @@ from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.response import OTHER, Response, same_weight
 from sfumato.public import portable
-from sfumato.quantizers.answer import Answer, Known
-from sfumato.quantizers.base import Floats, Integers
+from sfumato.quantizers.answer import Answer, Combined, Known
+from sfumato.quantizers.base import Floats, Integers, combined_terms
+from sfumato.quantizers.mesh import Mesh, Waves, answer_from_moments, waves
 
 KERNEL_LAWS: dict[type[Kernel], str] = {Gaussian: "normal", Laplacian: "cauchy", Cauchy: "laplace"}
 COSINE_BITS = 20
@@ -105,6 +107,13 @@ class PhasePool:
         cosines, sines = np.empty((len(X), self.rows)), np.empty((len(X), self.rows))
         _cosines(X, *self._tables, self.device.shift, *_coarse_turns(), cosines, sines)
         return cosines, sines
+
+    def turns(self, places: dict[int, Integers]) -> tuple[list[Floats], Floats]:
+        """Phases of coordinates along columns, shape (coordinates, rows of the pool), and offsets; in turns."""
+        frequencies, offsets = self._tables
+        unit, mask = np.float64(2.0**-self.device.shift), (1 << self.device.shift) - 1
+        phases = (np.multiply.outer(side, frequencies[:, column]) for column, side in places.items())
+        return [(phase & mask) * unit for phase in phases], offsets * unit  # wraps around, as in `_phases`
 
     def moments(self, X: Integers, cosine_sums: Floats, sine_sums: Floats, beside: Floats) -> Floats:
         """Sum t, t**2 and t times `beside` over the rows, t = cosine_sums cos + sine_sums sin; shape (points, 3)."""
@@ -231,16 +240,41 @@ class ReportedPhases(PoolReader):
         """Read mean and spread of the terms off three sums over them, which a map of many cells does not keep apart."""
         if known.groups > 1 or self.terms < 2:
             return super().read(Y, sums, known)
-        answered, cosine_sums, sine_sums = self._rows(sums)
-        people = float(answered.sum()) / self.device.rows_each
-        uneven = answered * self.device.groups - people
+        _, cosine_sums, sine_sums = self._rows(sums)
         places = self.lattice(Y, LARGEST_COORDINATE)
-        total, squares, beside = self.pool.moments(places, cosine_sums, sine_sums, uneven).T
-        mean = total / self.terms
-        share = mean / max(people, 1.0)  # as in `steadied`
+        moments = self.pool.moments(places, cosine_sums, sine_sums, self._uneven(sums)[0])
+        return self._steady(moments.T, sums)
+
+    def read_mesh(self, mesh: Mesh, sums: Floats, known: Known) -> Answer | None:
+        """Multiply the columns' waves."""
+        if known.groups > 1:
+            return None
+        return self._steady(self._waves(mesh, sums).moments(self._uneven(sums)[0]), sums)
+
+    def combined_mesh(self, mesh: Mesh, weights: Sequence[Floats], sums: Floats, known: Known) -> Combined | None:
+        """Sum the columns' waves before they are multiplied."""
+        terms = self._waves(mesh, sums).combined(weights)
+        return combined_terms(self.steadied(terms[None], self._rows(sums)[0]), known, np.empty(0))
+
+    def _waves(self, mesh: Mesh, sums: Floats) -> Waves:
+        _, cosine_sums, sine_sums = self._rows(sums)
+        places = {column: self.lattice(mesh.along(column), LARGEST_COORDINATE)[:, column] for column in mesh.order}
+        turns, offsets = self.pool.turns(places)
+        return Waves(turns, (cosine_sums - 1j * sine_sums) * waves(offsets))
+
+    def _uneven(self, sums: Floats) -> tuple[Floats, float]:
+        """Return how many more reports each row has than its share, in people, and how many people there are."""
+        answered = self._rows(sums)[0]
+        people = float(answered.sum()) / self.device.rows_each
+        return answered * self.device.groups - people, people
+
+    def _steady(self, moments: Floats, sums: Floats) -> Answer:
+        """Answer from the sums of the terms, of their squares and of them beside `_uneven`, as in `steadied`."""
+        uneven, people = self._uneven(sums)
+        total, squares, beside = moments
+        share = total / self.terms / max(people, 1.0)
         squares = squares - 2 * share * beside + np.square(share) * float(uneven @ uneven)
-        variance = np.maximum(squares - self.terms * np.square(mean), 0) / (self.terms - 1)
-        return Answer(mean, np.sqrt(variance / self.terms), np.zeros(len(Y)))
+        return answer_from_moments(np.stack([total, squares]), self.terms)
 
     def weights(self, Y: Floats) -> Floats:
         """Weights g(y), dense."""

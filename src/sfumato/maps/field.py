@@ -118,13 +118,7 @@ class Field:
     @property
     def queries(self) -> Floats:
         """Full query points of all cells, in the order of ``values.ravel()``."""
-        return self.section.points(grid(self.axes))
-
-
-def grid(axes: Sequence[Axis]) -> Floats:
-    """Centres of the cells of any number of axes, the first axis running fastest, shape (cells, axes)."""
-    mesh = np.meshgrid(*(axis.centres for axis in reversed(axes)), indexing="ij")
-    return np.column_stack([coordinates.ravel() for coordinates in reversed(mesh)])
+        return self.section.mesh([axis.centres for axis in self.axes]).points
 
 
 def evaluate(
@@ -169,10 +163,11 @@ def evaluate(
     view = section(release, columns, at)
     axes = resolve_axes(release, view, extent, size)
     releases = (release,) if minus is None else (release, _comparable(release, minus))
-    points = view.points(grid(axes))
+    mesh = view.mesh([axis.centres for axis in axes])
+    points = mesh.points
     if quantity not in QUANTITIES:
         raise InputError(f"quantity must be 'shares' or 'counts', got {quantity!r}")
-    answers = [_asked(made, view, points, quantity) for made in releases]
+    answers = [(made.query if quantity == "shares" else made.total)(mesh, return_std=True) for made in releases]
     values, errors = answers[0]
     if minus is not None:
         values, errors = values - answers[1][0], np.hypot(errors, answers[1][1])
@@ -200,13 +195,6 @@ def _band(
 ) -> Band:
     means = [mean for mean, _ in answers]
     return simultaneous_band(releases, points, means, errors, totals=quantity == "counts")
-
-
-def _asked(release: Release, view: Section, points: Floats, quantity: str) -> tuple[Floats, Floats]:
-    """Ask a release for shares or sums; categories are asked by their values."""
-    queries = view.asked(points)
-    ask = release.query if quantity == "shares" else release.total
-    return ask(queries, return_std=True)
 
 
 def _places(release: Release, view: Section, axes: tuple[Axis, ...]) -> int:

@@ -49,7 +49,7 @@ from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
 from sfumato.maps.interval import LEVEL, Estimate
 from sfumato.maps.polygons import edges_of, rings_of
-from sfumato.quantizers.base import Encoder, Floats
+from sfumato.quantizers.base import Encoder, Floats, Mesh
 from sfumato.quantizers.box import Box
 from sfumato.release import Release
 
@@ -91,12 +91,16 @@ def _panels(low: float, high: float, length: float) -> tuple[Floats, Floats]:
 
 def _box(box: Box, lengths: Floats) -> tuple[Floats, Floats]:
     _check(float(np.prod(_node_counts(2 * box.half_widths, lengths))))
-    sides = [_panels(low, high, length) for low, high, length in zip(box.lower, box.upper, lengths, strict=True)]
+    sides = _sides(box, lengths)
     mesh = np.meshgrid(*(nodes for nodes, _ in sides), indexing="ij")
     weights = np.ones(1)
     for _, side in sides:
         weights = np.multiply.outer(weights, side).ravel()
     return np.column_stack([axis.ravel() for axis in mesh]), weights
+
+
+def _sides(box: Box, lengths: Floats) -> list[tuple[Floats, Floats]]:
+    return [_panels(low, high, length) for low, high, length in zip(box.lower, box.upper, lengths, strict=True)]
 
 
 def _node_counts(widths: Floats, lengths: Floats) -> Floats:
@@ -177,19 +181,41 @@ def people(release: Release, region: Any, *, level: float = LEVEL) -> Estimate:
     """
     if not isinstance(release.kernel, ShiftInvariantKernel):
         raise InputError("counting people needs a shift-invariant kernel that the release carries; use query")
-    nodes, weights = quadrature(region, release.kernel.column_scales(release.dimension))
-    products = release.reader.query_products
-    if len(nodes) * products > MOST_PRODUCTS:
-        raise InputError(
-            f"the region takes {len(nodes):,} queries of {products:,} products each, too many; cut it into smaller "
-            "regions"
-        )
+    lengths = release.kernel.column_scales(release.dimension)
+    integral = _box_integral(release, region, lengths) or _integral(release, *quadrature(region, lengths))
+    total, variance, extent = integral
     volume = math.exp(release.kernel.log_integral(release.dimension))
-    total, variance = functional(release, nodes, weights / volume)
+    total, variance = total / volume, variance / volume**2
     if release.reader.terms > 1:
-        effective_terms = release.reader.terms * volume / weights.sum()
+        effective_terms = release.reader.terms * volume / extent
         variance += (UNSEEN_SHARE * release.count.value / effective_terms) ** 2
     return Estimate(total, math.sqrt(variance), level)
+
+
+def _box_integral(release: Release, region: Any, lengths: Floats) -> tuple[float, float, float] | None:
+    """Value, variance and extent of the integral over a box, if the reader can take its columns apart."""
+    if isinstance(region, Mapping):
+        return None
+    box = Box.from_bounds(region, len(lengths))
+    _check_work(int(_node_counts(2 * box.half_widths, lengths).sum()), release.reader.terms)
+    sides = _sides(box, lengths)
+    mesh, weights = Mesh(tuple(nodes for nodes, _ in sides)), [own for _, own in sides]
+    found = release.reader.combined_mesh(mesh, weights, release.values.astype(np.float64), release.known)
+    if found is None:
+        return None
+    return found.total, found.variance, math.prod((float(own.sum()) for own in weights), start=1.0)
+
+
+def _integral(release: Release, nodes: Floats, weights: Floats) -> tuple[float, float, float]:
+    _check_work(len(nodes), release.reader.query_products)
+    return *functional(release, nodes, weights), float(weights.sum())
+
+
+def _check_work(nodes: int, products: int) -> None:
+    if nodes * products > MOST_PRODUCTS:
+        raise InputError(
+            f"the region takes {nodes:,} queries of {products:,} products each, too many; cut it into smaller regions"
+        )
 
 
 def functional(release: Release, nodes: Floats, weights: Floats) -> tuple[float, float]:

@@ -34,9 +34,9 @@ from scipy.stats import norm
 
 from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
-from sfumato.maps.field import Axis, Extent, grid, resolve_axes
+from sfumato.maps.field import Axis, Extent, resolve_axes
 from sfumato.maps.views import Section, column_names
-from sfumato.quantizers.base import Floats
+from sfumato.quantizers.base import Floats, Mesh
 from sfumato.release import Release
 
 MOST_COLUMNS = 3
@@ -86,11 +86,12 @@ def sample(
     if release.dimension > MOST_COLUMNS:
         return importance(release, release.kernel, count, _corners(release, extent), start, random_state)
     axes = _fine_axes(release, release.kernel, extent)
-    masses = nearest_density(release.query(grid(axes)))
+    mesh = Mesh(tuple(axis.centres for axis in axes))
+    masses = nearest_density(release.query(mesh))
     generator = np.random.default_rng(random_state)
     cells = generator.choice(len(masses), size=count, p=masses)
     widths = np.array([(axis.upper - axis.lower) / axis.cells for axis in axes])
-    return np.asarray(grid(axes)[cells] + widths * generator.uniform(-0.5, 0.5, size=(count, len(axes))))
+    return np.asarray(mesh.points[cells] + widths * generator.uniform(-0.5, 0.5, size=(count, len(axes))))
 
 
 def _rough_axes(release: Release, extent: Extent | None) -> tuple[Axis, ...]:

@@ -23,7 +23,7 @@ from sfumato.kernels import Overlap, Product
 from sfumato.kernels.product import value_text
 from sfumato.maps.interval import LEVEL, deviations, family_cutoff
 from sfumato.public.shown import shown
-from sfumato.quantizers.base import Floats
+from sfumato.quantizers.base import Floats, Mesh
 from sfumato.release import Release
 
 
@@ -122,20 +122,12 @@ class Section:
     fixed: Floats
     categories: Mapping[int, Overlap] = field(default_factory=dict)
 
-    def points(self, drawn: Floats) -> Floats:
-        """Return queries whose drawn columns are `drawn`, shape (points, len(shown))."""
-        queries = np.tile(self.fixed, (len(drawn), 1))
-        queries[:, self.shown] = drawn
-        return queries
-
-    def asked(self, points: Floats) -> Any:
-        """Return queries as a release takes them: categories by their values."""
-        if not self.categories:
-            return points
-        queries = points.astype(object)
-        for index, category in self.categories.items():
-            queries[:, index] = category.value(int(self.fixed[index]))
-        return queries
+    def mesh(self, drawn: Sequence[Floats]) -> Mesh:
+        """Return queries at all combinations of the drawn columns' coordinates, the first of them running fastest."""
+        sides = [np.array([value]) for value in self.fixed]
+        for index, side in zip(self.shown, drawn, strict=True):
+            sides[index] = side
+        return Mesh(tuple(sides), self.shown)
 
     def _text(self, index: int) -> str:
         category, value = self.categories.get(index), self.fixed[index]
@@ -157,17 +149,18 @@ def section(
     release : Release
         What is drawn.
     columns : one or two names or positions, optional
-        The drawn columns, horizontal first; all columns of a release of one or two.
+        The drawn columns, horizontal first; by default those that `at` gives no value.
     at : mapping, optional
         A value for every other column; of a category, one of its public values.
     """
     names, at = column_names(release), dict(at or {})
-    if columns is None and release.dimension > 2:
+    free = tuple(index for index, name in enumerate(names) if name not in at)
+    if columns is None and len(free) > 2:
         raise InputError(
             f"a map has one or two columns and the release has {release.dimension} ({', '.join(names)}): pass columns= "
             "with the two to draw, and at= with a value for each of the others"
         )
-    shown = tuple(range(release.dimension)) if columns is None else tuple(_position(name, names) for name in columns)
+    shown = free if columns is None else tuple(_position(name, names) for name in columns)
     if not 1 <= len(shown) <= 2 or len(set(shown)) < len(shown):
         raise InputError(f"a map draws one or two different columns; columns= names {len(shown)}")
     kinds = categories_of(release)

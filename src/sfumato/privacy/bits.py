@@ -19,15 +19,17 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable
-from typing import NoReturn, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, SupportsIndex, TypeAlias
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from numpy.typing import NDArray
 
 from sfumato.compiled import njit
 from sfumato.errors import InputError, NotPrivateWarning
 from sfumato.privacy.guarantee import Guarantee
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers import CipherContext
 
 Words: TypeAlias = NDArray[np.uint64]
 Integers: TypeAlias = NDArray[np.int64]
@@ -195,6 +197,8 @@ class _Keystream:
     def _refill(self) -> None:
         if self._cipher is None:
             # Every key serves one keystream only, so the counter may start at zero.
+            from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
             key = self._known_key or os.urandom(32)
             self._cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
         self._unread = np.frombuffer(self._cipher.update(_ZEROS[: self._refill_bytes]), dtype="<u8")

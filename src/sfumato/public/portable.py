@@ -32,7 +32,6 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError
@@ -207,6 +206,8 @@ class PublicStream:
     """
 
     def __init__(self, seed: int, label: str) -> None:
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed <= LARGEST_SEED:
             raise InputError(f"a public seed must be an integer from 0 to 2**256 - 1; got {seed!r}")
         self.seed = int(seed)

@@ -55,7 +55,6 @@ from itertools import chain, combinations_with_replacement
 
 import numpy as np
 
-from sfumato.compiled import one_blas_thread
 from sfumato.errors import InputError
 from sfumato.methods.method import Mechanism, Method, Prediction
 from sfumato.methods.request import Request
@@ -75,6 +74,7 @@ from sfumato.published.gridded import (
 )
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.release import Count
+from sfumato.threads import one_blas_thread
 
 PMW = "pmw"
 PMW_OPTIONS = ("rounds", "spacing")

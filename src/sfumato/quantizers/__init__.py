@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
@@ -10,18 +11,19 @@ from sfumato.errors import InputError, ReleaseFileError
 from sfumato.families import QUANTIZERS
 from sfumato.quantizers.base import Bound, Encoder, Quantizer, Reader
 from sfumato.quantizers.box import Box
-from sfumato.quantizers.cells import Cells, Tally
-from sfumato.quantizers.checked import CheckedLandmarks
-from sfumato.quantizers.curving import CurvedPoints
-from sfumato.quantizers.exponential_sums import ExponentialSums
-from sfumato.quantizers.fourier import FourierQuantizer, ShardedFourier
-from sfumato.quantizers.grid import GridQuantizer
-from sfumato.quantizers.hashing import HashingQuantizer
-from sfumato.quantizers.inner_product import InnerProductQuantizer, InnerProductSigns
-from sfumato.quantizers.landmarks import LandmarkQuantizer
-from sfumato.quantizers.lattice import LatticeQuantizer
-from sfumato.quantizers.product_lattice import ProductLattice
-from sfumato.quantizers.projection import ProjectedPoints
+
+if TYPE_CHECKING:
+    from sfumato.quantizers.cells import Cells
+    from sfumato.quantizers.checked import CheckedLandmarks
+    from sfumato.quantizers.exponential_sums import ExponentialSums
+    from sfumato.quantizers.fourier import FourierQuantizer, ShardedFourier
+    from sfumato.quantizers.grid import GridQuantizer
+    from sfumato.quantizers.hashing import HashingQuantizer
+    from sfumato.quantizers.inner_product import InnerProductQuantizer, InnerProductSigns
+    from sfumato.quantizers.landmarks import LandmarkQuantizer
+    from sfumato.quantizers.lattice import LatticeQuantizer
+    from sfumato.quantizers.product_lattice import ProductLattice
+    from sfumato.quantizers.projection import ProjectedPoints
 
 __all__ = [
     "Bound",
@@ -46,24 +48,30 @@ __all__ = [
     "register_quantizer",
 ]
 
-for _family in (
-    Cells,
-    CheckedLandmarks,
-    CurvedPoints,
-    ExponentialSums,
-    FourierQuantizer,
-    GridQuantizer,
-    HashingQuantizer,
-    InnerProductQuantizer,
-    InnerProductSigns,
-    LandmarkQuantizer,
-    LatticeQuantizer,
-    ProductLattice,
-    ProjectedPoints,
-    ShardedFourier,
-    Tally,
-):
-    QUANTIZERS.add(_family.name, _family)
+# A release is read with one of them: each is loaded when a document, or somebody, names it.
+_FAMILIES = {
+    "cells": {"cells": "Cells", "tally": "Tally"},
+    "checked": {"checked-landmarks": "CheckedLandmarks"},
+    "curving": {"curved-points": "CurvedPoints"},
+    "exponential_sums": {"exponential-sums": "ExponentialSums"},
+    "fourier": {"fourier": "FourierQuantizer", "sharded-fourier": "ShardedFourier"},
+    "grid": {"grid": "GridQuantizer"},
+    "hashing": {"hashing": "HashingQuantizer"},
+    "inner_product": {"inner-product": "InnerProductQuantizer", "inner-product-signs": "InnerProductSigns"},
+    "landmarks": {"landmarks": "LandmarkQuantizer"},
+    "lattice": {"lattice": "LatticeQuantizer"},
+    "product_lattice": {"product-lattice": "ProductLattice"},
+    "projection": {"projected-points": "ProjectedPoints"},
+}
+for _module, _classes in _FAMILIES.items():
+    QUANTIZERS.place(f"sfumato.quantizers.{_module}", _classes)
+
+
+def __getattr__(name: str) -> Any:
+    for module, classes in _FAMILIES.items():
+        if name in classes.values():
+            return getattr(import_module(f"sfumato.quantizers.{module}"), name)
+    raise AttributeError(f"module 'sfumato.quantizers' has no attribute {name!r}")
 
 
 def register_quantizer(family: type[Reader]) -> type[Reader]:

@@ -91,7 +91,7 @@ class Combined:
     total, variance : float
         Its value, and its variance without bias.
     answers : ndarray
-        The single answers.
+        The single answers; empty where they were not worked out, which needs `stated` to be 0.
     stated : float
         Sum of the biases that the reader states.
     weights : ndarray or None

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -40,6 +40,7 @@ from sfumato.quantizers.answer import (
     answer_from_terms,
 )
 from sfumato.quantizers.box import Box
+from sfumato.quantizers.mesh import Mesh
 
 __all__ = [
     "Answer",
@@ -51,6 +52,7 @@ __all__ = [
     "Known",
     "LinearQuantizer",
     "LinearReader",
+    "Mesh",
     "Quantizer",
     "Reader",
     "Reading",
@@ -166,9 +168,17 @@ class Reader(ABC):
     def read(self, Y: Floats, sums: Floats, known: Known) -> Answer:
         """Answer queries."""
 
+    def read_mesh(self, mesh: Mesh, sums: Floats, known: Known) -> Answer | None:
+        """Answer at all places of a mesh; None where that takes no less than to read them one by one."""
+        return None
+
     @abstractmethod
     def combined(self, Y: Floats, coefficients: Floats, sums: Floats, known: Known) -> Combined:
         """Answer ``sum_q coefficients[q] * answer(Y[q])``."""
+
+    def combined_mesh(self, mesh: Mesh, weights: Sequence[Floats], sums: Floats, known: Known) -> Combined | None:
+        """Combine answers at a mesh by products of weights along its columns, in its order; None as above."""
+        return None
 
     @abstractmethod
     def error_paths(
@@ -247,8 +257,7 @@ class TermReader(Reader):
             values = self.term_values(Y[part], sums)
             terms[0] += coefficients[part] @ values
             answers[part] = values.mean(axis=1)
-        answer = answer_from_terms(terms, known.groups)
-        return Combined(float(answer.total[0]), float(answer.standard_error[0]) ** 2, answers)
+        return combined_terms(terms, known, answers)
 
     def error_paths(
         self, Y: Floats, sums: Floats, noise: NoiseLaw, groups: int, draws: int, seed: int
@@ -311,6 +320,12 @@ class LinearReader(Reader):
         for part in _blocks(len(Y), self.size):
             paths[:, part] = drawn @ self.weights(Y[part]).T
         return paths
+
+
+def combined_terms(terms: Floats, known: Known, answers: Floats) -> Combined:
+    """Combine by what each term gives for the whole, shape (1, terms)."""
+    answer = answer_from_terms(terms, known.groups)
+    return Combined(float(answer.total[0]), float(answer.standard_error[0]) ** 2, answers)
 
 
 def stored_array(

@@ -43,6 +43,7 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.public.codec import Object, Schema, Text, Whole
 from sfumato.public.ranges import MOST_INTEGERS
 from sfumato.quantizers.base import Bound, Floats, Integers
+from sfumato.quantizers.mesh import Complex
 from sfumato.quantizers.phases import (
     COLUMN_BLOCK,
     RADIUS,
@@ -52,6 +53,7 @@ from sfumato.quantizers.phases import (
     check_radius,
     pair_amplitudes,
     pair_l1,
+    pair_waves,
 )
 
 
@@ -231,6 +233,11 @@ class FourierQuantizer(PhaseQuantizer):
         cosine_terms(turns, lengths / self.gain, shifts)
         return turns
 
+    def amplitudes(self, sums: Floats) -> Complex:
+        """Those of single cosines, or of pairs."""
+        waves = 2 * sums.astype(np.complex128) if self.layout == "phase" else pair_waves(sums)
+        return waves / self.gain
+
 
 CHUNK_ROWS = 8192
 
@@ -334,6 +341,10 @@ class ShardedFourier(PhaseQuantizer):
         turns = self.phases.turns(Y)
         cosine_terms(turns, lengths * (self.groups / self.gain), shifts)
         return turns
+
+    def amplitudes(self, sums: Floats) -> Complex:
+        """Those of pairs, times G."""
+        return pair_waves(sums) * (self.groups / self.gain)
 
 
 @njit(nogil=True, cache=True)

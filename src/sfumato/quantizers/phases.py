@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,8 +32,18 @@ from sfumato.kernels import ShiftInvariantKernel
 from sfumato.public.codec import Digits, Many, Nested, Optional, Schema, Text, Whole
 from sfumato.public.portable import LARGEST_SEED, PublicStream
 from sfumato.public.ranges import MOST_COLUMNS, MOST_INTEGERS, check_reader_cost
-from sfumato.quantizers.base import Floats, Integers, Known, TermQuantizer, stored_array
+from sfumato.quantizers.base import (
+    Answer,
+    Combined,
+    Floats,
+    Integers,
+    Known,
+    TermQuantizer,
+    combined_terms,
+    stored_array,
+)
 from sfumato.quantizers.box import Box, Lattice
+from sfumato.quantizers.mesh import Complex, Mesh, Waves, answer_from_moments, waves
 
 MAGIC = 1.5 * 2.0**52
 TABLE_BITS = 12  # of a phase, which pick a cosine
@@ -154,6 +165,12 @@ class Phases:
     def _turns(self) -> tuple[Floats, Floats]:
         unit = np.float64(2.0**-self.bits)
         return self.frequencies * unit, self.offsets * unit
+
+    def along(self, mesh: Mesh) -> tuple[list[Floats], Floats]:
+        """Phases of a mesh's coordinates along each column, in its order, and the offsets; in turns."""
+        frequencies, offsets = self._turns
+        places = [(column, self.lattice.centred(mesh.along(column))[:, column]) for column in mesh.order]
+        return [np.outer(place, frequencies[column]) for column, place in places], offsets
 
     def fingerprint(self) -> str:
         """SHA-256 of frequencies and offsets as little-endian 64-bit integers."""
@@ -314,6 +331,12 @@ def table_gain(table: NDArray[np.int32]) -> float:
     return float(2 * np.mean(table * np.cos(2 * np.pi * turns)))
 
 
+def pair_waves(sums: Floats) -> Complex:
+    """Amplitudes a with Re(a exp(i p)) = c cos(p) + s sin(p) for interleaved pairs (c, s)."""
+    pairs = sums.reshape(-1, 2)
+    return np.asarray(pairs[:, 0] - 1j * pairs[:, 1], dtype=np.complex128)
+
+
 def pair_amplitudes(sums: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Lengths and shifts (in turns) with a cos(p) + b sin(p) = length * cos(p - shift) for interleaved pairs (a, b)."""
     pairs = sums.reshape(-1, 2)
@@ -357,6 +380,24 @@ class PhaseQuantizer(TermQuantizer):
     def shards(self) -> int:
         """Groups among which the records are divided, each with frequencies of its own; 1 where all see all."""
         return 1
+
+    @abstractmethod
+    def amplitudes(self, sums: Floats) -> Complex:
+        """Complex amplitudes a of the terms Re(a exp(2 pi i turns))."""
+
+    def read_mesh(self, mesh: Mesh, sums: Floats, known: Known) -> Answer | None:
+        """Multiply the columns' waves; a median of means keeps its terms apart."""
+        if known.groups > 1:
+            return None
+        return answer_from_moments(self._waves(mesh, sums).moments(), self.terms)
+
+    def combined_mesh(self, mesh: Mesh, weights: Sequence[Floats], sums: Floats, known: Known) -> Combined | None:
+        """Sum the columns' waves before they are multiplied."""
+        return combined_terms(self._waves(mesh, sums).combined(weights)[None], known, np.empty(0))
+
+    def _waves(self, mesh: Mesh, sums: Floats) -> Waves:
+        turns, offsets = self.phases.along(mesh)
+        return Waves(turns, self.amplitudes(sums) * waves(offsets))
 
     def similarity(self, sums: Floats, known: Known) -> tuple[float, float] | None:
         """Estimate P from the terms' energies, less those of the noise and of the coins.

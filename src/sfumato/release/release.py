@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.engines.threads import spread
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Distance, InnerProduct, Kernel, Product, ShiftInvariantKernel
 from sfumato.privacy.bits import warn_unless_private
@@ -25,11 +24,11 @@ from sfumato.privacy.laws import NoiseLaw, part_variances
 from sfumato.public.codec import Documented, Flag, Real, Schema, Whole
 from sfumato.public.ranges import FARTHEST_QUERY
 from sfumato.quantizers.answer import Answer, Floats, Known
-from sfumato.quantizers.base import Integers, Reader
+from sfumato.quantizers.base import Integers, Mesh, Reader
 from sfumato.release import format as container
 from sfumato.release.saving import saved
 from sfumato.release.shrinking import READINGS, Spread, shrink, spread_of
-from sfumato.sources import open_source
+from sfumato.threads import spread
 from sfumato.version import __version__
 
 CLEAR_COUNT = 3  # standard errors from zero at which a count is fit to divide by
@@ -111,17 +110,19 @@ class Release:
         return self.reader.dimension
 
     @overload
-    def query(self, Y: ArrayLike, return_std: Literal[False] = False, read: str = "plain") -> Floats: ...
+    def query(self, Y: ArrayLike | Mesh, return_std: Literal[False] = False, read: str = "plain") -> Floats: ...
     @overload
-    def query(self, Y: ArrayLike, return_std: Literal[True], read: str = "plain") -> tuple[Floats, Floats]: ...
-    def query(self, Y: ArrayLike, return_std: bool = False, read: str = "plain") -> Floats | tuple[Floats, Floats]:
+    def query(self, Y: ArrayLike | Mesh, return_std: Literal[True], read: str = "plain") -> tuple[Floats, Floats]: ...
+    def query(
+        self, Y: ArrayLike | Mesh, return_std: bool = False, read: str = "plain"
+    ) -> Floats | tuple[Floats, Floats]:
         """Mean kernel value (or distance) between the records and each query, not clipped.
 
-        `Y` holds one query point a row, anywhere, with categories by their values; `return_std` adds the standard error
-        of each answer (noise, approximation and count). Plain answers are unbiased up to the method's stated bias. With
-        ``read="shrunk"`` an answer that its noise could explain moves toward what the release shows of its own values:
-        BIASED, with less squared error on average over queries like the records, and a bar that holds the bias
-        (`release.shrinking`).
+        `Y` holds one query point a row, anywhere, with categories by their values, or is a `Mesh` of places (categories
+        by their codes); `return_std` adds the standard error of each answer (noise, approximation and count). Plain
+        answers are unbiased up to the method's stated bias. With ``read="shrunk"`` an answer that its noise could
+        explain moves toward what the release shows of its own values: BIASED, with less squared error on average over
+        queries like the records, and a bar that holds the bias (`release.shrinking`).
         """
         answers, errors, bias = self._answers(Y, mean=True)
         if self._shrinks(read):
@@ -142,10 +143,10 @@ class Release:
         return spread_of(self)
 
     @overload
-    def total(self, Y: ArrayLike, return_std: Literal[False] = False) -> Floats: ...
+    def total(self, Y: ArrayLike | Mesh, return_std: Literal[False] = False) -> Floats: ...
     @overload
-    def total(self, Y: ArrayLike, return_std: Literal[True]) -> tuple[Floats, Floats]: ...
-    def total(self, Y: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
+    def total(self, Y: ArrayLike | Mesh, return_std: Literal[True]) -> tuple[Floats, Floats]: ...
+    def total(self, Y: ArrayLike | Mesh, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
         """Sum over the records of the kernel value, or distance, between record and query.
 
         It does not depend on the published count. Parameters and results are those of `query`.
@@ -180,11 +181,16 @@ class Release:
         box = self.reader.box
         return self.kernel.farthest(points, np.array(box.lower), np.array(box.upper))
 
-    def _answers(self, Y: ArrayLike, mean: bool) -> tuple[Floats, Floats, Floats]:
-        points, finish = self._points(Y), self._mean if mean else self._sum
+    def _answers(self, Y: ArrayLike | Mesh, mean: bool) -> tuple[Floats, Floats, Floats]:
+        sums, finish = self.values.astype(np.float64), self._mean if mean else self._sum
+        if isinstance(Y, Mesh):
+            points = self._checked(Y.points)
+            if (found := self.reader.read_mesh(Y, sums, self.known)) is not None:
+                return *finish(found, self._largest(points)), found.bias
+        else:
+            points = self._points(Y)
         answers, errors, bias = np.empty((3, len(points)))
         block = max(1, QUERY_BLOCK_TERMS // max(self.reader.terms, 1024))
-        sums = self.values.astype(np.float64)
 
         def answer(start: int) -> None:
             part = slice(start, start + block)
@@ -244,6 +250,8 @@ class Release:
 
     def _coded(self, Y: Any, kernel: Product) -> Floats:
         """Turn the values of categories into codes; frames are read by the release's column names."""
+        from sfumato.sources import open_source
+
         named = self.columns is not None and not isinstance(Y, list | tuple | np.ndarray)
         names: Sequence[Any] = list(self.columns or ()) if named else range(self.dimension)
         kinds = {names[place]: kind for place, kind in zip(kernel.places, kernel.categories, strict=True)}
@@ -261,6 +269,9 @@ class Release:
             points = np.asarray(Y, dtype=np.float64)
         except (TypeError, ValueError):
             raise InputError("queries must be numbers, one row per query") from None
+        return self._checked(points)
+
+    def _checked(self, points: Floats) -> Floats:
         if points.ndim != 2 or points.shape[1] != self.dimension:
             raise InputError(f"queries must have shape (queries, {self.dimension}), got {points.shape}")
         if not np.isfinite(points).all():

@@ -49,6 +49,11 @@ class WholeFile:
     separator: str | None = None
     decimal: str | None = None
 
+    @property
+    def rows(self) -> None:
+        """Not known without reading them."""
+        return None
+
     def pieces(self, rows: int) -> Iterator[Rows]:
         """Open the file and read it."""
         return open_path(Path(self.path), self.selection, self.separator, self.decimal).pieces(rows)

@@ -21,6 +21,11 @@ from sfumato.sources.base import Rows, reblock
 class Shard(Protocol):
     """Some rows of files, in a form that can be pickled."""
 
+    @property
+    def rows(self) -> int | None:
+        """How many rows, where that is known without reading them; private, and for the size of tasks alone."""
+        ...
+
     def pieces(self, rows: int) -> Iterator[Rows]:
         """Read the rows, in pieces of `rows`."""
         ...

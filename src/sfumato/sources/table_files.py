@@ -62,6 +62,7 @@ class RowGroup:
 
     file: str
     group: int
+    rows: int
     layout: Layout
     growing: int = 0
 
@@ -74,8 +75,9 @@ def _row_groups(files: Mapping[Path, int], layout: Layout) -> list[RowGroup]:
     groups: list[RowGroup] = []
     for file, growing in files.items():
         with readable(str(file)), _parquet_file(file) as opened:
-            count = opened.metadata.num_row_groups
-        groups.extend(RowGroup(str(file.absolute()), group, layout, growing) for group in range(count))
+            heights = [opened.metadata.row_group(group).num_rows for group in range(opened.metadata.num_row_groups)]
+        name = str(file.absolute())
+        groups.extend(RowGroup(name, group, rows, layout, growing) for group, rows in enumerate(heights))
     return groups
 
 

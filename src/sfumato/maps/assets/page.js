@@ -24,7 +24,7 @@ function inks() {
 
 function layOut() {
   const width = canvas.clientWidth || 800, scale = window.devicePixelRatio || 1, narrow = width < 480;
-  const margin = { left: data.kind === "dots" ? 34 : narrow ? 58 : 72, right: 18, top: 18, bottom: data.kind === "dots" ? 38 : 52 };
+  const margin = { left: data.kind === "dots" ? 34 : narrow ? 64 : 72, right: 18, top: 18, bottom: data.kind === "dots" ? 38 : 52 };
   const across = width - margin.left - margin.right;
   const [x, y] = data.axes;
   const natural = data.aspect ? (data.aspect * (y.upper - y.lower)) / (x.upper - x.lower) : data.kind === "curve" ? 0.5 : 0.8;
@@ -88,7 +88,7 @@ function paintAxes(context, colours) {
   context.textBaseline = "bottom";
   context.fillText(data.axes[0].name, left + width / 2, top + height + (withTicks ? 46 : 26));
   context.save();
-  context.translate(withTicks ? 16 : 22, top + height / 2);
+  context.translate(!withTicks ? 22 : view.plot.left < 72 ? 10 : 16, top + height / 2);
   context.rotate(-Math.PI / 2);
   context.textBaseline = "middle";
   context.fillText(data.axes[1].name, 0, 0);

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from threadpoolctl import threadpool_info
 
-from sfumato.compiled import one_blas_thread
-from sfumato.engines.threads import spread
+from sfumato.threads import one_blas_thread, spread
 
 
 def blas_threads() -> int:

@@ -1,0 +1,84 @@
+"""Threads of one process: a task on many items, and BLAS kept to one thread beneath them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from threadpoolctl import ThreadpoolController
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+_single = threading.Lock()
+_limits: list[Any] = []  # one for each caller that wants BLAS on one thread; all are the first one's
+
+
+def default_threads() -> int:
+    """Count the cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+def spread(
+    items: Iterable[Item],
+    task: Callable[[Item], Result],
+    take: Callable[[Result], None],
+    workers: int | None = None,
+) -> None:
+    """Run a task on every item, on threads, and hand over each result as it is done; one item waits at most."""
+    from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+
+    workers = default_threads() if workers is None else workers
+    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
+        pending: set[Future[Result]] = set()
+        try:
+            for item in items:
+                pending.add(pool.submit(task, item))
+                if len(pending) > workers:
+                    done, pending = wait(pending, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        take(future.result())
+            for future in wait(pending).done:
+                take(future.result())
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    """Find the loaded BLAS once: the search takes milliseconds."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS to one thread: who owns the threads calls it, and two layers of them cost twice the time.
+
+    The limit is the process's. Callers on several threads share it: the first sets it and the last takes it back.
+    """
+    with _single:
+        _limits.append(_limits[0] if _limits else _aside(lambda: _controller().limit(limits=1, user_api="blas")))
+    try:
+        yield
+    finally:
+        with _single:
+            limit = _limits.pop()
+            if not _limits:
+                _aside(limit.restore_original_limits)
+
+
+def _aside(task: Callable[[], Any]) -> Any:
+    """Run on a thread that ends: threadpoolctl lets only the thread that set a limit lift it, as long as it lives."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(task).result()
