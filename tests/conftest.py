@@ -4,6 +4,7 @@ A test of noise that holds only for its seed proves nothing. The salt goes into 
 bits, a device's coins, public streams, and the generators that the tests themselves make), so that each round of ``make
 test-salted`` sees other data, other features and other noise. What must stay bit for bit (golden values, the corpus,
 examples in the documentation) carries the mark ``exact``: such tests run unsalted, and are left out of salted rounds.
+So do those which say that an audit catches a broken twin: its strength is a fact of its own seeds.
 
 The first round writes to the file ``SFUMATO_SALTED_TESTS`` which tests drew a salted number; rounds that find that file
 run no others. A number that is drawn while a file is collected or a fixture is set up counts for all tests of the file.

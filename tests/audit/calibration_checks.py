@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
-from sfumato.audit import CALIBRATIONS, audit
+from sfumato.audit import CALIBRATIONS, AuditResult, audit
 from sfumato.audit.cases.twins_calibrations import harmless, offered, twins_of
 from sfumato.audit.cases.variants import SUBJECTS, VARIANTS, Built, Variant, contributed, reveal
 from sfumato.errors import InputError
 
 # The least part of the claim that some request of a variant must show.
 CLOSE = 0.97
+SALTED = bool(os.environ.get("SFUMATO_TEST_SALT"))
+
+
+def check_close(result: AuditResult, share: float) -> None:
+    """Ask of an audit that its claim holds, whatever the salt, and that its bound shows a share of the claim.
+
+    How close it comes is a fact of its own public features, data and noise: under a salt these are others.
+    """
+    assert result.holds, result
+    assert SALTED or result.lower_bound >= share * result.claim.value, result
 
 
 def variants_offered(method: str, refuses: Callable[[Any], str | None]) -> set[Variant]:
@@ -51,7 +62,7 @@ def check_calibrations(method: str, close: dict[str, float]) -> None:
             assert result.exact and result.holds, (method, result)
             shares.append(result.lower_bound / result.claim.value)
             check_charge(built)
-        assert max(shares) >= close.get(str(variant), CLOSE), (method, str(variant), shares)
+        assert SALTED or max(shares) >= close.get(str(variant), CLOSE), (method, str(variant), shares)
 
 
 def check_charge(built: Built) -> None:

@@ -51,13 +51,17 @@ class TestAudit:
 
     def test_delta_and_mu_are_part_of_the_claim(self) -> None:
         def sample(trials: int, bits: SecureBits) -> tuple[np.ndarray, np.ndarray]:
-            return normals(1.0, trials)
+            return normals(1.0, trials, int(bits.below(2**40, 1)[0]))
 
-        assert audit(AuditCase("normal", MuClaim(1.0), sample)).holds
-        assert not audit(AuditCase("normal", MuClaim(0.9), sample)).holds
-        assert audit(AuditCase("normal", EpsilonClaim(1.0, gaussian_delta(1.0, 1.0)), sample)).holds
-        assert not audit(AuditCase("normal", EpsilonClaim(1.0, 0.5 * gaussian_delta(1.0, 1.0)), sample)).holds
-        assert not audit(AuditCase("normal", EpsilonClaim(1.0), sample)).holds
+        def kept(claim: MuClaim | EpsilonClaim) -> int:
+            case = AuditCase("normal", claim, sample)
+            return sum(audit(case, 200_000, bits=SecureBits.seeded(seed)).holds for seed in range(9))
+
+        # One run in a hundred judges by a lucky event far out and overlooks what is broken: five of nine with 1e-8.
+        assert kept(MuClaim(1.0)) == 9 and kept(MuClaim(0.9)) < 5
+        assert kept(EpsilonClaim(1.0, gaussian_delta(1.0, 1.0))) == 9
+        assert kept(EpsilonClaim(1.0, 0.5 * gaussian_delta(1.0, 1.0))) < 5
+        assert kept(EpsilonClaim(1.0)) < 5
 
     def test_exact_claims(self) -> None:
         def laws() -> tuple[np.ndarray, np.ndarray]:

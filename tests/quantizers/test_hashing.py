@@ -242,6 +242,7 @@ class TestSpread:
         uniforms = PublicStream(4, "normals").uniforms(60).reshape(10, 6)
         assert np.array_equal(normals(uniforms).ravel(), PublicStream(4, "normals").normals(60))
 
+    @pytest.mark.exact
     def test_vectors(self) -> None:
         """Fixed numbers for other implementations: the upper 52 bits of each word."""
         table = uniform_table(SpreadStream(2, "vectors"), 3, 2)

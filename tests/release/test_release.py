@@ -204,6 +204,7 @@ def _write(path: Path, content: bytes) -> Path:
     return path
 
 
+@pytest.mark.exact  # no salt reaches the other process
 def test_another_process_reads_the_same_answers(saved: Path) -> None:
     program = f"import sfumato, json; print(json.dumps(sfumato.load({str(saved)!r}).query([[0.1, 0.2, 0.3]]).tolist()))"
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

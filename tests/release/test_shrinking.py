@@ -162,6 +162,7 @@ FIRST_FILES = [
 ]
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize("path", sorted(FIRST_FILES), ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_files_of_the_first_version_can_be_read_so(path):
     made = load(path)

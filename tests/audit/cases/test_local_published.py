@@ -43,6 +43,7 @@ def test_hash_functions_are_unlucky_as_seldom_as_promised(case: Case) -> None:
     assert result.holds, result
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize("twin", [*LOCAL_PUBLISHED_TWINS, *metric_rows.TWINS], ids=lambda twin: f"{twin[0]}: {twin[1]}")
 def test_broken_twins_are_caught(twin: tuple[str, str, Callable[[], Case]]) -> None:
     result = audit(twin[2](), 8000, bits=SecureBits.seeded(2))

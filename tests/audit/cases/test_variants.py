@@ -52,6 +52,7 @@ def test_calibrations_hold_and_come_close(method: str) -> None:
     check_calibrations(method, CLOSE.get(method, {}))
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize("method", METHODS)
 def test_mistaken_calibrations_are_caught(method: str) -> None:
     check_twins(method)
@@ -60,6 +61,7 @@ def test_mistaken_calibrations_are_caught(method: str) -> None:
 TWINS = list(slips())
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize("twin", TWINS, ids=lambda twin: f"{twin.mechanism}: {twin.mistake}, {twin.variant}")
 def test_mistakes_in_the_code_are_caught(twin: CalibrationTwin) -> None:
     assert any(not audit(case).holds for case in twin.cases)
