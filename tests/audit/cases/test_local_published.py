@@ -1,6 +1,6 @@
 """Every published mechanism keeps its claim exactly, and its broken twins are caught.
 
-The audits over hash functions call a right sketch broken with probability 5e-5 by their confidence; bits are seeded.
+The audits over hash functions call a right sketch broken with probability 1e-6 by their confidence, under every salt.
 """
 
 from __future__ import annotations
