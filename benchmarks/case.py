@@ -31,19 +31,24 @@ FOLDER = Path(__file__).parent / "cases"
 FIELDS = {"name", "kind", "title", "claim", "about", "settings", "quick", "expect", "figure"}
 
 
+def facts_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """All that a row can be told by: what was measured, under which label, and what was found."""
+    return {**row["unit"], "label": row["label"], **row["values"]}
+
+
 @dataclass(frozen=True)
 class Expectation:
-    """What a measured value should satisfy, in the rows whose label or values equal those in `where`."""
+    """What a measured value should satisfy, in the rows whose unit, label or values equal those in `where`."""
 
     value: str
     at_least: float = float("-inf")
     at_most: float = float("inf")
     where: Mapping[str, Any] = field(default_factory=dict)
 
-    def concerns(self, label: str, values: Mapping[str, Any]) -> bool:
+    def concerns(self, row: Mapping[str, Any]) -> bool:
         """Tell whether a row is meant."""
-        row = {"label": label, **values}
-        return self.value in values and all(row.get(name) == wanted for name, wanted in self.where.items())
+        facts = facts_of(row)
+        return self.value in row["values"] and all(facts.get(name) == wanted for name, wanted in self.where.items())
 
     def holds(self, values: Mapping[str, Any]) -> bool:
         """Tell whether the row's value lies in the range."""

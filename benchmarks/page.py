@@ -65,7 +65,7 @@ def found(case: Case, rows: Sequence[Row]) -> str:
         values = [
             row["values"][name]
             for row in rows
-            if any(item.value == name and item.concerns(row["label"], row["values"]) for item in case.expectations)
+            if any(item.value == name and item.concerns(row) for item in case.expectations)
         ]
         if values:
             low, high = cell(min(values)), cell(max(values))
@@ -98,7 +98,7 @@ def _remarks(case: Case, rows: Sequence[Row]) -> list[str]:
     lines = [f"{_unit_text(row)}skipped, {row['skipped']}" for row in rows if "skipped" in row]
     for row in rows:
         for expectation in case.expectations if "skipped" not in row else ():
-            if expectation.concerns(row["label"], row["values"]) and not expectation.holds(row["values"]):
+            if expectation.concerns(row) and not expectation.holds(row["values"]):
                 value = cell(row["values"][expectation.value])
                 lines.append(f"{_unit_text(row)}{row['label']}: {value}, expected {expectation}")
     return lines
@@ -167,7 +167,7 @@ def _relation(row: Row) -> str:
 
 
 def _verdict(case: Case, row: Row) -> str:
-    concerned = [item for item in case.expectations if item.concerns(row["label"], row["values"])]
+    concerned = [item for item in case.expectations if item.concerns(row)]
     if not concerned:
         return ""
     return "yes" if all(item.holds(row["values"]) for item in concerned) else "**no**"

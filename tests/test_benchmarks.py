@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks import figures, kinds
 from benchmarks.__main__ import main
-from benchmarks.case import FOLDER, Expectation, load_cases
+from benchmarks.case import FOLDER, Expectation, facts_of, load_cases
 from benchmarks.kinds import Skipped, load_kind
 from benchmarks.kinds.arrivals import arrivals_of, first_day, groups_of
 from sfumato.services.shuffler import Policy
@@ -385,10 +385,27 @@ def test_listing_and_an_unknown_name(harness: Harness, capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize(("value", "held"), [(0.5, False), (0.9, True), (1.15, True), (1.2, False)])
 def test_expectations_have_two_ends(value: float, held: bool) -> None:
-    expectation = Expectation("ratio", at_least=0.85, at_most=1.15, where={"label": "best"})
-    assert expectation.concerns("best", {"ratio": value}) and not expectation.concerns("other", {"ratio": value})
-    assert not expectation.concerns("best", {"rmse": value})
-    assert expectation.holds({"ratio": value}) is held
+    expectation = Expectation("ratio", at_least=0.85, at_most=1.15, where={"label": "best", "set": "nyc"})
+    row = {"unit": {"set": "nyc"}, "label": "best", "values": {"ratio": value}}
+    assert expectation.concerns(row) and not expectation.concerns(row | {"label": "other"})
+    assert not expectation.concerns(row | {"unit": {"set": "codrna"}})
+    assert not expectation.concerns(row | {"values": {"rmse": value}})
+    assert expectation.holds(row["values"]) is held
+
+
+def test_expectations_go_by_what_the_stored_rows_say() -> None:
+    stored = {
+        file.stem: [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        for file in (ROOT / "benchmarks" / "results").glob("*.jsonl")
+    }
+    nameless = [
+        (case.name, name)
+        for case in load_cases(FOLDER, full=True)
+        for expectation in case.expectations
+        for name in expectation.where
+        if (rows := stored.get(case.name)) and not any(name in facts_of(row) for row in rows if "skipped" not in row)
+    ]
+    assert len(stored) > 20 and not nameless
 
 
 def test_a_case_with_an_unknown_field_or_another_name_is_refused(harness: Harness) -> None:

@@ -44,6 +44,18 @@ def test_a_name_that_the_ledger_knows_comes_before_a_file(
     assert json.loads(run("ledger", "show", "survey", "--json").stdout)["dataset"] == "survey"
 
 
+def test_a_budget_and_a_charge_mean_the_same_data_set(
+    run: Run, files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "trips").mkdir()
+    assert run("ledger", "budget", "trips", "--epsilon", "0.5").exit_code == 0
+    needed = ("--bandwidth", 1, "--epsilon", 1, *QUICK)
+    result = run("release", files["csv"], "-o", "over.sfm", "--dataset", "trips", *needed)
+    assert result.exit_code == 3, result.output
+    assert not (tmp_path / "over.sfm").exists()
+
+
 def test_overview_lists_all_data_sets(run: Run, ledger_path: Path) -> None:
     assert "No data set" in run("ledger", "show").stdout
     assert not ledger_path.exists()

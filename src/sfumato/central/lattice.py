@@ -213,6 +213,9 @@ def build(request: Request) -> Mechanism:
     )
 
 
+TINY = 1e-100
+
+
 def _radii(request: Request, found: Modes, pairs: int, unit: float) -> tuple[Integers, float]:
     """Radii of both halves of every pair, and the unit: their product is that times the root of twice the coefficient.
 
@@ -225,9 +228,10 @@ def _radii(request: Request, found: Modes, pairs: int, unit: float) -> tuple[Int
         np.sqrt(np.abs(products([parts[column] for column in half], chosen[:, list(half)])))
         for half in halves_of(request.dimension)
     ]
-    peaks = math.sqrt(2) * float(roots[0].max() * roots[1].max())
+    tops = [max(float(root.max()), TINY) for root in roots]  # all are 0 where the kernel is flat over the bounds
+    peaks = math.sqrt(2) * tops[0] * tops[1]
     largest = min(math.sqrt(unit * peaks), float(RADIUS))
-    radii = [np.clip(np.rint(largest * root / root.max()), 2, RADIUS) for root in roots]
+    radii = [np.clip(np.rint(largest * root / top), 2, RADIUS) for root, top in zip(roots, tops, strict=True)]
     return np.stack(radii, axis=1).astype(np.int64), largest**2 / peaks
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli import engines, flags
+from sfumato.cli import flags
 from sfumato.cli.console import check_suffix, complain, facts, print_json, size_text, tell, warn_of_seed, write_table
 from sfumato.cli.flags import (
     NEEDED,
@@ -19,15 +18,15 @@ from sfumato.cli.flags import (
     flag,
     one_column,
     parse_bandwidth,
-    parse_bounds,
     parse_classes,
     parse_columns,
     parse_options,
     refuse_inputs,
     refuse_unkept,
 )
-from sfumato.cli.ledger import account_to_charge, spending
-from sfumato.cli.paid import make_file, wanted_look
+from sfumato.cli.groups import PaidRun, Payment, Reading, grouped
+from sfumato.cli.ledger import spending
+from sfumato.cli.paid import make_file
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -90,6 +89,7 @@ OptionOption = Annotated[
 
 
 @app.command(epilog=FIT_EXAMPLE)
+@grouped
 def fit(
     data: flags.Data,
     output: flags.Target = None,
@@ -97,10 +97,6 @@ def fit(
     classes: ClassesOption = None,
     epsilon: EpsilonOption = None,
     n_hint: HintOption = None,
-    columns: flags.Columns = None,
-    separator: flags.Separator = None,
-    decimal: flags.Decimal = None,
-    bounds: flags.Bounds = None,
     kernel: KernelOption = "inner-product",
     bandwidth: BandwidthOption = None,
     landmarks: LandmarksOption = None,
@@ -110,18 +106,10 @@ def fit(
     delta: flags.Delta = 0.0,
     method: flags.Method = "auto",
     option: OptionOption = None,
-    dataset: flags.Dataset = None,
-    ledger: flags.CuratorsLedger = None,
-    no_ledger: flags.NoLedger = False,
-    feature_seed: flags.FeatureSeed = None,
-    seed_noise_not_private: flags.Seed = None,
-    threads: flags.Threads = None,
-    look: flags.Look = None,
-    engine: engines.EngineOption = engines.EngineName.THREADS,
-    master: engines.MasterOption = None,
-    force: flags.ForceRun = False,
-    as_json: flags.JsonRun = False,
-    quiet: flags.Quiet = False,
+    *,
+    reading: Reading,
+    payment: Payment,
+    run: PaidRun,
 ) -> None:
     """Release a private classifier of the labelled points in DATA: one file that classifies for ever.
 
@@ -131,13 +119,11 @@ def fit(
     linear, which is paid for as a whole).
     """
     target, names = _check_needed(output, label_column, classes, epsilon, n_hint)
-    account = account_to_charge(data, dataset, ledger, no_ledger, seed_noise_not_private)
+    account = payment.account(data)
     refuse_inputs(target, data, landmarks, None if account is None else account.ledger.path)
     from sfumato.learn import DensityClassifier
-    from sfumato.sources import open_source
 
-    key = one_column(label_column, data)
-    source = open_source(data, parse_columns(columns, data), key=key, separator=separator, decimal=decimal)
+    source = reading.source(data, key=one_column(label_column, data))
     model = DensityClassifier(
         kernel,
         bandwidth=None if bandwidth is None else parse_bandwidth(bandwidth),
@@ -146,28 +132,28 @@ def fit(
         classes=names,
         n_hint=n_hint,
         method=method,
-        bounds=parse_bounds(bounds, source),
-        landmarks=None if landmarks is None else open_source(landmarks, parse_columns(columns, landmarks)),
+        bounds=reading.bounds_of(source),
+        landmarks=reading.public(landmarks),
         rule=rule.value,
         center=_center(center),
         priors=priors.value,
         options=parse_options(option),
         ledger=account,
-        feature_seed=secrets.randbits(63) if feature_seed is None else feature_seed,
-        random_state=seed_noise_not_private,
-        engine=engines.chosen_engine(engine, master),
+        feature_seed=payment.features,
+        random_state=payment.seed_noise_not_private,
+        engine=run.where,
     )
-    size, show, looks = largest_size(model, source), not (quiet or as_json), wanted_look(look)
+    size, looks = largest_size(model, source), run.looks
     make_file(
-        lambda progress: model.fit(source, str(label_column), threads=threads, progress=progress, look=looks),
+        lambda progress: model.fit(source, str(label_column), threads=run.threads, progress=progress, look=looks),
         size,
         target,
         source,
         account,
-        force=force,
-        show=show,
+        force=run.force,
+        show=run.show,
     )
-    _report(model, target, account, as_json=as_json, quiet=quiet)
+    _report(model, target, account, **run.told)
 
 
 def _check_needed(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 import warnings
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-from sfumato.cli import engines, flags
+from sfumato.cli import flags
 from sfumato.cli.console import check_suffix, complain, warn_of_seed, write_table
 from sfumato.cli.flags import (
     NEEDED,
@@ -16,22 +15,13 @@ from sfumato.cli.flags import (
     Neighbours,
     argument,
     flag,
-    parse_bounds,
     parse_columns,
     parse_options,
     refuse_inputs,
 )
-from sfumato.cli.ledger import account_to_charge
-from sfumato.cli.paid import make_release, wanted_look
-from sfumato.cli.release import (
-    EpsilonOption,
-    HintOption,
-    NeighboursOption,
-    OptionOption,
-    PaidCountOption,
-    check_needed,
-    report,
-)
+from sfumato.cli.groups import NeighboursOption, OptionOption, PaidRun, Payment, Reading, grouped
+from sfumato.cli.paid import make_release
+from sfumato.cli.release import EpsilonOption, HintOption, PaidCountOption, check_needed, report
 from sfumato.errors import InputError
 
 EXAMPLES = (
@@ -57,6 +47,7 @@ MetricOption = Annotated[Metric, flag("Which distance: l1 is manhattan, l2 eucli
 PowerOption = Annotated[float | None, flag("The power of lpp, from 1 to 2.", "P", "--power", panel=POINTS)]
 
 
+@grouped
 def distance(
     data: flags.Data,
     output: flags.Target = None,
@@ -65,26 +56,14 @@ def distance(
     epsilon: EpsilonOption = None,
     n_hint: HintOption = None,
     paid_count: PaidCountOption = False,
-    columns: flags.Columns = None,
-    separator: flags.Separator = None,
-    decimal: flags.Decimal = None,
-    bounds: flags.Bounds = None,
     method: flags.Method = "auto",
     option: OptionOption = None,
     delta: flags.Delta = 0.0,
     neighbours: NeighboursOption = Neighbours.ADD_REMOVE,
-    dataset: flags.Dataset = None,
-    ledger: flags.CuratorsLedger = None,
-    no_ledger: flags.NoLedger = False,
-    feature_seed: flags.FeatureSeed = None,
-    seed_noise_not_private: flags.Seed = None,
-    threads: flags.Threads = None,
-    look: flags.Look = None,
-    engine: engines.EngineOption = engines.EngineName.THREADS,
-    master: engines.MasterOption = None,
-    force: flags.ForceRun = False,
-    as_json: flags.JsonRun = False,
-    quiet: flags.Quiet = False,
+    *,
+    reading: Reading,
+    payment: Payment,
+    run: PaidRun,
 ) -> None:
     """Release private distances to the points in DATA: for any query, how far the records are on average.
 
@@ -92,31 +71,28 @@ def distance(
     are looked at before the charge.
     """
     target = check_needed(output, epsilon, n_hint, paid_count)
-    account = account_to_charge(data, dataset, ledger, no_ledger, seed_noise_not_private)
+    account = payment.account(data)
     refuse_inputs(target, data, None if account is None else account.ledger.path)
     from sfumato.distances.estimator import PrivateDistance
-    from sfumato.sources import open_source
 
-    source = open_source(data, parse_columns(columns, data), separator=separator, decimal=decimal)
+    source = reading.source(data)
     model = PrivateDistance(
         metric.value,
         p=power,
         epsilon=epsilon,
         delta=delta,
         method=method,
-        bounds=parse_bounds(bounds, source),
+        bounds=reading.bounds_of(source),
         neighbours=neighbours.value,
         n_hint="paid" if paid_count else n_hint,
         options=parse_options(option),
         ledger=account,
-        feature_seed=secrets.randbits(63) if feature_seed is None else feature_seed,
-        random_state=seed_noise_not_private,
-        engine=engines.chosen_engine(engine, master),
+        feature_seed=payment.features,
+        random_state=payment.seed_noise_not_private,
+        engine=run.where,
     )
-    made = make_release(
-        model, source, target, look=wanted_look(look), force=force, threads=threads, show=not (quiet or as_json)
-    )
-    report(made, target, account, model.delta, as_json=as_json, quiet=quiet)
+    made = make_release(model, source, target, look=run.looks, force=run.force, threads=run.threads, show=run.show)
+    report(made, target, account, model.delta, **run.told)
 
 
 def anomaly(

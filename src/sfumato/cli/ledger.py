@@ -120,7 +120,7 @@ def account_to_charge(
     if no_ledger or seed is not None:
         return None
     book = open_ledger(ledger)
-    account = book.account(dataset or account_among(book.datasets, data))
+    account = book.account(find_dataset(book, dataset) if dataset else account_among(book.datasets, data))
     check_noted(account)
     return account
 

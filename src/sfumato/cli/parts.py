@@ -9,10 +9,11 @@ import platform
 from pathlib import Path
 from typing import Annotated
 
-from sfumato.cli import engines, flags
+from sfumato.cli import flags
 from sfumato.cli import release as releasing
 from sfumato.cli.console import size_text, tell
-from sfumato.cli.flags import NEEDED, RUN, Neighbours, Outside, argument, flag, parse_bandwidth, refuse_inputs
+from sfumato.cli.flags import NEEDED, RUN, argument, flag, parse_bandwidth, refuse_inputs
+from sfumato.cli.groups import Choices, Kinds, Reading, Run, grouped
 from sfumato.cli.paid import progress_bar
 from sfumato.errors import InputError
 from sfumato.privacy.datasets import identity_of
@@ -34,6 +35,7 @@ SiteOption = Annotated[
 Releases = Annotated[list[Path], argument("Releases of sites, made with the same public parameters.", "RELEASE...")]
 
 
+@grouped
 def sum_rows(
     data: flags.ManyData,
     output: PartOutput = None,
@@ -41,32 +43,12 @@ def sum_rows(
     epsilon: releasing.EpsilonOption = None,
     n_hint: releasing.HintOption = None,
     feature_seed: SeedOption = None,
-    columns: flags.Columns = None,
-    separator: flags.Separator = None,
-    decimal: flags.Decimal = None,
-    bounds: flags.Bounds = None,
-    category: flags.Categories = None,
-    circle: flags.Circles = None,
-    sphere: flags.Spheres = None,
-    mismatch: flags.Mismatch = None,
-    unseen: flags.UnseenOption = flags.Unseen.DROP,
-    outside: releasing.OutsideOption = Outside.CLIP,
-    landmarks: releasing.LandmarksOption = None,
-    kernel: releasing.KernelOption = "gaussian",
-    method: flags.Method = "auto",
-    option: releasing.OptionOption = None,
-    delta: flags.Delta = 0.0,
-    neighbours: releasing.NeighboursOption = Neighbours.ADD_REMOVE,
-    user_column: releasing.UserOption = None,
-    max_records_per_user: releasing.LimitOption = None,
-    weight_column: releasing.WeightOption = None,
     site: SiteOption = None,
-    threads: flags.Threads = None,
-    engine: engines.EngineOption = engines.EngineName.THREADS,
-    master: engines.MasterOption = None,
-    force: flags.ForceRun = False,
-    as_json: flags.JsonRun = False,
-    quiet: flags.Quiet = False,
+    *,
+    reading: Reading,
+    kinds: Kinds,
+    choices: Choices,
+    run: Run,
 ) -> None:
     """Sum the points in DATA for a release together with other sites: a PRIVATE part, without noise, of mode 0600.
 
@@ -74,43 +56,31 @@ def sum_rows(
     every release that is made of the part is.
     """
     target, length = _check_needed(output, bandwidth, epsilon, n_hint, feature_seed)
-    refuse_inputs(target, *data, landmarks)
+    refuse_inputs(target, *data, choices.landmarks)
     model, source = releasing.estimator(
         data,
-        lengths=parse_bandwidth(length),
+        reading,
+        kinds,
+        choices,
+        bandwidth=parse_bandwidth(length),
         epsilon=epsilon,
         n_hint=n_hint,
-        columns=columns,
-        bounds=bounds,
-        categories=flags.parse_categories(category, mismatch, unseen, data[0]),
-        kinds=flags.parse_kinds(circle, sphere, data[0]),
-        marks={"separator": separator, "decimal": decimal},
-        outside=outside,
-        landmarks=landmarks,
-        kernel=kernel,
-        method=method,
-        option=option,
-        delta=delta,
-        neighbours=neighbours,
-        user_column=user_column,
-        max_records_per_user=max_records_per_user,
-        weight_column=weight_column,
         feature_seed=feature_seed,
-        engine=engines.chosen_engine(engine, master),
+        engine=run.where,
     )
     from sfumato.central.parts import Part
 
     name = f"{platform.node()}:{'|'.join(sorted(map(identity_of, data)))}" if site is None else site
-    with progress_bar(source, not (quiet or as_json)) as progress:
-        part = Part.of(model, source, site=name, progress=progress, threads=threads)
-    part.save(target, overwrite=force)
+    with progress_bar(source, run.show) as progress:
+        part = Part.of(model, source, site=name, progress=progress, threads=run.threads)
+    part.save(target, overwrite=run.force)
     size = target.stat().st_size
     pairs = [
         ("part", f"{target} ({size_text(size)}, {len(part.sums)} sums)"),
         ("keep it", "PRIVATE: as secret as the rows; nothing was charged"),
         ("public", part.public),
     ]
-    tell({"part": str(target), "bytes": size, "public": part.public}, pairs, as_json=as_json, quiet=quiet)
+    tell({"part": str(target), "bytes": size, "public": part.public}, pairs, as_json=run.as_json, quiet=run.quiet)
 
 
 def _check_needed(

@@ -21,7 +21,8 @@ from sfumato.cli.flags import (
     parse_options,
     refuse_inputs,
 )
-from sfumato.cli.release import check_users, read_bandwidth
+from sfumato.cli.groups import check_users
+from sfumato.cli.release import read_bandwidth
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:

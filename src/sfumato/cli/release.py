@@ -5,32 +5,24 @@ What the flags say is turned into a `PrivateKDE`; `paid` runs it and writes the 
 
 from __future__ import annotations
 
-import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from sfumato.cli import engines, flags
+from sfumato.cli import flags
 from sfumato.cli.console import size_text, tell, warn_of_seed
 from sfumato.cli.flags import (
     NEEDED,
-    POINTS,
-    PRIVACY,
     RUN,
-    Neighbours,
-    Outside,
     flag,
     one_column,
     parse_bandwidth,
-    parse_bounds,
-    parse_categories,
-    parse_columns,
-    parse_kinds,
     parse_options,
     refuse_inputs,
     refuse_unkept,
 )
-from sfumato.cli.ledger import account_to_charge, spending
-from sfumato.cli.paid import make_file, make_release, wanted_look
+from sfumato.cli.groups import Choices, Kinds, PaidRun, Payment, Reading, check_users, grouped
+from sfumato.cli.ledger import spending
+from sfumato.cli.paid import make_file, make_release
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -87,24 +79,6 @@ PaidCountOption = Annotated[
         panel=NEEDED,
     ),
 ]
-OutsideOption = Annotated[Outside, flag("What happens to finite values beyond the bounds.", panel=POINTS)]
-LandmarksOption = Annotated[
-    str | None,
-    flag(
-        "A file of public points like the records, with the same columns; it becomes part of the release.",
-        "PUBLIC",
-        panel=POINTS,
-    ),
-]
-KernelOption = Annotated[str, flag("gaussian, laplacian, cauchy, ...", "NAME", panel=POINTS)]
-WeightOption = Annotated[str | None, flag("A column of weights from 0 to 1.", "NAME", panel=POINTS)]
-OptionOption = Annotated[
-    list[str] | None,
-    flag("What only this method knows, such as n_features=500. Repeatable.", "NAME=VALUE", panel=PRIVACY),
-]
-NeighboursOption = Annotated[
-    Neighbours, flag("add-remove keeps n private; replace treats it as public.", panel=PRIVACY)
-]
 PartsOption = Annotated[
     bool,
     flag(
@@ -114,20 +88,9 @@ PartsOption = Annotated[
         panel=RUN,
     ),
 ]
-UserOption = Annotated[
-    str | None, flag("The column that says whose record a row is: protect people, not rows.", "NAME", panel=PRIVACY)
-]
-LimitOption = Annotated[
-    int | None,
-    flag(
-        "With --user-column: at most K records of each person count, chosen at random. 1 has the least noise.",
-        "K",
-        panel=PRIVACY,
-        min=1,
-    ),
-]
 
 
+@grouped
 def release(
     data: flags.ManyData,
     output: flags.Target = None,
@@ -137,38 +100,13 @@ def release(
     epsilon: EpsilonOption = None,
     n_hint: HintOption = None,
     paid_count: PaidCountOption = False,
-    columns: flags.Columns = None,
-    separator: flags.Separator = None,
-    decimal: flags.Decimal = None,
-    bounds: flags.Bounds = None,
-    category: flags.Categories = None,
-    circle: flags.Circles = None,
-    sphere: flags.Spheres = None,
-    mismatch: flags.Mismatch = None,
-    unseen: flags.UnseenOption = flags.Unseen.DROP,
-    outside: OutsideOption = Outside.CLIP,
-    landmarks: LandmarksOption = None,
-    kernel: KernelOption = "gaussian",
-    method: flags.Method = "auto",
-    option: OptionOption = None,
-    delta: flags.Delta = 0.0,
-    neighbours: NeighboursOption = Neighbours.ADD_REMOVE,
-    user_column: UserOption = None,
-    max_records_per_user: LimitOption = None,
-    weight_column: WeightOption = None,
-    dataset: flags.Dataset = None,
-    ledger: flags.CuratorsLedger = None,
-    no_ledger: flags.NoLedger = False,
-    feature_seed: flags.FeatureSeed = None,
-    seed_noise_not_private: flags.Seed = None,
     parts: PartsOption = False,
-    threads: flags.Threads = None,
-    look: flags.Look = None,
-    engine: engines.EngineOption = engines.EngineName.THREADS,
-    master: engines.MasterOption = None,
-    force: flags.ForceRun = False,
-    as_json: flags.JsonRun = False,
-    quiet: flags.Quiet = False,
+    *,
+    reading: Reading,
+    kinds: Kinds,
+    choices: Choices,
+    payment: Payment,
+    run: PaidRun,
 ) -> None:
     """Release a private density of the points in DATA: one file that anyone may query for ever.
 
@@ -178,173 +116,95 @@ def release(
     run stops and only the count is charged.
     """
     if parts:
-        return release_parts(data, output, dataset, ledger, no_ledger, seed_noise_not_private, force, as_json, quiet)
+        return _release_parts(data, output, payment, run)
     target = check_needed(output, epsilon, n_hint, paid_count)
-    account = account_to_charge(one_name(data, dataset), dataset, ledger, no_ledger, seed_noise_not_private)
-    refuse_inputs(target, *data, landmarks, None if account is None else account.ledger.path)
+    account = payment.account(_one_name(data, payment.dataset))
+    refuse_inputs(target, *data, choices.landmarks, None if account is None else account.ledger.path)
     model, source = estimator(
         data,
-        lengths=read_bandwidth(bandwidth, bandwidth_metres, latitude, needed=not category),
+        reading,
+        kinds,
+        choices,
+        bandwidth=read_bandwidth(bandwidth, bandwidth_metres, latitude, needed=not kinds.category),
         geographic=bandwidth_metres is not None,
         epsilon=epsilon,
         n_hint="paid" if paid_count else n_hint,
-        columns=columns,
-        bounds=bounds,
-        categories=parse_categories(category, mismatch, unseen, data[0]),
-        kinds=parse_kinds(circle, sphere, data[0]),
-        marks={"separator": separator, "decimal": decimal},
-        outside=outside,
-        landmarks=landmarks,
-        kernel=kernel,
-        method=method,
-        option=option,
-        delta=delta,
-        neighbours=neighbours,
-        user_column=user_column,
-        max_records_per_user=max_records_per_user,
-        weight_column=weight_column,
-        feature_seed=feature_seed,
-        engine=engines.chosen_engine(engine, master),
+        feature_seed=payment.features,
+        engine=run.where,
         ledger=account,
-        random_state=seed_noise_not_private,
+        random_state=payment.seed_noise_not_private,
     )
-    made = make_release(
-        model, source, target, look=wanted_look(look), force=force, threads=threads, show=not (quiet or as_json)
-    )
-    report(made, target, account, delta, as_json=as_json, quiet=quiet)
+    made = make_release(model, source, target, look=run.looks, force=run.force, threads=run.threads, show=run.show)
+    report(made, target, account, choices.delta, **run.told)
 
 
-def release_parts(
-    data: list[str],
-    output: Path | None,
-    dataset: str | None,
-    ledger: Path | None,
-    no_ledger: bool,
-    seed: int | None,
-    force: bool,
-    as_json: bool,
-    quiet: bool,
-) -> None:
+def _release_parts(data: list[str], output: Path | None, payment: Payment, run: PaidRun) -> None:
     """Merge parts, charge once, and write the release."""
+    seed = payment.seed_noise_not_private
     if output is None:
         raise InputError("--output is missing: pass -o OUT.sfm, the file to write")
-    if dataset is None and not no_ledger and seed is None:
+    if payment.dataset is None and not payment.no_ledger and seed is None:
         raise InputError("--dataset is missing: pass --dataset NAME, the account of all sites' data together")
-    account = account_to_charge(data[0], dataset, ledger, no_ledger, seed)
+    account = payment.account(data[0])
     refuse_inputs(output, *data, None if account is None else account.ledger.path)
     from sfumato.central import parts
 
     loaded = [parts.Part.load(path) for path in data]
 
-    def run(progress: object) -> Release:
+    def merged(progress: object) -> Release:
         return parts.merge_parts(loaded, ledger=account, random_state=seed)
 
-    made = make_file(run, parts.largest_size(loaded[0]), output, None, account, force=force, show=False)
-    report(made, output, account, made.guarantee.delta, as_json=as_json, quiet=quiet)
+    made = make_file(merged, parts.largest_size(loaded[0]), output, None, account, force=run.force, show=False)
+    report(made, output, account, made.guarantee.delta, **run.told)
 
 
 def estimator(
-    data: list[str],
-    *,
-    lengths: Any,
-    geographic: bool = False,
-    epsilon: str | None,
-    n_hint: int | str | None,
-    columns: str | None,
-    bounds: list[str] | None,
-    categories: dict[Any, Any],
-    kinds: dict[Any, Any] | None = None,
-    marks: dict[str, str | None] | None = None,
-    outside: Outside,
-    landmarks: str | None = None,
-    kernel: str,
-    method: str,
-    option: list[str] | None,
-    delta: float,
-    neighbours: Neighbours,
-    user_column: str | None,
-    max_records_per_user: int | None,
-    weight_column: str | None,
-    feature_seed: int | None,
-    engine: Any,
-    ledger: Account | None = None,
-    random_state: int | None = None,
+    data: list[str], reading: Reading, kinds: Kinds, choices: Choices, *, geographic: bool = False, **terms: Any
 ) -> tuple[PrivateKDE, Source]:
     """Turn what the flags say into an estimator, and open its points."""
-    check_users(user_column, max_records_per_user)
+    check_users(choices.user_column, choices.max_records_per_user)
     from sfumato.central.kde import PrivateKDE
 
-    source = _open(data, columns, user_column, weight_column, categories, geographic, marks)
-    options = parse_options(option) | {"outside": outside.value}
-    if max_records_per_user is not None:
-        options["max_records_per_user"] = max_records_per_user
+    first = data[0]
+    categories, curved = kinds.categories(first), kinds.curved(first)
+    source = _open(data, reading, choices, categories, geographic)
+    options = parse_options(choices.option) | {"outside": choices.outside.value}
+    if choices.max_records_per_user is not None:
+        options["max_records_per_user"] = choices.max_records_per_user
     model = PrivateKDE(
-        kernel,
-        bandwidth=lengths,
-        epsilon=epsilon,
-        delta=delta,
-        method=method,
-        bounds=parse_bounds(bounds, source),
-        landmarks=None if landmarks is None else _open([landmarks], columns),
+        choices.kernel,
+        delta=choices.delta,
+        method=choices.method,
+        bounds=reading.bounds_of(source),
+        landmarks=reading.public(choices.landmarks),
         categories=categories or None,
-        kinds=kinds or None,
-        neighbours=neighbours.value,
-        n_hint=n_hint,
-        unit="record" if user_column is None else "user",
+        kinds=curved or None,
+        neighbours=choices.neighbours.value,
+        unit="record" if choices.user_column is None else "user",
         options=options,
-        ledger=ledger,
-        feature_seed=secrets.randbits(63) if feature_seed is None else feature_seed,
-        random_state=random_state,
-        engine=engine,
+        **terms,
     )
     return model, source
 
 
-def one_name(data: list[str], dataset: str | None) -> str:
+def _one_name(data: list[str], dataset: str | None) -> str:
     """Path that names the data where there is one file; several have no name of their own."""
     if len(data) > 1 and dataset is None:
         raise InputError("--dataset is missing: pass --dataset NAME, the account of several files together")
     return data[0]
 
 
-def _open(
-    data: list[str],
-    columns: str | None,
-    user: str | None = None,
-    weight: str | None = None,
-    categories: dict[Any, Any] | None = None,
-    geographic: bool = False,
-    marks: dict[str, str | None] | None = None,
-) -> Source:
-    from sfumato.sources import arguments_named, open_source
+def _open(data: list[str], reading: Reading, choices: Choices, categories: dict[Any, Any], geographic: bool) -> Source:
+    from sfumato.sources import arguments_named
 
-    first = data[0]
-    key, weights = one_column(user, first), one_column(weight, first)
+    key, weight = one_column(choices.user_column, data[0]), one_column(choices.weight_column, data[0])
     with arguments_named(key="--user-column", weight="--weight-column"):
-        source = open_source(
-            first if len(data) == 1 else data,
-            parse_columns(columns, first),
-            key=key,
-            weight=weights,
-            categories=categories,
-            **(marks or {}),
-        )
+        source = reading.source(data[0] if len(data) == 1 else data, key=key, weight=weight, categories=categories)
     if geographic:
         from sfumato.maps.geography import check_longitude_first
 
         check_longitude_first(source.column_names or ("",) * source.dimension)
     return source
-
-
-def check_users(user_column: str | None, max_records_per_user: int | None) -> None:
-    """Protecting people takes both a column that tells them apart and a limit for each."""
-    if user_column is not None and max_records_per_user is None:
-        raise InputError(
-            "--max-records-per-user is missing: pass --max-records-per-user K, how many records of one person may "
-            "count. More keep more of the data and need more noise; 1 has the least noise"
-        )
-    if user_column is None and max_records_per_user is not None:
-        raise InputError("--max-records-per-user needs --user-column, the column that says whose record a row is")
 
 
 def read_bandwidth(
