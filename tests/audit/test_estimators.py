@@ -56,11 +56,12 @@ class TestEpsilonLowerBound:
         random = np.random.default_rng(3)
         same, fresh = [], []
         for _ in range(200):
-            inside, outside, more, other = random.normal(size=(4, 100))
-            same.append(epsilon_lower_bound(np.tile(inside, 2), np.tile(outside, 2), confidence=0.9) > 0)
-            fresh.append(epsilon_lower_bound([*inside, *more], [*outside, *other], confidence=0.9) > 0)
-        assert sum(fresh) <= stats.binom.isf(1e-6, 200, 0.1)
-        assert sum(same) > stats.binom.isf(1e-6, 200, 0.1)
+            inside, outside, more, other = random.normal(size=(4, 400))
+            same.append(epsilon_lower_bound(np.tile(inside, 2), np.tile(outside, 2), confidence=0.7) > 0)
+            fresh.append(epsilon_lower_bound([*inside, *more], [*outside, *other], confidence=0.7) > 0)
+        # In its own samples nine of ten look like a leak: no more than the bound, 92 of 200, do with far below 1e-6.
+        assert sum(fresh) <= stats.binom.isf(1e-6, 200, 0.3)
+        assert sum(same) > stats.binom.isf(1e-6, 200, 0.3)
 
     def test_direction_and_order_do_not_matter(self) -> None:
         inside, outside = normals(1.0)
