@@ -82,16 +82,17 @@ def test_features_are_unbiased_for_the_kernel(kernel: Kernel, points: NDArray[An
         assert quantizer.accumulate(points[i : i + 1], sums) == 1
         terms = quantizer.term_values(points, sums.astype(float))
         error = terms.mean(axis=1) - exact[i]
-        # 6 standard errors: false alarm below 1e-8 per comparison
-        assert (np.abs(error) < 6 * terms.std(axis=1) / np.sqrt(quantizer.terms) + 1e-9).all()
+        # 6 standard errors: false alarm below 1e-8 per comparison. Coins that all fell alike still have their own.
+        deviation = np.maximum(terms.std(axis=1), np.sqrt(np.clip(exact[i] * (1 - exact[i]), 0, None)))
+        assert (np.abs(error) < 6 * deviation / np.sqrt(quantizer.terms) + 1e-9).all()
 
 
 class _Overlooking(MinHash):
-    """Min-hash that never sees one of the columns."""
+    """Min-hash that never sees the column which most sets have."""
 
     def cells(self, coordinates: Any) -> Any:
         blind = coordinates.copy()
-        blind[:, 9] = 0
+        blind[:, SETS.sum(axis=0).argmax()] = 0
         return super().cells(blind)
 
 
