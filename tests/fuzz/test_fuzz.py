@@ -102,7 +102,7 @@ PLANTED: dict[str, tuple[Callable[[bytes], object], str]] = {
     "a hang": (lambda content: [None for _ in iter(int, 1)], "OverTime"),
     "a hang in compiled code": (compiled_loop, "OverTime"),
     "memory": (lambda content: np.ones(1 << 29), "MemoryError"),
-    "memory bit by bit": (lambda content: [bytearray(1 << 26) for _ in range(60)], "MemoryError"),
+    "memory bit by bit": (lambda content: [np.empty(1 << 23) for _ in range(60)], "MemoryError"),
     "NaN": (lambda content: check_numbers("answer", [math.nan]), "UnsoundError"),
     "infinity": (lambda content: check_numbers("answer", [math.inf]), "UnsoundError"),
     "endless recursion": (lambda content: recursion(content), "RecursionError"),

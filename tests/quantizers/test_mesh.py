@@ -85,7 +85,7 @@ def test_waves_do_not_go_through_single_places(monkeypatch: pytest.MonkeyPatch) 
     release = MADE["local phases"]()
     monkeypatch.setattr(type(release.reader), "read", None)
     assert len(release.query(mesh_of(release))) == 56
-    assert sfumato.maps.evaluate(release, size=8).values.shape == (8, 8)
+    assert sfumato.maps.evaluate(release, size=8, read="plain").values.shape == (8, 8)
     regions.people(release, [(0, 1), (0, 1)])
 
 

@@ -204,8 +204,9 @@ def read_point(path: str | Path = "-") -> list[float]:
     """
     try:
         if str(path) != "-":
-            with storage_errors("read", path), open(path, encoding="utf-8") as file:
-                text = file.read(MOST_CHARACTERS + 1)
+            with storage_errors("read", path), open(path, "rb") as file:
+                content = file.read(MOST_CHARACTERS + 1)
+            text = content.decode() if len(content) <= MOST_CHARACTERS else ""
         elif sys.stdin.isatty():
             print("Your point, one number for each column, in one line:", file=sys.stderr)
             text = sys.stdin.readline(MOST_CHARACTERS + 1)

@@ -185,10 +185,12 @@ def people(release: Release, region: Any, *, level: float = LEVEL) -> Estimate:
     integral = _box_integral(release, region, lengths) or _integral(release, *quadrature(region, lengths))
     total, variance, extent = integral
     volume = math.exp(release.kernel.log_integral(release.dimension))
-    total, variance = total / volume, variance / volume**2
+    if not volume:
+        raise InputError("the kernel is too narrow for counting people: change the units of the columns")
+    total, variance = total / volume, variance / volume / volume  # the square of a small volume may be 0
     if release.reader.terms > 1:
-        effective_terms = release.reader.terms * volume / extent
-        variance += (UNSEEN_SHARE * release.count.value / effective_terms) ** 2
+        unseen = UNSEEN_SHARE * release.count.value * (extent / volume) / release.reader.terms
+        variance += unseen * unseen  # infinite where a power would raise
     return Estimate(total, math.sqrt(variance), level)
 
 

@@ -37,7 +37,6 @@ import numpy as np
 from sfumato.errors import InputError
 from sfumato.kernels import Distance, InnerProduct, ShiftInvariantKernel
 from sfumato.quantizers.answer import Floats
-from sfumato.quantizers.mesh import Mesh
 
 if TYPE_CHECKING:
     from sfumato.release.release import Release
@@ -49,7 +48,6 @@ FARTHEST = 14.0  # bars from zero up to which truths are weighed: an answer of `
 NODES = 224
 PLACES, FEWEST_PLACES = 4096, 512
 MOST_CELLS = 4 * PLACES
-MESHED = 3  # columns at most in which the places are a mesh, which most readers read at once
 MOST_PRODUCTS = 1 << 27  # for reading all places
 STEPS = 60
 RECORDS = 0.75  # share of queries like the records in the spread that is used, the others being spread evenly
@@ -136,7 +134,7 @@ def spread_of(release: Release) -> Spread | None:
     return None if found is None or not found[1] > 0 else GammaSpread(*found)
 
 
-def _places(release: Release) -> Floats | Mesh | None:
+def _places(release: Release) -> Floats | None:
     """Return public places spread evenly over the bounds, if these are not too wide to be covered."""
     box, kernel = release.reader.box, release.kernel
     if not isinstance(kernel, ShiftInvariantKernel) or not box.declared:
@@ -145,11 +143,6 @@ def _places(release: Release) -> Floats | Mesh | None:
     if np.log(np.maximum(widths, 1.0)).sum() > math.log(MOST_CELLS):
         return None
     count = min(PLACES, max(FEWEST_PLACES, MOST_PRODUCTS // max(release.reader.query_products, 1)))
-    if release.dimension <= MESHED:
-        lengths = np.maximum(widths, 1.0)
-        cells = np.maximum(1, np.rint(lengths * (count / lengths.prod()) ** (1 / release.dimension))).astype(int)
-        sides = zip(box.lower, 2 * box.half_widths, cells.tolist(), strict=True)
-        return Mesh(tuple(low + width * (np.arange(number) + 0.5) / number for low, width, number in sides))
     # Multiples of powers of one irrational number fill a cube evenly; it solves x^(d + 1) = x + 1.
     root = 2.0
     for _ in range(64):
