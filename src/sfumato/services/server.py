@@ -73,8 +73,10 @@ class Server:
         self._bodies = Bodies(role.limits)
         self._pages: dict[Path, tuple[int, bytes]] = {}
         self._drawing = asyncio.Lock()
+        # Routes are tried one after another: what devices send by the thousand comes first.
+        ordered = sorted(self.endpoints(), key=lambda one: one.takes is None)
         self.app = Starlette(
-            routes=[Route(one.path, self._guarded(one), methods=[one.method]) for one in self.endpoints()],
+            routes=[Route(one.path, self._guarded(one), methods=[one.method]) for one in ordered],
             middleware=[] if origin is None else [page_elsewhere(origin)],
             lifespan=self._lifespan,
             exception_handlers={HTTPException: _unknown},  # type: ignore[dict-item]
