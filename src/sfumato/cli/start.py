@@ -163,7 +163,7 @@ def start(
     _agree(guide, yes, epsilon, data)
     if budget is not None:
         set_budget(dataset or data, budget, ledger=ledger)
-    release.release([data], target, **choices, **whose, look=look, force=force)
+    release.release(data=[data], output=target, **choices, **whose, look=look, force=force)
     _draw(target, drawn, source, force)
 
 
