@@ -8,7 +8,7 @@ import pytest
 from sfumato.errors import InputError
 from sfumato.kernels import Gaussian
 from sfumato.quantizers import Box
-from sfumato.quantizers.product_lattice import ProductLattice
+from sfumato.quantizers.product_lattice import FINE, ProductLattice
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3, 4, 5])
@@ -48,3 +48,25 @@ def test_pairs_that_share_a_part_share_its_radius() -> None:
         ProductLattice(Gaussian(1.0), box, (5.0, 5.0), modes, np.array([[90, 50], [91, 60]]))
     with pytest.raises(InputError, match="two radii"):
         ProductLattice(Gaussian(1.0), box, (5.0, 5.0), modes, np.array([[90, 50], [90, 1]]))
+
+
+def test_tables_are_whole_in_the_disc_and_the_same_on_every_machine() -> None:
+    made = ProductLattice(Gaussian(1.0), Box((0.0,), (6.0,)), (9.2,), np.array([[1]]), np.array([[90, 11]]))
+    *_, coarse, fine = made._parts
+    sine = coarse[(np.arange(len(coarse)) - len(coarse) // 4) % len(coarse)]
+    for real, imaginary in ((coarse, sine), fine):
+        assert (real == np.rint(real)).all() and (np.square(real) + np.square(imaginary) <= FINE**2).all()
+    turns = ((np.arange(len(coarse)) + 0.5) / len(coarse) - 0.5) / len(coarse)
+    exact = (FINE - 1) * np.stack([np.cos(2 * np.pi * turns), np.sin(2 * np.pi * turns)])
+    assert np.array_equal(fine, np.rint(exact))
+    assert np.abs(exact - np.floor(exact) - 0.5).min() > 1e-4  # no entry is near enough to a tie for a last digit
+
+
+@pytest.mark.parametrize("rows", [1, 5, 512, 600])
+def test_blocks_of_which_no_row_is_kept_add_nothing(rows: int) -> None:
+    made = ProductLattice(Gaussian(1.0), Box((0.0,), (6.0,)), (9.2,), np.array([[1]]), np.array([[90, 11]]), 7)
+    sums = np.zeros(made.size, dtype=np.int64)
+    assert made.accumulate(np.full((rows, 1), np.nan), sums) == 0 and not sums.any()
+    assert made.encode(np.full((rows, 1), np.inf)).shape == (0, made.size)
+    mixed = np.vstack([np.full((rows, 1), np.nan), [[1.0]]])
+    assert made.accumulate(mixed, sums) == 1 and np.array_equal(sums, made.encode(np.array([[1.0]]))[0])

@@ -41,6 +41,7 @@ from numpy.typing import NDArray
 from sfumato.compiled import njit
 from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
+from sfumato.public.portable import cos_sin_turns
 from sfumato.quantizers.base import Floats, Integers, stored_array
 from sfumato.quantizers.clamping import held
 from sfumato.quantizers.lattice import LatticeQuantizer
@@ -194,8 +195,7 @@ class ProductLattice(LatticeQuantizer):
         box, cells = self.domain, 1 << TABLE_BITS
         edges = np.array(box.lower), np.array(box.upper), box.outside == "drop"
         coarse = cosine_table(FINE, TABLE_BITS).astype(np.float64)
-        angles = 2 * np.pi * ((np.arange(cells) + 0.5) / cells - 0.5) / cells
-        fine = np.rint((FINE - 1) * np.stack([np.cos(angles), np.sin(angles)]))
+        fine = np.rint((FINE - 1) * np.stack(cos_sin_turns(((np.arange(cells) + 0.5) / cells - 0.5) / cells)))
         return edges, np.arange(box.dimension), FINE / self._lengths, coarse, fine
 
     def _blocks(self, rows: NDArray[Any]) -> Iterator[tuple[Floats, Floats]]:
@@ -234,7 +234,9 @@ class ProductLattice(LatticeQuantizer):
         products, total = np.zeros((2, len(first.radii), 2, len(second.radii))), 0
         for left, right in self._blocks(rows):
             kept = left.shape[2]
-            products += (left.reshape(-1, kept) @ right.reshape(-1, kept).T).reshape(products.shape)
+            heights = 2 * len(first.radii), 2 * len(second.radii)  # of which nothing follows where no row is kept
+            block = left.reshape(heights[0], kept) @ right.reshape(heights[1], kept).T
+            products += block.reshape(products.shape)
             total += kept
         if self.counted:
             sums[0] += self.counted * total
