@@ -28,7 +28,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from threadpoolctl import threadpool_limits
+
+# A first example may compile, and a machine may be busy: no property is about the clock.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 SALT = os.environ.get("SFUMATO_TEST_SALT", "")
 HERE = str(Path(__file__).parent)
