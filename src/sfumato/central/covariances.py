@@ -20,9 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.kernels import Product
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers.base import Bound, Encoder, Floats, Integers
 from sfumato.quantizers.box import Box
+from sfumato.quantizers.cells import table_box
 from sfumato.quantizers.clamping import kept_rows, whole_within
 
 OWN, MIXED, MEAN = 5, 7, 2  # weights of squares, products and values
@@ -110,3 +112,39 @@ class Covariances(Encoder):
         products = np.diag(variances)[self._pairs] * self.scale**2
         sums = np.concatenate([np.zeros(self.dimension), products]) * self._weights * count
         return np.asarray(np.rint(sums), dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class TableMoments(Encoder):
+    """Moments of the columns of numbers of a table with categories.
+
+    Attributes
+    ----------
+    kernel : Product
+        Says which columns hold numbers.
+    moments : Covariances
+        What they become.
+    """
+
+    kernel: Product
+    moments: Covariances
+
+    @cached_property
+    def box(self) -> Box:
+        """The public box of whole rows."""
+        return table_box(self.kernel, self.moments.bounds)
+
+    @property
+    def size(self) -> int:
+        """As many sums as of the numbers alone."""
+        return self.moments.size
+
+    @property
+    def bound(self) -> Bound:
+        """Bounds of one record: its categories add nothing."""
+        return self.moments.bound
+
+    def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
+        """Integers of the rows that cells keep: a category that is no number drops its row."""
+        kept = rows[np.isfinite(rows).all(axis=1)]
+        return self.moments.encode(kept[:, list(self.kernel.of_numbers(self.dimension))])

@@ -264,7 +264,7 @@ class GridQuantizer(LinearQuantizer):
         constant = self._constant(duals) / self.scale
         total *= constant
         squares = np.prod([dual.squares for dual in duals], axis=0) / self.scale**2
-        records = max(self.records_shown(sums), least, 1.0)
+        records = max(float(sums.sum()) / self.scale, least, 1.0)
         size = np.minimum(np.abs(total) / records, 1.0)
         bias = self._misfit(duals) * size
         if noise is not None:
@@ -275,9 +275,9 @@ class GridQuantizer(LinearQuantizer):
             bias = np.minimum(np.hypot(self._typical(duals) * size, np.sqrt(np.maximum(shown, 0.0)) / records), bias)
         return Reading(total, squares, bias + sum(solver.truncation for solver in self._solvers), spread)
 
-    def records_shown(self, sums: Floats) -> float:
+    def records_shown(self, sums: Floats, known: Known) -> tuple[float, float]:
         """Return the number of records: each adds the same to the sums."""
-        return float(sums.sum()) / self.scale
+        return float(sums.sum()) / self.scale, math.sqrt(self.size * known.noise_variance) / self.scale
 
     def weights(self, Y: Floats) -> Floats:
         """Weights of all sums, shape (queries, size); `read` is the way to answer many queries."""
