@@ -31,6 +31,7 @@ from sfumato.kernels import Product
 from sfumato.methods.method import Mechanism, Method, Prediction
 from sfumato.methods.request import GENERAL_OPTIONS, INTEGER_BYTES, SMALLEST_DENSITY, Limits, Request, header_size
 from sfumato.privacy.gaussian import gaussian_noise
+from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from sfumato.quantizers.base import Quantizer
 from sfumato.quantizers.cells import Cells, Tally
@@ -209,7 +210,7 @@ def build(request: Request) -> Mechanism:
         name, quantizer, noise = choice.method.name, Cells(kernel, inner.encoder), inner.noise
         sizes = {size: value for size, value in inner.parameters.items() if size != "n_hint"}
         if isinstance(noise, DiscreteGaussian):
-            noise, parts["feature_loss"] = _gaussian(request, quantizer)
+            noise, parts["feature_loss"] = gaussian(request, quantizer)
     made = Mechanism.of(
         request, NAME, quantizer, noise, parameters={"inner": name, **sizes, "cells": kernel.cells}, **parts
     )
@@ -218,7 +219,7 @@ def build(request: Request) -> Mechanism:
     return replace(made, guarantee=request.guarantee(*conditions, kernel.condition()))
 
 
-def _gaussian(request: Request, quantizer: Cells) -> Any:
+def gaussian(request: Request, quantizer: Cells) -> tuple[DiscreteGaussian, Loss]:
     """Calibrate Gaussian noise for f records, which may touch as many cells."""
     factor, bound = request.factor, quantizer.bound
     touched = min(factor * (bound.touched or quantizer.inner.size), quantizer.size)

@@ -1,4 +1,4 @@
-"""`reference`: landmarks without a public sample, drawn from a normal law whose moments are bought first (pure).
+"""`reference`: landmarks without a public sample, drawn from a normal law whose moments are bought first.
 
 For 5 to 16 bounded columns of numbers, and for tables that have categories beside them. A tenth of epsilon
 (`reference_share`) buys means and covariances (`covariances`); points drawn from the normal law that they describe
@@ -9,8 +9,9 @@ suits the records badly costs accuracy and no honesty: the check's Fourier sums 
 Guarantee. f records differ between neighbours, and each has integers of l2 norm at most S and of l1 norm at most S_1
 (`covariances`). Ball noise of rate e_m / (f S), or Laplace noise of rate e_m / (f S_1) where the ball's does not fit,
 is e_m-DP (`privacy.ball`). Landmarks are a function of these noisy sums, the noisy count and public numbers; for any
-landmarks the release of `central.landmarks` is private at what is left. Adaptive composition gives epsilon: one
-promise, and an entry in the ledger for the count, for the moments and for the sums. The data are read twice.
+landmarks the release of `central.landmarks` is private at what is left, with the delta where there is one. Adaptive
+composition gives (epsilon, delta): one promise, and an entry in the ledger for the count, for the moments and for the
+sums. The data are read twice.
 
 Categories. The moments are those of the numbers of all records. Every cell of the table, empty or not, has the
 landmarks' features and the check's pairs as sums of its own (`quantizers.cells`), with independent noise of the same
@@ -18,8 +19,9 @@ law. Of the f records that differ, k_c fall into cell c, and the k_c add up to f
 cell changes the probability of any output by a factor of at most exp(sum_c k_c s e / (f s)) = e^e, because the sums of
 cell c move by at most k_c s; so does Laplace noise, whose l1 norms add up. A record's pairs of the check lie in one
 group of one cell, each in the disc of radius s, and the same sum holds for the groups of all cells (`central.fourier`).
-So cells cost no privacy. Landmarks of one law serve all cells: a cell whose records lie elsewhere is seen less, and its
-own check says so.
+With a delta, what f records change has an l2 norm of at most f times that of one, whatever their cells are, and the
+Gaussian noise is calibrated for that. So cells cost no privacy. Landmarks of one law serve all cells: a cell whose
+records lie elsewhere is seen less, and its own check says so.
 
 Error: `reference_plan`, and in cells Q times that (`central.cells`).
 """
@@ -55,6 +57,7 @@ FEWEST_COLUMNS, MOST_COLUMNS = 5, 16
 SCALES = (128, 64, 32, 16)  # B, the largest at which ball noise can be drawn
 LEAST_REACH = 2.0  # half widths in assumed deviations: zeros and ones, and narrower columns, have no normal law
 LARGEST_ERROR = 0.5  # of a moment, in assumed variances: beyond, the law would be noise
+NEARLY = 1.1  # mean square error beside the least, at which less work is preferred where noise is the same at any rank
 MOST_WORK = 5e10  # of all records, some ten seconds of a core: beyond, it is taken where it is asked for
 
 
@@ -120,12 +123,12 @@ class Purchase:
 
     @cached_property
     def design(self) -> Design:
-        """Choose the rank of least predicted error; a function of public facts only."""
-        rest = self.rest
-        found = min(designs(rest, self.error), key=lambda each: each.mean_square_error(rest.density), default=None)
-        if found is None:
+        """Choose the rank of least predicted error, or nearly so with a delta; a function of public facts only."""
+        found = {each: each.mean_square_error(self.rest.density) for each in designs(self.rest, self.error)}
+        if not found:
             raise InputError("the budgets for time and space leave no room for synthetic landmarks; pass larger ones")
-        return found
+        nearly = (NEARLY if self.rest.delta else 1.0) * min(found.values())
+        return next(each for each, error in found.items() if error <= nearly)
 
     def drawn(self, values: Integers, count: float) -> PublicSample:
         """Draw the landmarks that noisy moments describe."""
@@ -146,7 +149,7 @@ class Purchase:
         made = landmarks.build(asked.with_options(n_features=min(self.design.rank, spanned)))
         conditions, sizes = [self.moments.bounds.condition()], dict(made.parameters)
         if isinstance(request.kernel, Product):
-            made, sizes["cells"] = _in_cells(made, request.kernel), request.kernel.cells
+            made, sizes["cells"] = _in_cells(made, request.kernel, asked), request.kernel.cells
             conditions.append(request.kernel.condition())
         unspent = {"unspent_delta": self.unspent} if self.unspent else {}
         return replace(
@@ -158,7 +161,7 @@ class Purchase:
         )
 
 
-def _in_cells(made: Mechanism, kernel: Product) -> Mechanism:
+def _in_cells(made: Mechanism, kernel: Product, asked: Request) -> Mechanism:
     """Give every cell the sums of checked landmarks.
 
     Completion, which is counted by the records and not by a cell's, is left out.
@@ -166,7 +169,9 @@ def _in_cells(made: Mechanism, kernel: Product) -> Mechanism:
     checked = made.encoder
     assert isinstance(checked, CheckedLandmarks)
     own = replace(checked.landmarks, completion=np.zeros_like(checked.landmarks.completion))
-    return replace(made.on(Cells(kernel, replace(checked, landmarks=own))), kernel=kernel)
+    quantizer = Cells(kernel, replace(checked, landmarks=own))
+    noise, loss = cells.gaussian(asked, quantizer) if asked.delta else (made.noise, made.feature_loss)
+    return replace(made.on(quantizer), kernel=kernel, noise=noise, feature_loss=loss)
 
 
 def _numbers(request: Request) -> Request:
@@ -212,7 +217,8 @@ def refuse(request: Request) -> str | None:
         purchase = _purchase(request)
         if purchase.error > LARGEST_ERROR * float(np.median(variances)):
             return "the moments would be noise: it needs more records or a larger epsilon"
-        work = request.n * landmarks.work_of(numbers, purchase.design.rank, LANDMARKS)
+        design = purchase.design
+        work = request.n * (landmarks.work_of(numbers, design.rank, LANDMARKS) + design.check.work_per_record)
         if work > MOST_WORK and SHARE_OPTION not in request.options:
             return f"it would take {work:.0e} multiplications for so many records: pass {SHARE_OPTION} to have it so"
     except InputError as reason:
@@ -252,6 +258,5 @@ METHOD = Method(
     refuse,
     predict,
     build,
-    pure=True,
     categories=True,
 )

@@ -73,8 +73,6 @@ class Difference:
     ----------
     sums : ndarray
         R, in the Fourier sums' integers.
-    slopes : ndarray, shape (rank, m)
-        W' times the terms of E(Z): g(y).slopes are the terms of E's projection.
     energy, energy_error : float
         H, per record squared, and its standard error.
     completed : ndarray, shape (rank,)
@@ -84,7 +82,6 @@ class Difference:
     """
 
     sums: Floats
-    slopes: Floats
     energy: float
     energy_error: float
     completed: Floats
@@ -206,12 +203,10 @@ class CheckedLandmarks(Quantizer):
         own, waves = self._cut(sums)
         records = _records(known)
         left = waves - np.append(own[:-1] / self.landmarks.amplitude, records) @ self._explained / self._decoding
-        shape = (self.landmarks.rank, self.pairs.terms, 2)
-        slopes = np.einsum("rmp,mp->rm", self._explained[:-1].reshape(shape), left.reshape(shape[1:])) * self._decoding
         energy, error = self._similarity(left, known)
         similar = max(self._similarity(waves, known)[0], 0.0)
         real = similar * max(energy - self.energy_by_chance - SURE * error, 0.0) * records**2
-        return Difference(left, slopes, energy, error, records * self._projected_completion, real)
+        return Difference(left, energy, error, records * self._projected_completion, real)
 
     @cached_property
     def _projected_completion(self) -> Floats:
@@ -230,7 +225,16 @@ class CheckedLandmarks(Quantizer):
 
     def _terms(self, Y: Floats, features: Floats, found: Difference) -> Floats:
         """Terms of D, shape (len(Y), m)."""
-        return np.asarray(self.pairs.term_values(Y, found.sums) - features @ found.slopes)
+        terms, block = np.empty((len(Y), self.pairs.terms)), max(1, BLOCK_NUMBERS // self.pairs.size)
+        for start in range(0, len(Y), block):
+            part = slice(start, start + block)
+            weighed = self._apart(Y[part], features[part]) * (found.sums * self._decoding)
+            terms[part] = weighed.reshape(-1, self.pairs.terms, 2).sum(axis=2)
+        return terms
+
+    def _apart(self, Y: Floats, features: Floats) -> Floats:
+        """(cos, sin) of every frequency less their projection, shape (len(Y), 2 m)."""
+        return np.asarray(self._pairs_at(Y) - features @ self._explained[:-1])
 
     def _missed(self, Y: Floats, features: Floats, found: Difference) -> tuple[Floats, Floats]:
         """D and v at queries, as sums over the records; v is infinite where one term shows no spread."""
@@ -277,9 +281,8 @@ class CheckedLandmarks(Quantizer):
     def weights(self, Y: Floats) -> Floats:
         """Weights of A + D without completion, which is unbiased."""
         _, features = self.landmarks.features(Y)
-        at_landmarks = self._pairs_at(self._points)
-        apart = self._pairs_at(Y) - features @ (self._directions.T @ at_landmarks)
-        own = features - apart @ at_landmarks.T @ self._directions / self.pairs.terms
+        apart = self._apart(Y, features)
+        own = features - apart @ self._explained[:-1].T / self.pairs.terms
         first = np.column_stack([own / self.landmarks.amplitude, np.zeros(len(Y))])
         return np.concatenate([first, apart * (self._decoding / self.pairs.terms)], axis=1)
 
