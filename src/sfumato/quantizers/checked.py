@@ -31,6 +31,9 @@ l = max((1 - 6.25 v / D^2)+, t / (t + v)).
 Error bar: squared, the noise of A, v, and (1 - l)^2 (D^2 - v)+, what was measured and not corrected. It assumes nothing
 of the records: landmarks that resemble them give smaller errors, and bars no smaller than the check can confirm.
 
+In cells (`cells`) the sums are those of records with weights: all of this holds for them, n being the sum of the
+weights as far as the sums show it. It counts what the sums are compared with, and cancels from answers and bars.
+
 `bias_bound`: by Cauchy and Schwarz A misses at most sqrt(H (1 - |g(y)|^2)); H is at most its estimate plus five
 deviations, and at most what the residual says (`landmarks`).
 """
