@@ -1,4 +1,4 @@
-"""What a plan of `reference` assumes: a spread of the density that it is told, and ranks that see more for more work."""
+"""What a plan of `reference` assumes: a spread of the density that it is told, and ranks that see more for more."""
 
 from __future__ import annotations
 

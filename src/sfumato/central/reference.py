@@ -133,6 +133,8 @@ class Purchase:
     def drawn(self, values: Integers, count: float) -> PublicSample:
         """Draw the landmarks that noisy moments describe."""
         box, (means, covariances) = self.moments.bounds, self.moments.read(values, max(count, 1.0))
+        if self.moments.beyond(means):  # the covariances would be those of other records
+            covariances = np.diag(assumed_variances(self.rest))
         stream = PublicStream(self.request.feature_seed, "reference/landmarks")
         places = normal_points(means, covariances, self.error, LANDMARKS, stream)
         return PublicSample.of(box.centre + box.half_widths * places, box.dimension)

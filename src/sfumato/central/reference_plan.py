@@ -12,6 +12,7 @@ In cells (`Request.seen`) P is that of the numbers, and errors are those of the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.central import checking, landmarks
+from sfumato.central.covariances import OWN
 from sfumato.errors import InputError
 from sfumato.kernels import Gaussian
 from sfumato.methods.request import Request
@@ -28,6 +30,7 @@ from sfumato.quantizers.base import Floats
 from sfumato.quantizers.nystrom import Estimate, Spectrum
 
 LANDMARKS, RECORDS = 800, 600  # drawn, and records assumed in a plan
+MEAN_ERROR = 2 * OWN  # over sqrt(d): error of a mean in units of that of a square (`covariances`)
 UNLIKE = 0.1  # of P, what records miss by not being normal
 
 
@@ -90,7 +93,8 @@ def _explained(
     spread = np.diag(variances)
     noise = error * stream.normals(columns**2).reshape(columns, columns)
     noise = np.triu(noise) + np.triu(noise, 1).T
-    around = normal_points(error * stream.normals(columns), spread + noise, error, LANDMARKS, stream) * reaches
+    middle = error * MEAN_ERROR / math.sqrt(columns) * stream.normals(columns)
+    around = normal_points(middle, spread + noise, error, LANDMARKS, stream) * reaches
     records = normal_points(np.zeros(columns), spread, 0.0, RECORDS, stream) * reaches
     kernel = Gaussian(1.0)
     spectrum = Spectrum.of(kernel.value(around, around))
