@@ -54,6 +54,7 @@ NAME, MOMENTS = "reference", "moments"
 SHARE_OPTION, SHARE = "reference_share", Fraction(1, 10)
 OPTIONS = (*landmarks.OPTIONS, SHARE_OPTION)
 FEWEST_COLUMNS, MOST_COLUMNS = 5, 16
+FEWEST_IN_CELLS = 7  # without a delta: in fewer, a grid in cells has less error than its plan says
 SCALES = (128, 64, 32, 16)  # B, the largest at which ball noise can be drawn
 LEAST_REACH = 2.0  # half widths in assumed deviations: zeros and ones, and narrower columns, have no normal law
 LARGEST_ERROR = 0.5  # of a moment, in assumed variances: beyond, the law would be noise
@@ -212,6 +213,9 @@ def refuse(request: Request) -> str | None:
         return f"it is for {FEWEST_COLUMNS} to {MOST_COLUMNS} columns"
     if request.projected:
         return "it does not project its records"
+    few = numbers.dimension < FEWEST_IN_CELLS and isinstance(request.kernel, Product)
+    if few and not request.delta and SHARE_OPTION not in request.options:
+        return f"in so few columns a grid in cells is better without a delta: pass {SHARE_OPTION} to have it so"
     variances = assumed_variances(numbers)
     if LEAST_REACH**2 * float(variances.max()) > 1:
         return "a column's bounds are too narrow for a normal law: zeros and ones are better as categories"
