@@ -298,14 +298,14 @@ class Request:
 
     def pure(self) -> Request:
         """Return the same request without delta, for mechanisms that need none."""
-        return replace(self, delta=0.0) if self.delta else self
+        return self.once("pure", lambda: replace(self, delta=0.0)) if self.delta else self
 
     @property
     def outside(self) -> str:
         """What happens to finite values outside the bounds."""
         return str(self.options.get("outside", "clip"))
 
-    @property
+    @cached_property
     def box(self) -> Box:
         """Where the records live, for methods whose noise depends on it."""
         if self.bounds is None:
