@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sfumato.engines.contributions import WEIGHTS_CONDITION, limit_condition
 from sfumato.errors import InputError
 from sfumato.kernels import Curved, Kernel, Product
 from sfumato.kernels.base import Scale
@@ -369,6 +368,8 @@ class Request:
 
     def guarantee(self, *conditions: str) -> Guarantee:
         """Return the promise of a release that spends the whole budget."""
+        from sfumato.engines.contributions import WEIGHTS_CONDITION, limit_condition  # a plan opens no data
+
         if self.unit == "user":
             conditions = (*conditions, limit_condition(self.records_per_user))
         if self.weighted:
