@@ -12,8 +12,9 @@ from sfumato.cli.console import complain, err, facts, tell, warn_of_seed
 from sfumato.cli.flags import argument, flag, parse_bandwidth, read_bounds, refuse_inputs
 from sfumato.cli.submissions import class_named, message_files, own_class, people, reported_class, take_all, write_all
 from sfumato.errors import InputError, StorageError
+from sfumato.paid import rescued
 from sfumato.shuffled import MAX_DELTA, MAX_EPSILON
-from sfumato.storage import AtomicFile, rescued
+from sfumato.storage import AtomicFile
 
 if TYPE_CHECKING:
     from sfumato.local.account import DeviceAccount

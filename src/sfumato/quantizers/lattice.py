@@ -43,8 +43,9 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.public.codec import Nested, Reals, Schema, Whole
 from sfumato.quantizers.base import Answer, Bound, Floats, Integers, Known, LinearQuantizer, Reading, stored_array
 from sfumato.quantizers.box import Box
+from sfumato.quantizers.cosines import cosine_table, table_gain
 from sfumato.quantizers.fourier import add_pairs
-from sfumato.quantizers.phases import COLUMN_BLOCK, Phases, cosine_table, table_gain
+from sfumato.quantizers.phases import COLUMN_BLOCK, Phases
 from sfumato.quantizers.series import MOST_MODE, Series, products, series
 
 TABLE_BITS = 16

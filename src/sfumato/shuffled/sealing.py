@@ -27,10 +27,11 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
 from sfumato.errors import InputError
+from sfumato.owner import private_opener
 from sfumato.privacy.bits import Integers
 from sfumato.public.codec import Field, Optional, Schema, Text, refuse
 from sfumato.public.document import expired, expiry_text
-from sfumato.storage import private_opener, storage_errors
+from sfumato.storage import storage_errors
 
 _PLAINTEXT = struct.Struct("<IB")
 MESSAGE_BYTES = 32 + _PLAINTEXT.size + 16
