@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -173,3 +174,26 @@ def test_wrong_calls(run: Run, protocol: Path, arguments: tuple[str, ...], messa
 def test_help_shows_an_example(run: Run, command: str) -> None:
     text = plain(run("local", command, "--help").stdout)
     assert f"sfumato local {command}" in text.partition("Example")[2]
+
+
+def test_a_name_that_is_taken_is_told(run: Run, protocol: Path, files: dict[str, Path], tmp_path: Path) -> None:
+    """What was collected is written beside, and the run names that file and not the old one."""
+    binary, out = tmp_path / "reports.bin", tmp_path / "out.sfm"
+    run("local", "report", protocol, "--data", files["csv"], "-o", binary)
+    assert json.loads(run("local", "collect", protocol, binary, "-o", out, "--json").stdout)["release"] == str(out)
+    again = run("local", "collect", protocol, binary, "-o", out, "--json")
+    assert json.loads(again.stdout)["release"] == str(tmp_path / "out-2.sfm")
+    assert plain(again.stderr).startswith("warning: ") and "out-2.sfm" in again.stderr
+    simulated = run("local", "simulate", protocol, files["csv"], "-o", out, "--json")
+    assert json.loads(simulated.stdout)["release"] == str(tmp_path / "out-3.sfm")
+
+
+def test_reports_come_through_a_pipe(run: Run, protocol: Path, files: dict[str, Path], tmp_path: Path) -> None:
+    binary = tmp_path / "reports.bin"
+    run("local", "report", protocol, "--data", files["csv"], "-o", binary)
+    reading, writing = os.pipe()
+    os.write(writing, binary.read_bytes())
+    os.close(writing)
+    done = run("local", "collect", protocol, f"/dev/fd/{reading}", "-o", tmp_path / "out.sfm", "--json")
+    os.close(reading)
+    assert json.loads(done.stdout)["accepted"] == 500

@@ -242,3 +242,12 @@ def test_an_invitation_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "code").write_bytes(b"\xff\xfe")
     with pytest.raises(StorageError, match="not a text file"), storage_errors("read", tmp_path / "code"):
         (tmp_path / "code").read_text(encoding="ascii")
+
+
+def test_an_organisers_key_that_is_none_accuses_nobody(
+    run: Run, collector: tuple[str, CollectorRole], organiser: SigningKey, tmp_path: Path
+) -> None:
+    words = ("local", "send", collector[0], "--ledger", tmp_path / "account.json", "--organiser")
+    slip = run(*words, organiser.public.hex()[:-1])
+    assert slip.exit_code == 2 and "--organiser must be 64" in " ".join(slip.stderr.split())
+    assert run(*words, organiser.public.hex().upper()).exit_code == 0

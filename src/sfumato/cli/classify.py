@@ -122,8 +122,10 @@ def fit(
     account = payment.account(data)
     refuse_inputs(target, data, landmarks, None if account is None else account.ledger.path)
     from sfumato.learn import DensityClassifier
+    from sfumato.sources import arguments_named
 
-    source = reading.source(data, key=one_column(label_column, data))
+    with arguments_named(key="--label-column"):
+        source = reading.source(data, key=one_column(label_column, data))
     model = DensityClassifier(
         kernel,
         bandwidth=None if bandwidth is None else parse_bandwidth(bandwidth),

@@ -16,6 +16,7 @@ from sfumato.cli.flags import argument, flag, one_column, parse_columns, refuse_
 from sfumato.cli.paid import progress_bar
 from sfumato.deferred import require
 from sfumato.errors import InputError, ReleaseFileError
+from sfumato.privacy.datasets import is_pattern
 from sfumato.public.shown import shown
 from sfumato.storage import storage_errors
 
@@ -63,8 +64,8 @@ def select(
     check_suffix(output)
     refuse_inputs(output, release, pool)
     _check_size(count, share)
-    if rows and (output is None or not pool.lower().endswith(".parquet")):
-        raise InputError("--rows copies rows of a .parquet pool to a file: pass such a pool, and -o FILE")
+    if rows and (output is None or not pool.lower().endswith(".parquet") or is_pattern(pool) or Path(pool).is_dir()):
+        raise InputError("--rows copies rows of one .parquet file to a file: pass such a pool, and -o FILE")
     from sfumato.learn import select as select_from
     from sfumato.sources import open_source
 
@@ -134,12 +135,13 @@ def decode(
     The words must be embedded as the records were. A word that noise alone may have brought here is marked.
     """
     from sfumato.learn import decode as decode_release
-    from sfumato.sources import open_source
+    from sfumato.sources import arguments_named, open_source
 
     if (words is None) == (word_column is None):
         raise InputError("the words are missing: pass --words FILE or --word-column NAME, one of them")
+    with arguments_named(key="--word-column"):
+        source = open_source(vocabulary, parse_columns(columns, vocabulary), key=one_column(word_column, vocabulary))
     texts = _lines(words) if words is not None else _column(vocabulary, str(word_column))
-    source = open_source(vocabulary, parse_columns(columns, vocabulary), key=one_column(word_column, vocabulary))
     releases = load_releases(release, chosen)
     found = {name: decode_release(each, source, texts, top) for name, each in releases.items()}
     guarantee = next(iter(releases.values())).guarantee
@@ -194,8 +196,6 @@ def _column(vocabulary: str, name: str) -> list[str]:
         raise InputError(f"--word-column is for .csv and .parquet files, and {vocabulary!r} is neither: pass --words")
     with readable(vocabulary):
         if suffix == ".parquet":
-            if name not in pyarrow.parquet.read_schema(vocabulary).names:
-                raise InputError(f"{vocabulary}: there is no column {name!r}; check --word-column")
             column = pyarrow.parquet.read_table(vocabulary, columns=[name])[name]
         else:
             options = pyarrow.csv.ConvertOptions(include_columns=[name], column_types={name: pa.string()})
