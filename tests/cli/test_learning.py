@@ -291,13 +291,13 @@ def test_messages_name_flags_that_there_are(run: Run, folder: Path, tmp_path: Pa
     pq.write_table(pa.table({"x": [0.0], "y": [1.0]}), pools[1] / "one.parquet")
     for pool in pools:
         result = run("select", released, pool, "-k", 1, "--rows", "-o", tmp_path / "rows.parquet")
-        assert "--rows copies rows of one .parquet file" in plain(result.stderr)
+        assert "--rows copies rows of a .parquet pool to a file: pass one such file" in plain(result.stderr)
 
 
 def test_public_points_are_read_with_the_marks_of_the_records(run: Run, tmp_path: Path) -> None:
     rows = "".join(f"{number % 10},5;{number % 5},25\n" for number in range(400))
     (tmp_path / "points.csv").write_text(f"x;y\n{rows}")
-    (tmp_path / "commas.csv").write_text("x,y\n1.5,2.5\n4.5,0.5\n")
+    (tmp_path / "commas.csv").write_text("x,y\n" + "1.5,2.5\n4.5,0.5\n" * 4)
     marks = ("--separator", ";", "--decimal", ",", "--bounds", "0,10", "--bandwidth", 2, "--method", "landmarks")
     for number, public in enumerate(("points.csv", "commas.csv")):
         out = tmp_path / f"out{number}.sfm"
@@ -307,5 +307,5 @@ def test_public_points_are_read_with_the_marks_of_the_records(run: Run, tmp_path
 
 
 def test_too_little_memory_is_an_error(run: Run, released: Path, tmp_path: Path) -> None:
-    result = run("sample", released, "-k", 10**15, "-o", tmp_path / "points.csv")
+    result = run("sample", released, "-k", 10**15, "--extent", "-3,3", "-o", tmp_path / "points.csv")
     assert result.exit_code == 1 and "not enough memory" in result.stderr

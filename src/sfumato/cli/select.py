@@ -65,7 +65,7 @@ def select(
     refuse_inputs(output, release, pool)
     _check_size(count, share)
     if rows and (output is None or not pool.lower().endswith(".parquet") or is_pattern(pool) or Path(pool).is_dir()):
-        raise InputError("--rows copies rows of one .parquet file to a file: pass such a pool, and -o FILE")
+        raise InputError("--rows copies rows of a .parquet pool to a file: pass one such file, and -o FILE")
     from sfumato.learn import select as select_from
     from sfumato.sources import open_source
 
