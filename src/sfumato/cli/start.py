@@ -25,6 +25,7 @@ from sfumato.cli.ledger import account_to_charge, standing_text
 from sfumato.cli.ledger import budget as set_budget
 from sfumato.deferred import missing
 from sfumato.errors import InputError
+from sfumato.privacy.datasets import identity_of
 
 if TYPE_CHECKING:
     from sfumato.privacy.ledger import Account
@@ -151,7 +152,8 @@ def start(
     account = account_to_charge(data, dataset, ledger, no_ledger=False, seed=None)
     assert account is not None
     budget = _budget(guide, account, budget, epsilon)
-    target = Path(guide.choose(OUTPUT, None if output is None else str(output), str, f"{Path(data).stem}.sfm")[0])
+    offered = f"{Path(identity_of(data)).stem}.sfm"  # of a pattern the folder's name
+    target = Path(guide.choose(OUTPUT, None if output is None else str(output), str, offered)[0])
     choices: dict[str, Any] = {
         "columns": columns,
         **marks,
