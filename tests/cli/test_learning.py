@@ -309,3 +309,22 @@ def test_public_points_are_read_with_the_marks_of_the_records(run: Run, tmp_path
 def test_too_little_memory_is_an_error(run: Run, released: Path, tmp_path: Path) -> None:
     result = run("sample", released, "-k", 10**15, "--extent", "-3,3", "-o", tmp_path / "points.csv")
     assert result.exit_code == 1 and "not enough memory" in result.stderr
+
+
+def test_columns_are_found_by_their_names(run: Run, tmp_path: Path) -> None:
+    """Points with the release's columns in another order are the same points; other names are told of."""
+    points = np.random.default_rng(0).normal([3.0, 7.0], 0.5, size=(900, 2))
+    model = sfumato.PrivateKDE(bandwidth=1.0, epsilon=1, n_hint=900, bounds=(0, 10)).fit(
+        pa.table(dict(zip("xy", points.T, strict=True)))
+    )
+    model.release_.save(tmp_path / "points.sfm")
+    (tmp_path / "pool.csv").write_text("y,x\n7,3\n3,7\n")
+    (tmp_path / "other.csv").write_text("a,b\n7,3\n3,7\n")
+    (tmp_path / "words.txt").write_text("here\nthere\n")
+    for name, first in (("pool.csv", 0), ("other.csv", 1)):
+        told = run("select", tmp_path / "points.sfm", tmp_path / name, "-k", 1)
+        assert told.stdout.splitlines()[1].startswith(f"{first},")
+        assert ("stand for x, y, in this order" in told.stderr) == bool(first)
+        words = ("--words", tmp_path / "words.txt", "--json")
+        best = json.loads(run("decode", tmp_path / "points.sfm", tmp_path / name, *words).stdout)["words"][0]
+        assert best["word"] == ("here", "there")[first]
