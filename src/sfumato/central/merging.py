@@ -40,7 +40,8 @@ from sfumato.quantizers.hashing import HashingQuantizer
 from sfumato.release import Count, Release
 
 # One lock for all sketches and parts: merged ones share their parts' charges, so that whether records were released
-# before is a question to all of them at once. It is held while counters and charges change, never while rows are hashed.
+# before is a question to all of them at once. It is held while counters and charges change, never while rows are
+# hashed.
 STATE = threading.Lock()
 if sys.platform != "win32":  # a fork must not copy it while another thread holds it
     os.register_at_fork(before=STATE.acquire, after_in_parent=STATE.release, after_in_child=STATE.release)
