@@ -51,7 +51,16 @@ class TestMoments:
         assert MOMENTS.accumulate(odd, sums) == 300
         assert np.array_equal(sums, MOMENTS.encode(odd).sum(axis=0))
 
-    @pytest.mark.parametrize("wrong", [{"order": (0, 0)}, {"scales": (1, 1, 1)}, {"scales": (0, 1, 1, 1)}], ids=str)
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"order": (0, 0)},
+            {"scales": (1, 1, 1)},
+            {"scales": (0, 1, 1, 1)},
+            {"bounds": Box((-2e90, -2e90), (2e90, 2e90), declared=False)},  # a default box: squares are no numbers
+        ],
+        ids=str,
+    )
     def test_impossible_moments_are_refused(self, wrong: dict[str, object]) -> None:
         with pytest.raises(InputError):
             MomentQuantizer(**{"bounds": BOX, "order": (0, 1), "scales": (1, 1, 1, 1), **wrong})  # type: ignore[arg-type]
