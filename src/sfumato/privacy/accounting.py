@@ -209,7 +209,7 @@ def _convolution(pure: tuple[Fraction, ...], mu_squared: Fraction) -> Any:
     from dp_accounting.pld import common, privacy_loss_distribution
 
     squares = float(mu_squared) + math.fsum(float(epsilon) ** 2 for epsilon in pure)
-    scale = math.sqrt(max(squares, SMALLEST_MU_SQUARED))  # squares of tiny epsilons are 0 in floating point
+    scale = math.sqrt(max(squares, float(SMALLEST_MU_SQUARED)))  # squares of tiny epsilons are 0 in floating point
     # A power of two, so that multiples are exact and a finer grid contains every coarser one.
     step = 2.0 ** math.ceil(math.log2((20 * scale + scale**2) / _GRID_POINTS))
     total: Any = privacy_loss_distribution.identity(step)
