@@ -308,6 +308,9 @@ class RaceSketch:
             # Every record that was kept is in one counter of every row.
             if counters.dtype.kind != "i" or (hashed < 0).any() or (hashed.sum(axis=1) != sketch._kept).any():
                 raise ReleaseFileError("the counters of the sketch do not add up to the records that it holds")
+            if sketch.quantizer.value != 1:
+                # `release` multiplies by what its noise is made for: rows that are added here would count for more.
+                raise ReleaseFileError("a raw sketch counts a record as 1")
             if sketch._kept > sketch._seen:
                 raise ReleaseFileError("the sketch holds more records than were added")
             sketch._counters += counters
