@@ -116,6 +116,11 @@ class TestSplit:
 
 
 class TestPublished:
+    def test_a_default_box_is_refused(self) -> None:
+        """Fourth powers of its lengths are no numbers."""
+        with pytest.raises(InputError, match="must lie within"):
+            PublishedMoments(Box((-2e90,), (2e90,), declared=False), (1.0, 0.0))
+
     GRID = PublishedMoments(Box((0.0, 0.0), (1.0, 0.5)), (1.0, 0.0))
 
     @settings(max_examples=200, deadline=None)
