@@ -417,6 +417,12 @@ def refuse_unkept(output: Path) -> None:
         raise InputError(f"{str(output)!r} is no file and keeps nothing of what is paid for: pass the path of a file")
 
 
+def refuse_existing(output: Path, force: bool) -> None:
+    """Refuse a name that is taken before anything else is written."""
+    if not force and output.is_file():
+        raise InputError(f"{str(output)!r} exists already; pass another path, or --force to replace it")
+
+
 def refuse_inputs(output: str | Path | None, *inputs: str | Path | None) -> None:
     """Refuse to write over what is read, which --force does not ask for."""
     if output is None:

@@ -166,7 +166,7 @@ def collect(
             collector.add(_reports(source, hexadecimal))
         release = collector.release()
     moved = None if malicious is None else collector.influence(malicious)
-    release.save(output, overwrite=force)
+    output = release.save(output, overwrite=force)
     document = {"accepted": collector.reports, "rejected": collector.rejected, "malicious_shift": moved}
     refused = ", ".join(f"{count} {reason}" for reason, count in sorted(collector.rejected.items())) or "none"
     rows = [("accepted", str(collector.reports)), ("refused", refused)]
@@ -192,7 +192,7 @@ def simulate(
     refuse_inputs(output, protocol_file, data)
     source = open_source(data, parse_columns(columns, data))
     release = Protocol.load(protocol_file).simulate(source, random_state=seed_noise_not_private)
-    release.save(output, overwrite=force)
+    output = release.save(output, overwrite=force)
     _told(release, output, {"people": release.count.value}, [("people", str(release.count.value))], as_json)
 
 

@@ -47,6 +47,11 @@ def default_ledger_path() -> Path:
     True
     """
     if chosen := os.environ.get("SFUMATO_LEDGER"):
+        if not os.path.isabs(chosen):
+            raise LedgerError(
+                f"SFUMATO_LEDGER is {chosen!r}, which would be another ledger, with budgets of its own, in every "
+                "folder; set it to an absolute path, or pass --ledger"
+            )
         return Path(chosen)
     state = user_folder("XDG_STATE_HOME", ".local/state")
     if state is None:
