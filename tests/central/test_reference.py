@@ -6,6 +6,7 @@ Runs have fixed seeds, so that no test fails by chance.
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -203,6 +204,10 @@ class TestTables:
         assert "numbers" in (reference.METHOD.reason(request(kernel=alone, dimension=1)) or "")
         many = Product(KERNEL, {COLUMNS + place: range(100) for place in range(3)})
         assert "combinations" in (reference.METHOD.reason(request(kernel=many, dimension=COLUMNS + 3)) or "")
+        few = request(kernel=Product(KERNEL, {6: self.KINDS}), dimension=7)
+        assert "grid" in (reference.METHOD.reason(few) or "")
+        assert reference.METHOD.reason(few.with_options(reference_share="1/10")) is None
+        assert reference.METHOD.reason(replace(few, delta=1e-6)) is None
 
 
 class TestRefusals:
