@@ -35,7 +35,10 @@ SIZES: dict[str, dict[str, Any]] = {
     "even-trig": {"degree": 6},
 }
 MESH = np.stack(np.meshgrid(*[(np.arange(40) + 0.5) / 40] * 2), axis=-1).reshape(-1, 2)
-PREDICTED = MESH * [6, 4], MESH * [2, 4 / 3] + [2, 4 / 3]  # queries all over the box, and in the middle as lsq-fgt's are
+PREDICTED = (
+    MESH * [6, 4],
+    MESH * [2, 4 / 3] + [2, 4 / 3],
+)  # queries all over the box, and in the middle as lsq-fgt's are
 CASES = [(name, {}) for name in LINEAR] + [("lsq-fgt", {"groups": 5}), ("lsq-fgt", {"cutoff": "fixed"})]
 
 

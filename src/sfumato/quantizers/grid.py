@@ -20,11 +20,11 @@ kernel. Records that share few values may all miss by the same amount in every c
 hardly miss at all. `weigh` and `bias_bound` state the former, the larger of two: the sum over the columns of residual
 and rounding times the answer; and what records can miss at most wherever in their cells they are, read from the sums
 like an answer, with `Dual.worst` and the rounding for one column's weights after the other. The first alone is too
-little for records whose cells the residual reaches and the kernel hardly. Error bars (`reading`) state what typical records leave and, beside it, what the sums show: along each axis
-the sums are read with the other axes' weights, which leaves a grid of one column, and the squared differences of its
-neighbouring nodes, the noise's part taken off, say how rough the records are there (`splines`). Noise of variance s^2
-on the sums hides roughness of s per node, whose bias is the misfit times the noise of the answer: little beside it.
-Records beyond a query's window add at most its `truncation`.
+little for records in cells that the residual reaches and the kernel hardly. Error bars (`reading`) state what typical
+records leave and, beside it, what the sums show: along each axis the sums are read with the other axes' weights, which
+leaves a grid of one column, and the squared differences of its neighbouring nodes, the noise's part taken off, say how
+rough the records are there (`splines`). Noise of variance s^2 on the sums hides roughness of s per node, whose bias is
+the misfit times the noise of the answer: little beside it. Records beyond a query's window add at most its `truncation`.
 """
 
 from __future__ import annotations
