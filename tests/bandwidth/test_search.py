@@ -73,7 +73,7 @@ def test_noise_has_the_stated_variance() -> None:
 
 
 def test_the_choice_is_near_the_best_and_noise_widens_it() -> None:
-    """A narrower one wins by chance, in the pairs and in the noise, once in a hundred: eight of 60 once in 6 million."""
+    """A narrower one wins by chance, in pairs and in noise, once in a hundred: eight of 60 once in 6 million."""
     lengths, random, missed = [0.01, 0.1, 0.4, 1.0, 6.0], np.random.default_rng(1), 0
     terms = {**TERMS, "epsilon": 40}
     for seed in range(60):

@@ -24,7 +24,8 @@ little for records in cells that the residual reaches and the kernel hardly. Err
 records leave and, beside it, what the sums show: along each axis the sums are read with the other axes' weights, which
 leaves a grid of one column, and the squared differences of its neighbouring nodes, the noise's part taken off, say how
 rough the records are there (`splines`). Noise of variance s^2 on the sums hides roughness of s per node, whose bias is
-the misfit times the noise of the answer: little beside it. Records beyond a query's window add at most its `truncation`.
+the misfit times the noise of the answer: little beside it. Records beyond a query's window add at most its
+`truncation`.
 """
 
 from __future__ import annotations

@@ -16,10 +16,10 @@ and its weight would cost noise and gain nothing.
 
 What is left, r = k - g.B, is orthogonal to the splines away from the edges: records that are spread smoothly see it
 with changing signs and hardly any error remains, records that share few values may see it whole. `Dual.residual` is its
-largest value (over quadrature points, the cells' ends and the query itself), relative to the kernel's; `Dual.missed` its
-root mean square, of which `RESIDUAL_SHARE` remains for typical records. `Dual.worst` is its largest value where a node's
-spline is not zero. The splines of a place sum to 1, so that |r(x)| <= sum_c worst_c B_c(x): the nodes' sums times
-`worst` are the most that the records can miss, wherever in their cells they are.
+largest value (over quadrature points, the cells' ends and the query itself), relative to the kernel's; `Dual.missed`
+its root mean square, of which `RESIDUAL_SHARE` remains for typical records. `Dual.worst` is its largest value where a
+node's spline is not zero. The splines of a place sum to 1, so that |r(x)| <= sum_c worst_c B_c(x): the nodes' sums
+times `worst` are the most that the records can miss, wherever in their cells they are.
 
 Roughness. The bias at y is the sum of r over the records, and depends on that part of their density alone which no
 spline sees. Were the density white beyond the grid's resolution, with variance v(x) per length, the squared bias would
