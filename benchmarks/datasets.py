@@ -96,6 +96,16 @@ def glove100d() -> tuple[Points, None]:
     return _array("glove100d_100k.npz", "E").astype(np.float32), None
 
 
+def glove_columns(columns: int) -> tuple[Points, tuple[float, float]]:
+    """The first columns of `glove100d`, within bounds: most entries of such vectors lie within 1 of 0."""
+    return glove100d()[0][:, :columns], (-2.0, 2.0)
+
+
+def image_columns(columns: int) -> tuple[Points, tuple[float, float]]:
+    """The first columns of ResNet-18 features of 15,000 images: never below 0 and skewed, seldom above 4."""
+    return _array("cifar10_resnet18_3class.npz", "E")[:, :columns].astype(np.float32), (0.0, 4.0)
+
+
 def agnews() -> tuple[Points, None]:
     """20,000 news texts as embeddings of 384 columns and length 1 (AG News, all-MiniLM-L6-v2)."""
     return _array("minilm_agnews_train20k.npz", "E").astype(np.float32), None
@@ -182,5 +192,17 @@ def syn(n: int, d: int) -> tuple[Points, Bounds]:
 
 LOADERS: dict[str, Callable[..., tuple[Points, Bounds]]] = {
     loader.__name__: loader
-    for loader in (diabetes2d, nyc_uber2d, codrna, glove100d, agnews, words, mixture, boxed, syn)
+    for loader in (
+        diabetes2d,
+        nyc_uber2d,
+        codrna,
+        glove100d,
+        glove_columns,
+        image_columns,
+        agnews,
+        words,
+        mixture,
+        boxed,
+        syn,
+    )
 }

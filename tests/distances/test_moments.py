@@ -51,7 +51,16 @@ class TestMoments:
         assert MOMENTS.accumulate(odd, sums) == 300
         assert np.array_equal(sums, MOMENTS.encode(odd).sum(axis=0))
 
-    @pytest.mark.parametrize("wrong", [{"order": (0, 0)}, {"scales": (1, 1, 1)}, {"scales": (0, 1, 1, 1)}], ids=str)
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"order": (0, 0)},
+            {"scales": (1, 1, 1)},
+            {"scales": (0, 1, 1, 1)},
+            {"bounds": Box((-2e90, -2e90), (2e90, 2e90), declared=False)},  # a default box: squares are no numbers
+        ],
+        ids=str,
+    )
     def test_impossible_moments_are_refused(self, wrong: dict[str, object]) -> None:
         with pytest.raises(InputError):
             MomentQuantizer(**{"bounds": BOX, "order": (0, 1), "scales": (1, 1, 1, 1), **wrong})  # type: ignore[arg-type]
@@ -107,6 +116,11 @@ class TestSplit:
 
 
 class TestPublished:
+    def test_a_default_box_is_refused(self) -> None:
+        """Fourth powers of its lengths are no numbers."""
+        with pytest.raises(InputError, match="must lie within"):
+            PublishedMoments(Box((-2e90,), (2e90,), declared=False), (1.0, 0.0))
+
     GRID = PublishedMoments(Box((0.0, 0.0), (1.0, 0.5)), (1.0, 0.0))
 
     @settings(max_examples=200, deadline=None)

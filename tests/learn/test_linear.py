@@ -104,11 +104,22 @@ class TestPrivacy:
     def test_steps_compose_to_the_budget(self) -> None:
         """mu^2 adds up over the centre and all steps, to at most what (epsilon, delta) allows and hardly less."""
         length = SCALE**2 + INTERCEPT**2
-        mu_squared = Fraction(length, PLAN.center_noise.sigma**2)
+        mu_squared = Fraction(length * PLAN.center_scale**2, PLAN.center_noise.sigma**2)
         mu_squared += PLAN.steps * Fraction(length * PLAN.share**2, PLAN.noise.sigma**2)
         assert PLAN.loss.mu_squared == mu_squared
         spent = gaussian_delta(float(mu_squared) ** -0.5, 1.0)
         assert 0.995e-6 < spent < PLAN.loss.delta_at(Fraction(1)) <= 1e-6
+
+    @pytest.mark.parametrize("epsilon", ["0.1", 1, 3, 8])
+    @pytest.mark.parametrize("delta", [1e-5, 1e-9])
+    @pytest.mark.parametrize("shape", [(30, 3), (784, 10), (3072, 100)])
+    def test_every_common_budget_is_taken_and_kept(self, epsilon: Any, delta: float, shape: tuple[int, int]) -> None:
+        """A centre in coarse integers made a lattice that no delta covered, from epsilon 3 on."""
+        dimension, classes = shape
+        facts = {"n": 20_000, "dimension": dimension, "classes": classes, "buys_center": True}
+        plan = linear.Plan.of(epsilon=epsilon, delta=delta, **facts)
+        plan.check()
+        assert 0.45 * delta < plan.loss.delta_at(plan.epsilon) <= delta
 
     def test_the_noise_of_the_weights_has_the_stated_variance(self) -> None:
         """Without records weights are noise alone: 30 runs of 31 x 3 weights, whose variance is within 5.2

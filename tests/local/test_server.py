@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from sfumato.errors import InputError
+from sfumato.local.rows_server import RowAnswer
 from sfumato.local.server import Records, Sums, server_class
 from sfumato.methods.registry import LOCAL
+from sfumato.privacy.response import Response
 
 
 def test_sums_add_at_places_and_give_a_copy() -> None:
@@ -25,6 +29,12 @@ def test_records_do_not_tell_in_which_order_they_came() -> None:
         other.append(row[None])
     assert (one.rows() == other.rows()).all()
     assert one.integers().tolist() == one.rows().reshape(-1).tolist()
+
+
+@pytest.mark.parametrize(("response", "collision"), [(Response(1, 1, 4), 0.0), (Response(9, 1, 4), 1.0)])
+def test_answers_that_say_nothing_are_refused(response: Response, collision: float) -> None:
+    with pytest.raises(InputError, match="say nothing"):
+        RowAnswer(response, collision)
 
 
 def test_every_local_mechanism_has_a_server_half_of_its_name() -> None:

@@ -92,6 +92,17 @@ def test_the_cost_is_never_below_the_exact_curve(charges: list[Charge], rule: st
     assert exact_delta(charges, float(cost_of(charges, rule))) <= DELTA
 
 
+@pytest.mark.parametrize("rule", TIGHTER)
+def test_losses_whose_squares_are_no_numbers_cost_next_to_nothing(rule: str) -> None:
+    """The square of the first is 0 in floating point, of which no grid can be made."""
+    smallest = [charge(Fraction(1, 10**300)), charge("1/2", 1e-9, Loss(mu_squared=Fraction(1, 10**60)))]
+    for charges in (smallest, smallest[:1], smallest[1:]):
+        assert 0 <= cost_of(charges, rule) < 1e-9
+    assert cost_of([*smallest, charge(1)], "pld") >= 1
+    with pytest.raises(InputError, match="mu_squared must be 0, or"):
+        Loss(mu_squared=Fraction(1, 10**500))
+
+
 @pytest.mark.parametrize("charges", MIXTURES.values(), ids=MIXTURES)
 def test_pld_is_tight(charges: list[Charge]) -> None:
     assert exact_delta(charges, 0.99 * float(cost_of(charges, "pld"))) > DELTA

@@ -151,6 +151,7 @@ HOSTILE: list[tuple[str, Any]] = [
     ("periods", [1e300, 9.0]),
     ("modes", np.zeros((24, 2), dtype=np.int64)),
     ("modes", np.full((24, 2), 2**40)),
+    ("modes", np.full((24, 2), -(2**63))),  # its absolute value is itself
     ("modes", np.ones((24, 3), dtype=np.int64)),
     ("modes", np.ones((24, 2))),
     ("amplitudes", np.zeros(24, dtype=np.int64)),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from sfumato import PrivateKDE, ReleaseFileError
+from sfumato import PrivateDistance, PrivateKDE, ReleaseFileError
+from sfumato.kernels import Gaussian, Overlap, Product
 from sfumato.release import format as container
 from sfumato.release import from_content
 from sfumato.release.content import load
@@ -22,6 +24,16 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], d
     header, arrays = container.decode(path.read_bytes())
     assert np.array_equal(load(path).values, from_content(header, arrays).values)
     return header, arrays
+
+
+def test_categories_beyond_the_columns_are_refused(tmp_path: Path) -> None:
+    """Of a reader that asks nothing of the kernel."""
+    model = PrivateDistance("sqeuclidean", epsilon=1, n_hint=100, bounds=(0, 1), random_state=1)
+    saved = model.fit(np.random.default_rng(0).uniform(size=(100, 2))).release_.save(tmp_path / "points.sfm")
+    header, arrays = container.decode(saved.read_bytes())
+    kernel = Product(Gaussian(1.0), {5: Overlap(["a", "b"])}).to_document()
+    with pytest.raises(ReleaseFileError, match="categories beyond the release's 2 columns"):
+        from_content({**header, "kernel": kernel}, arrays)
 
 
 @pytest.mark.parametrize("field", ["guarantee", "kernel", "noise", "quantizer", "count"])

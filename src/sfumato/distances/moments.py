@@ -50,7 +50,7 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.body import CubeNoise, StackedCubes
 from sfumato.privacy.gaussian import gaussian_noise, largest_length
 from sfumato.public.codec import Flag, Many, Schema, Whole
-from sfumato.public.ranges import MOST_COLUMNS
+from sfumato.public.ranges import MOST_COLUMNS, check_bounds
 from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import held
@@ -100,6 +100,7 @@ class MomentQuantizer(RowByRow, Described, LinearQuantizer):
 
     def __post_init__(self) -> None:
         columns = self.bounds.dimension
+        check_bounds(self.bounds.lower, self.bounds.upper)  # not those of a default box: squares add up
         if sorted(self.order) != list(range(columns)) or len(self.scales) != columns + 2:
             raise InputError(f"moments of {columns} columns need an order of them and {columns + 2} scales")
         if not all(1 <= scale <= LARGEST_SCALE for scale in self.scales):

@@ -3,14 +3,15 @@
 Source: full-batch noisy gradient descent (Song, Chaudhuri, Sarwate 2013; Bassily, Smith, Thakurta 2014) with a heavy
 ball (Polyak 1964); the integers are those of `learn.softmax`.
 
-Guarantee. Every query is a sum of records' integers under independent discrete Gaussian noise: the centre (one record
-changes it by at most sqrt(s^2 + b^2) in l2 norm) if it is bought, then T gradients (at most q sqrt(s^2 + b^2)), each at
-weights that are a function of what was published before. A query of l2 sensitivity D under noise of deviation sigma is
-(D / sigma)-Gaussian differentially private but for the lattice's distance (`privacy.gaussian`). Adaptive composition
-adds up the squares (Dong, Roth, Su 2022) and the distances: T steps are one Gaussian mechanism with mu^2 = sum (D /
-sigma)^2, which (epsilon, delta) fixes. `Loss` holds exactly that, and the ledger is charged for all of it before the
-first noise is drawn. Adding or removing a record, label included; n is private, and steps are divided by the noisy
-count that comes with the centre, or by n_hint.
+Guarantee. Every query is a sum of records' integers under independent discrete Gaussian noise: the centre times a whole
+number p (one record changes it by at most p sqrt(s^2 + b^2) in l2 norm) if it is bought, then T gradients (at most q
+sqrt(s^2 + b^2)), each at weights that are a function of what was published before. A query of l2 sensitivity D under
+noise of deviation sigma is (D / sigma)-Gaussian differentially private but for the lattice's distance
+(`privacy.gaussian`). Adaptive composition adds up the squares (Dong, Roth, Su 2022) and the distances: T steps are one
+Gaussian mechanism with mu^2 = sum (D / sigma)^2, which (epsilon, delta) fixes. Large p and q make sigma wide and the
+distances small; what they take of delta is reserved, a thousandth or, at a large epsilon, more. `Loss` holds exactly
+that, and the ledger is charged for all of it before the first noise is drawn. Adding or removing a record, label
+included; n is private, and steps are divided by the noisy count that comes with the centre, or by n_hint.
 
 Choices, all from public facts. Let z be the noise multiplier of one Gaussian mechanism for (epsilon, delta) and n the
 hint. T steps of size a with momentum m run for the time t = a T / (1 - m). A step's noise has deviation z sqrt(T) / n,
@@ -29,7 +30,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -65,7 +66,7 @@ FEWEST_STEPS, MOST_STEPS, STEPS_ALLOWED = 10, 60, 1000
 CENTER_SHARE = Fraction(1, 20)  # of mu^2
 SHORTEST_RADIUS = 0.1  # of the ball's radius, however close to it the centre is
 SMALLEST_SHARE = 16
-RESERVED = 1e-3  # of delta, for the lattice
+RESERVED = (1e-3, 1e-2, 0.1, 0.5)  # of delta, for the lattice: the first that is enough
 OPTIONS = ("steps", "center_share")
 NAME = "linear"
 
@@ -86,6 +87,8 @@ class Plan:
         T.
     center_share : Fraction
         Part of mu^2 that buys the centre; 0 for none.
+    reserved : float
+        Part of delta that is left to the lattice.
 
     Examples
     --------
@@ -103,6 +106,7 @@ class Plan:
     classes: int
     steps: int
     center_share: Fraction
+    reserved: float = RESERVED[0]
 
     @classmethod
     def of(
@@ -142,14 +146,15 @@ class Plan:
         steps = options.get("steps", max(FEWEST_STEPS, min(best, MOST_STEPS)))
         check_whole("option steps", steps, STEPS_ALLOWED)
         plan = cls(promised, delta, n, dimension, classes, steps, share)
-        if plan.share < SMALLEST_SHARE:
+        if plan.share < SMALLEST_SHARE or (share and plan.center_scale < 1):
             raise InputError("so little budget does not fit 64-bit noise; pass a larger epsilon or delta")
-        return plan
+        plans = (replace(plan, reserved=part) for part in RESERVED)
+        return next((each for each in plans if each.covers), plan)
 
     @property
     def multiplier(self) -> float:
         """Deviation of one Gaussian mechanism for the whole budget, in units of its sensitivity."""
-        return gaussian_multiplier(float(self.epsilon), self.delta * (1 - RESERVED))
+        return gaussian_multiplier(float(self.epsilon), self.delta * (1 - self.reserved))
 
     @property
     def step(self) -> float:
@@ -164,14 +169,22 @@ class Plan:
 
     @property
     def share(self) -> int:
-        """Resolution q of the shares: a power of two, less where little budget makes the noise too wide."""
-        room = LARGEST_SIGMA / (self._step_multiplier * math.sqrt(SCALE**2 + INTERCEPT**2))
-        return min(LARGEST_SHARE, 1 << max(0, math.floor(math.log2(room)))) if room >= 1 else 0
+        """Resolution q of the shares."""
+        return _resolution(self._step_multiplier)
+
+    @property
+    def _center_multiplier(self) -> float:
+        return self.multiplier / math.sqrt(self.center_share)
+
+    @property
+    def center_scale(self) -> int:
+        """The number p of which the centre's sums are multiples: noise is wider, and its lattice finer, by as much."""
+        return _resolution(self._center_multiplier)
 
     @property
     def center_noise(self) -> DiscreteGaussian:
         """Noise of the centre."""
-        return _noise(self.multiplier / math.sqrt(self.center_share), SCALE**2 + INTERCEPT**2)
+        return _noise(self._center_multiplier, (SCALE**2 + INTERCEPT**2) * self.center_scale**2)
 
     @property
     def noise(self) -> DiscreteGaussian:
@@ -186,19 +199,30 @@ class Plan:
         distance = self.steps * lattice_distance(sigma, (self.dimension + 1) * self.classes)
         if self.center_share:
             first = self.center_noise.sigma
-            mu_squared += Fraction(length, first**2)
+            mu_squared += Fraction(length * self.center_scale**2, first**2)
             distance += lattice_distance(first, self.dimension + 1)
         return Loss(mu_squared=mu_squared, distance=distance)
 
+    @property
+    def covers(self) -> bool:
+        """Whether the promise covers the loss, to the last digit."""
+        return bool(self.loss.delta_at(self.epsilon) <= self.delta)
+
     def check(self) -> None:
-        """Refuse a loss that the promise does not cover, be it by the last digit."""
-        if not self.loss.delta_at(self.epsilon) <= self.delta:
+        """Refuse a loss that the promise does not cover."""
+        if not self.covers:
             raise InputError(f"delta {self.delta:g} is too small for integer noise; pass a larger delta")
 
     def weight_error(self, n: int) -> float:
         """Deviation of the noise in one weight after all steps, where nothing takes it back."""
         gains = (1 - MOMENTUM ** np.arange(1, self.steps + 1)) / (1 - MOMENTUM)
         return self.step * self.noise.sigma * float(np.sqrt(np.square(gains).sum())) / (n * SCALE * self.share)
+
+
+def _resolution(multiplier: float) -> int:
+    """Return the scale of sums under noise: a power of two, less where little budget makes the noise too wide."""
+    room = LARGEST_SIGMA / (multiplier * math.sqrt(SCALE**2 + INTERCEPT**2))
+    return min(LARGEST_SHARE, 1 << max(0, math.floor(math.log2(room)))) if room >= 1 else 0
 
 
 def _noise(multiplier: float, l2_squared: int) -> DiscreteGaussian:
@@ -248,16 +272,16 @@ class Training:
         weights = np.zeros((features.size, plan.classes))
         velocity = np.zeros_like(weights)
 
-        def noisy(summand: FeatureSums | Gradient, law: DiscreteGaussian) -> Integers:
+        def noisy(summand: FeatureSums | Gradient, law: DiscreteGaussian, scale: int = 1) -> Integers:
             nonlocal charged
             sums = engine.sum(coded, summand, None, told)[0]
             if account is not None and not charged:
                 account.charge(f"classifier/{NAME}", plan.epsilon, plan.delta, **terms)
             charged = True
-            return sums + law.sample(bits, len(sums))
+            return scale * sums + law.sample(bits, len(sums))
 
         if plan.center_share:
-            features, n = _centred(features, noisy(FeatureSums(features), plan.center_noise), plan)
+            features, n = _centred(features, noisy(FeatureSums(features), plan.center_noise, plan.center_scale), plan)
         for _ in range(plan.steps):
             sums = noisy(Gradient(features, _whole(weights), plan.share), plan.noise)
             velocity = MOMENTUM * velocity + sums.reshape(weights.shape) / (float(n) * SCALE * plan.share)
@@ -294,9 +318,10 @@ def _centred(features: Features, sums: Integers, plan: Plan) -> tuple[Features, 
     |mean|^2 on average is known and taken off. The count is kept within 16 times the hint either way, so that a wrong
     one cannot make steps that never end.
     """
-    count = float(np.clip(sums[-1] / INTERCEPT, plan.n / 16, plan.n * 16))
-    mean = sums[:-1] / (count * SCALE)
-    noise = len(mean) * plan.center_noise.variance / (count * SCALE) ** 2
+    count = float(np.clip(sums[-1] / (INTERCEPT * plan.center_scale), plan.n / 16, plan.n * 16))
+    unit = count * SCALE * plan.center_scale
+    mean = sums[:-1] / unit
+    noise = len(mean) * plan.center_noise.variance / unit**2
     left = 1.0 - max(0.0, math.fsum(np.square(mean)) - noise)  # whatever the order of the columns
     radius = features.radius * math.sqrt(max(left, SHORTEST_RADIUS**2))
     center = features.center + np.clip(mean, -1.0, 1.0) * features.radius

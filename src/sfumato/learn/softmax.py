@@ -36,7 +36,7 @@ from sfumato.privacy.loss import Loss
 from sfumato.public import portable
 from sfumato.public.codec import Documented, Many, Nested, Object, Optional, Real, Schema, Text, Whole
 from sfumato.public.ranges import LARGEST_LENGTH, SMALLEST_LENGTH
-from sfumato.quantizers.base import Floats, Integers
+from sfumato.quantizers.base import Floats, Integers, within
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import LARGEST_NUMBER, round_into_ball
 from sfumato.version import __version__
@@ -87,7 +87,7 @@ class Features(Documented):
     schema = Schema(box=Nested(Box.from_document), radius=Real(SMALLEST_LENGTH, LARGEST_LENGTH))
 
     def __post_init__(self) -> None:
-        if self.center.shape != (self.box.dimension,) or not (np.abs(self.center) <= LARGEST_NUMBER).all():
+        if self.center.shape != (self.box.dimension,) or not within(self.center, LARGEST_NUMBER):
             raise InputError(f"the centre must be {self.box.dimension} finite numbers, one a column")
         if self.box.dimension > MOST_COLUMNS:
             raise InputError(f"rule 'linear' is for up to {MOST_COLUMNS} columns, got {self.box.dimension}")
@@ -174,7 +174,7 @@ class Gradient:
     share: int
 
     def __post_init__(self) -> None:
-        if np.abs(self.weights).max() > LARGEST_WEIGHT or not 1 <= self.share <= LARGEST_SHARE:
+        if not within(self.weights, LARGEST_WEIGHT) or not 1 <= self.share <= LARGEST_SHARE:
             raise InputError("weights or shares are too large for exact scores")
 
     @property
@@ -331,7 +331,7 @@ class LinearModel:
         weights, center = arrays["weights"], arrays["center"]
         if weights.dtype.kind != "i" or center.dtype.kind != "f" or center.ndim != 1:
             raise ReleaseFileError("weights must be whole numbers and the centre a list of real ones")
-        if weights.shape != (len(center) + 1, classes) or np.abs(weights).max() > LARGEST_WEIGHT:
+        if weights.shape != (len(center) + 1, classes) or not within(weights, LARGEST_WEIGHT):
             raise ReleaseFileError("weights must be one for each class and column, and one for its intercept")
         parts = Features.schema.read(fields.pop("features"), "linear.features")
         features = Features(parts["box"], center, parts["radius"])

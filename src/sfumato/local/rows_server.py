@@ -66,6 +66,10 @@ class RowAnswer:
     response: Response
     collision: float
 
+    def __post_init__(self) -> None:
+        if not self.response.gap * (1 - self.collision) > 0:
+            raise InputError("answers of this protocol are the same for all points: they say nothing")
+
     @property
     def range(self) -> float:
         """c: how far the two values of one answer lie apart."""

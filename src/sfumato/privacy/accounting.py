@@ -27,7 +27,16 @@ from typing import Any
 from sfumato.deferred import require
 from sfumato.errors import BudgetError, InputError, LedgerError
 from sfumato.privacy.guarantee import amount_text, check_choice
-from sfumato.privacy.loss import RULES, Budget, Charge, Event, Loss, decimal_fraction, gaussian_delta
+from sfumato.privacy.loss import (
+    RULES,
+    SMALLEST_MU_SQUARED,
+    Budget,
+    Charge,
+    Event,
+    Loss,
+    decimal_fraction,
+    gaussian_delta,
+)
 
 CONDITIONS = {
     "pld": "the epsilon, delta and mechanism of every release were fixed before the first release was made; "
@@ -199,7 +208,8 @@ def _convolution(pure: tuple[Fraction, ...], mu_squared: Fraction) -> Any:
     require("curator")
     from dp_accounting.pld import common, privacy_loss_distribution
 
-    scale = math.sqrt(float(mu_squared) + math.fsum(float(epsilon) ** 2 for epsilon in pure))
+    squares = float(mu_squared) + math.fsum(float(epsilon) ** 2 for epsilon in pure)
+    scale = math.sqrt(max(squares, float(SMALLEST_MU_SQUARED)))  # squares of tiny epsilons are 0 in floating point
     # A power of two, so that multiples are exact and a finer grid contains every coarser one.
     step = 2.0 ** math.ceil(math.log2((20 * scale + scale**2) / _GRID_POINTS))
     total: Any = privacy_loss_distribution.identity(step)

@@ -31,6 +31,7 @@ from sfumato.privacy.guarantee import (
 from sfumato.public.codec import Documented, Many, Nested, Optional, Ratio, Real, Schema, Text, refuse
 
 LARGEST_MU_SQUARED = 10**6
+SMALLEST_MU_SQUARED = Fraction(1, 10**60)  # but for 0: less is 0 in floating point, sooner or later
 MOST_PARTS = 2**20
 _LARGEST_EXPONENT = 700.0  # exp of more overflows; nothing that large fits any budget
 
@@ -75,9 +76,12 @@ class Loss(Documented):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pure", tuple(promised_epsilon(epsilon) for epsilon in self.pure))
-        if not isinstance(self.mu_squared, int | Fraction) or not 0 <= self.mu_squared <= LARGEST_MU_SQUARED:
+        squared = self.mu_squared
+        if not isinstance(squared, int | Fraction) or not (
+            squared == 0 or SMALLEST_MU_SQUARED <= squared <= LARGEST_MU_SQUARED
+        ):
             raise InputError(
-                f"mu_squared must be a fraction from 0 to {LARGEST_MU_SQUARED}, got {str(self.mu_squared)[:40]!r}"
+                f"mu_squared must be 0, or a fraction from 1e-60 to {LARGEST_MU_SQUARED}, got {str(squared)[:40]!r}"
             )
         object.__setattr__(self, "mu_squared", Fraction(self.mu_squared))
         for name in ("distance", "failure"):

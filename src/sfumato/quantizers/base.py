@@ -328,6 +328,17 @@ def combined_terms(terms: Floats, known: Known, answers: Floats) -> Combined:
     return Combined(float(answer.total[0]), float(answer.standard_error[0]) ** 2, answers)
 
 
+def within(numbers: NDArray[Any], largest: float) -> bool:
+    """Tell whether all numbers lie within so much of 0; the least integer, whose absolute value is itself, does not.
+
+    Examples
+    --------
+    >>> within(np.array([-3, 3]), 3), within(np.array([-(2**63)]), 3), within(np.array([np.nan]), 3)
+    (True, False, False)
+    """
+    return bool(((numbers >= -largest) & (numbers <= largest)).all())
+
+
 def stored_array(
     arrays: dict[str, NDArray[Any]], name: str, kinds: str, shape: tuple[int | None, ...], largest: float = math.inf
 ) -> NDArray[Any]:
@@ -337,7 +348,7 @@ def stored_array(
     if array is None or not fits or any(want not in (None, has) for want, has in zip(shape, array.shape, strict=True)):
         wanted = " x ".join("any" if length is None else str(length) for length in shape)
         raise ReleaseFileError(f"the release must hold an array {name!r} of {wanted} numbers, of kind {kinds!r}")
-    if not (np.abs(array) <= largest).all() or (array.dtype.kind == "f" and not np.isfinite(array).all()):
+    if not within(array, largest) or (array.dtype.kind == "f" and not np.isfinite(array).all()):
         raise ReleaseFileError(f"the numbers of the release's array {name!r} must lie within {largest:g} of 0")
     return array
 

@@ -41,7 +41,17 @@ from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.codec import Nested, Reals, Schema, Whole
-from sfumato.quantizers.base import Answer, Bound, Floats, Integers, Known, LinearQuantizer, Reading, stored_array
+from sfumato.quantizers.base import (
+    Answer,
+    Bound,
+    Floats,
+    Integers,
+    Known,
+    LinearQuantizer,
+    Reading,
+    stored_array,
+    within,
+)
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.fourier import add_pairs
 from sfumato.quantizers.phases import COLUMN_BLOCK, Phases, cosine_table, table_gain
@@ -109,7 +119,7 @@ class LatticeQuantizer(LinearQuantizer):
             raise InputError(
                 "a Fourier series needs one amplitude for each mode, and one number of each column in a mode"
             )
-        if not (np.abs(self.modes) <= MOST_MODE).all() or not self.modes.any(axis=1).all():
+        if not within(self.modes, MOST_MODE) or not self.modes.any(axis=1).all():
             raise InputError(f"modes must lie within {MOST_MODE} of 0, and 0 itself is the count")
         if not ((self.amplitudes >= 1) & (self.amplitudes <= MOST_AMPLITUDE)).all():
             raise InputError(f"amplitudes must lie between 1 and {MOST_AMPLITUDE}")

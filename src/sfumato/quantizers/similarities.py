@@ -29,7 +29,7 @@ from sfumato.kernels import Exponential, Gaussian, Kernel, ShiftInvariantKernel
 from sfumato.public import portable
 from sfumato.public.codec import Reals, Schema, Whole
 from sfumato.public.ranges import MOST_COLUMNS
-from sfumato.quantizers.base import Floats
+from sfumato.quantizers.base import Floats, within
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import kept_rows
 from sfumato.quantizers.portable_kernels import PortableKernel, refuse_kernel
@@ -119,7 +119,7 @@ def similarities(kernel: Kernel, landmarks: Floats, bounds: Any = None, outside:
 
 def similarities_from_document(kernel: Kernel, box: Box, document: Any, stored: NDArray[Any]) -> Similarities:
     """Rebuild what `to_document` wrote."""
-    if not (np.abs(stored) <= 2 * LARGEST_NUMBER).all():
+    if not within(stored, 2 * LARGEST_NUMBER):
         raise ReleaseFileError(f"the landmarks must be a table of {box.dimension} columns of ordinary numbers")
     if not document:
         return DirectSimilarities(kernel, box, stored.astype(np.float64))
@@ -165,7 +165,7 @@ class LatticeSimilarities(Similarities):
         return cls(kernel, box, bits, tuple(middle.tolist()), reach, placed)
 
     def __post_init__(self) -> None:
-        if 4 * self.box.dimension * self.reach**2 > EXACT_LIMIT or np.abs(self.landmarks).max() > self.reach:
+        if 4 * self.box.dimension * self.reach**2 > EXACT_LIMIT or not within(self.landmarks, self.reach):
             raise InputError("the lattice is too wide for exact distances")
         if len(self.centre) != self.box.dimension:
             raise InputError(f"the lattice's centre must have {self.box.dimension} coordinates")

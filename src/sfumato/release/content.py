@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import ReleaseFileError
-from sfumato.kernels import kernel_from_document
+from sfumato.kernels import Product, kernel_from_document
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.laws import law_from_document
 from sfumato.public.ranges import reader_memory
@@ -50,6 +50,8 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Release
     if values.dtype.kind != "i" or values.ndim != 1:
         raise ReleaseFileError("the values of a release must be a list of integers")
     reader = quantizer_from_document(header["quantizer"], arrays, kernel, len(values))
+    if isinstance(kernel, Product) and not all(place < reader.dimension for place in kernel.places):
+        raise ReleaseFileError(f"the kernel has categories beyond the release's {reader.dimension} columns")
     if columns is not None and len(columns) != reader.dimension:
         raise ReleaseFileError(f"the release names {len(columns)} columns and has {reader.dimension}")
     return Release(

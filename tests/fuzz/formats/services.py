@@ -130,7 +130,8 @@ class Answers(Format[Any]):
         with suppress(SfumatoError):
             bad = max(status, 300) if isinstance(status, int) else 400
             send(Conversation([(bad, json.dumps(problem).encode())]), signed.fingerprint, 0, b"report", token)
-        receipt = b"".join(bytes([one % 256]) for one in said.get("receipt") or [] if isinstance(one, int))
+        given = said.get("receipt")
+        receipt = bytes(one % 256 for one in given if isinstance(one, int)) if isinstance(given, list) else b""
         send(Conversation([(200, receipt)]), signed.fingerprint, 0, b"report", token)
 
     def _token(self, signed: SignedProtocol, random: Random) -> bytes:

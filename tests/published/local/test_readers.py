@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from sfumato.kernels import Gaussian
+from sfumato.kernels import L1LSH, Gaussian
+from sfumato.local import Protocol
+from sfumato.privacy.laws import ReportNoise
 from sfumato.published.local.readers import ReportedPoints
 from sfumato.quantizers.box import Box
+
+
+def test_a_sketch_whose_file_states_no_noise_shows_its_own_spread() -> None:
+    points = np.random.default_rng(0).uniform(size=(60, 2))
+    made = Protocol(L1LSH(0.5), 2, epsilon=4, participants=60, mechanism="mldp-kde", radius=0.1, bounds=(0, 1), seed=1)
+    release = made.simulate(points, random_state=1)
+    stated = release.query(points[:5], return_std=True)
+    silent = replace(release, noise=ReportNoise(0.0)).query(points[:5], return_std=True)
+    assert np.array_equal(stated, silent) and (silent[1] > 0).all()
 
 
 def test_reports_are_read_as_the_points_that_they_are() -> None:

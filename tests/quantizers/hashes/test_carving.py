@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -31,6 +33,15 @@ def test_a_part_of_the_functions_gives_the_same_buckets() -> None:
     family = Binning.draw(Laplacian(1.0), 20, 2, PublicStream(3, "hashes"), (-1, 1))
     part = family.part(5, 9)
     assert (part.query_cells(POINTS) == family.query_cells(POINTS)[:, 5:9]).all()
+
+
+@pytest.mark.parametrize("kernel", [Hat(0.5), Laplacian(0.5)], ids=str)
+def test_memory_grows_with_the_columns_not_with_their_square(kernel: Kernel) -> None:
+    tracemalloc.start()
+    Binning.draw(kernel, 2, 5000, PublicStream(3, "hashes"), (0, 1))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1000 * 8 * 5000
 
 
 def test_what_has_no_axes_or_no_bounds_is_refused() -> None:

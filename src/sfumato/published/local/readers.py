@@ -162,7 +162,9 @@ class SketchReader(LinearReader):
         answer = answer_from_terms(self.row_values(Y, sums), self.device.groups)
         density = answer.total / max(sums.sum() / self.device.rows, 1.0)
         bias = self.flips * np.abs(1 - 2 * np.clip(density, 0.0, 1.0))
-        return Reading(answer.total, answer.standard_error**2 / known.noise_variance, bias)
+        # The rows show their own spread: a file may state any noise, none included.
+        unit = max(known.noise_variance, 1.0)
+        return Reading(answer.total, answer.standard_error**2 / unit, bias, spread=unit)
 
     def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the protocol; everything is drawn again from its seed."""

@@ -52,7 +52,7 @@ from sfumato.public.portable import PublicStream
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box, Lattice
 from sfumato.quantizers.hashes.base import HashFamily, register_family
-from sfumato.quantizers.hashes.projections import Projections, uniform_table
+from sfumato.quantizers.hashes.projections import exact_grid, uniform_table
 
 NARROWEST = 2.0**-12
 
@@ -96,8 +96,8 @@ class Binning(HashFamily):
         scales = kernel.scale.column_lengths(dimension)
         slopes = 1.0 / (np.maximum(widths, NARROWEST) * scales)
         # As projections on the axes, all columns share one exact grid.
-        steepest = Projections.fit(np.diag(slopes.max(axis=0)), scales, np.ones(dimension), bounds, outside)
-        lattice, bits = steepest.lattice, steepest.bits
+        steepest = slopes.max(axis=0)
+        lattice, bits = exact_grid(lambda far: far * steepest, scales, bounds, outside)
         offsets = np.floor(np.ldexp(uniforms[:, 0], bits))
         return cls(lattice, bits, np.rint(np.ldexp(slopes * lattice.steps, bits)), offsets)
 

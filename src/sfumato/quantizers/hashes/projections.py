@@ -21,6 +21,7 @@ golden ratio for m = 1), rounded down to multiples of 2**-64.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from functools import cached_property, lru_cache
@@ -83,20 +84,8 @@ class Projections:
             Whether points are measured from the middle of the box (an offset more or less does not matter), or from
             the origin.
         """
-        box = _default_box(directions, scales, outside)
-        if bounds is not None:
-            box = Box.from_bounds(bounds, len(scales), outside)
-        far = box.half_widths
-        if not centred:
-            far = far + np.maximum(np.abs(box.lower), np.abs(box.upper))
-        bits = _exact_bits(far, directions) - 1
-        point_bits = min(MOST_POINT_BITS, bits - DIRECTION_BITS)
-        if point_bits < FEWEST_POINT_BITS:
-            raise InputError(
-                f"the bounds span {float((2 * box.half_widths / scales).max()):.3g} bandwidths, too many for exact "
-                f"hashing in {box.dimension} dimensions; pass tighter bounds or a larger bandwidth"
-            )
-        lattice = Lattice(box, tuple(math.floor(math.log2(scale)) - point_bits for scale in scales))
+        steepness = np.abs(directions)
+        lattice, bits = exact_grid(lambda far: far @ steepness, scales, bounds, outside, centred)
         integers = np.rint(np.ldexp(directions * lattice.steps[:, None], bits))
         whole = np.rint(np.ldexp(offsets, bits)) + (0 if centred else lattice.centre @ integers)
         return cls(lattice, bits, integers.astype(np.int64), whole.astype(np.int64))
@@ -132,14 +121,37 @@ class Projections:
         return self.directions, self.offsets
 
 
-def _exact_bits(half_widths: Floats, directions: Floats) -> int:
+Reached = Callable[[Floats], Floats]  # how many buckets projections reach, for points so far out in each column
+
+
+def exact_grid(
+    reached: Reached, scales: Floats, bounds: Any, outside: str, centred: bool = True
+) -> tuple[Lattice, int]:
+    """Return the finest grid of points on which projections are exact, and B; see `Projections.fit`."""
+    box = _default_box(reached, scales, outside)
+    if bounds is not None:
+        box = Box.from_bounds(bounds, len(scales), outside)
+    far = box.half_widths
+    if not centred:
+        far = far + np.maximum(np.abs(box.lower), np.abs(box.upper))
+    bits = _exact_bits(far, reached) - 1
+    point_bits = min(MOST_POINT_BITS, bits - DIRECTION_BITS)
+    if point_bits < FEWEST_POINT_BITS:
+        raise InputError(
+            f"the bounds span {float((2 * box.half_widths / scales).max()):.3g} bandwidths, too many for exact "
+            f"hashing in {box.dimension} dimensions; pass tighter bounds or a larger bandwidth"
+        )
+    return Lattice(box, tuple(math.floor(math.log2(scale)) - point_bits for scale in scales)), bits
+
+
+def _exact_bits(half_widths: Floats, reached: Reached) -> int:
     """B for which projections of the box, offsets apart, stay below 2**50."""
-    return SUM_BITS - math.ceil(math.log2(float((half_widths @ np.abs(directions)).max()) + 2))
+    return SUM_BITS - math.ceil(math.log2(float(reached(half_widths).max()) + 2))
 
 
-def _default_box(directions: Floats, scales: Floats, outside: str) -> Box:
+def _default_box(reached: Reached, scales: Floats, outside: str) -> Box:
     for reach in range(WIDEST_DEFAULT_REACH, NARROWEST_DEFAULT_REACH, -1):
-        if _exact_bits(scales * 2.0**reach, directions) - 1 - DIRECTION_BITS >= DEFAULT_POINT_BITS:
+        if _exact_bits(scales * 2.0**reach, reached) - 1 - DIRECTION_BITS >= DEFAULT_POINT_BITS:
             return Box.centred(scales * 2.0**reach, outside)
     return Box.centred(scales * 2.0**NARROWEST_DEFAULT_REACH, outside)
 
