@@ -62,7 +62,7 @@ def test_three_columns_stay_in_the_box_and_repeat_with_the_seed() -> None:
 def test_noise_is_cut_off_better_than_by_dropping_negative_values(points: np.ndarray) -> None:
     """On average over the noise, since a single map may go either way.
 
-    Of 40 draws the differences that are asserted are 7 and 16 of their deviations (0.030 +- 0.025 and 0.017 +- 0.007 a draw).
+    The differences that are asserted are 0.030 +- 0.025 and 0.017 +- 0.007 a draw: over 40, 7 and 15 deviations.
     """
     made = release_of(points, epsilon="1/20", random_state=1)
     queries = evaluate(made, size=40).queries
