@@ -159,9 +159,9 @@ class TestAnswers:
     def test_answers_are_those_of_the_oracle_but_for_the_stated_bias(self, kernel: Kernel) -> None:
         """Over draws of the landmarks: a bias is the accident of one draw, and its square varies by .9 of the bar's.
 
-        The mean square of 30 draws is 1.4 and 1.1 times the bars', with a deviation of .17: like a gamma law of 68 degrees
-        it exceeds 1.6^2 in one of 2 million runs. Of the errors 97.5 % and 99 % lie within three bars, 4 % more or less
-        from draw to draw: .93 is six deviations away.
+        The mean square of 30 draws is 1.4 and 1.1 times the bars', with a deviation of .17: like a gamma law of 68
+        degrees it exceeds 1.6^2 in one of 2 million runs. Of the errors 97.5 % and 99 % lie within three bars, 4 % more
+        or less from draw to draw: .93 is six deviations away.
         """
         squares, bars, within = [], [], []
         for draw in range(30):
