@@ -69,8 +69,8 @@ def test_an_answer_does_not_depend_on_other_queries(bounds):
 def test_gains_where_noise_is_large():
     """The ratio is 0.79: it differs by 0.03 from data to data and by 0.05 from seed to seed.
 
-    Over five of each its deviation is 0.016, of which the limit is five. Bars are 1.07 +- 0.024 times the errors, and two
-    of them cover 96 % +- 0.6 %.
+    Over five of each its deviation is 0.016, of which the limit is five. Bars are 1.07 +- 0.024 times the errors, and
+    two of them cover 96 % +- 0.6 %.
     """
     found = np.concatenate([errors_of(bandwidth=2.2, epsilon=0.05, seeds=5, data=data) for data in range(5)])
     plain, shrunk, bars, covered = found.mean(axis=0)
@@ -95,9 +95,9 @@ def test_loses_nothing_where_noise_is_small(bandwidth, epsilon, seeds):
 def test_maps_of_few_columns():
     """Records sit in few bumps, where a release errs as a whole: its bars cover 95 % +- 3.5 % of them, 83 % at times.
 
-    Plain ones cover as many and differ as much. Means over ten releases: 94.5 % +- 1.5 % (the data's part included), and
-    over the map 98 % +- 0.35 %. Errors at records are 1.022 +- 0.0065 times those of plain answers, over the map 0.44.
-    All limits are five and a half deviations away.
+    Plain ones cover as many and differ as much. Means over ten releases: 94.5 % +- 1.5 % (the data's part included),
+    and over the map 98 % +- 0.35 %. Errors at records are 1.022 +- 0.0065 times those of plain answers, over the map
+    0.44. All limits are five and a half deviations away.
     """
     points = blobs(40_500, 2)
     records, queries = points[:40_000], points[40_000:]
