@@ -329,7 +329,7 @@ class DualSolver:
         itself = np.where(on_axis, np.abs(1.0 - (touched * splines).sum(axis=1)), 0.0)
         most, queries = np.maximum(np.abs(missed).max(axis=2), at_ends), np.arange(len(places))
         most[queries, cell] = np.maximum(most[queries, cell], itself)
-        return most
+        return np.asarray(most)
 
     def _worst(self, most: Floats) -> Floats:
         """Largest of every node's cells."""
