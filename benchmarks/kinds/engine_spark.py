@@ -120,7 +120,7 @@ def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
             "DataFrame": (spark, frame),
             "threads": (Threads(), source),
         }
-        costs = {name: _cost(engine, rows, encoder, asked["repetitions"]) for name, (engine, rows) in engines.items()}
+        costs = _costs(engines, encoder, asked["repetitions"])
         spark.session.stop()
     base = costs["threads"]
     for name, cost in costs.items():
@@ -150,10 +150,15 @@ def _encoder(asked: Settings) -> Summand:
     return METHODS.build("fourier", model.request(asked["d"])).encoder
 
 
-def _cost(engine: Engine, rows: Source, encoder: Summand, repetitions: int) -> Cost:
-    meters = []
+def _costs(engines: dict[str, tuple[Engine, Source]], encoder: Summand, repetitions: int) -> dict[str, Cost]:
+    """Sum once and so often again, the engines in turn: what else the machine does then slows none of them alone."""
+    meters: dict[str, list[Meter]] = {name: [] for name in engines}
     for _ in range(1 + repetitions):
-        with Meter() as meter:
-            engine.sum(rows, encoder, SecureBits())
-        meters.append(meter)
-    return Cost(min(meter.core_seconds for meter in meters), meters[0].core_seconds, meters[0].grown)
+        for name, (engine, rows) in engines.items():
+            with Meter() as meter:
+                engine.sum(rows, encoder, SecureBits())
+            meters[name].append(meter)
+    return {
+        name: Cost(min(meter.core_seconds for meter in own), own[0].core_seconds, own[0].grown)
+        for name, own in meters.items()
+    }

@@ -40,6 +40,16 @@ def test_the_convolution_is_the_integral(kernel: Any) -> None:
         assert convolved(kernel, np.array([[at]]))[0] == pytest.approx(integral, rel=1e-4)
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("length", [1e-50, 1e-4])
+@pytest.mark.parametrize("kernel", [Gaussian, Laplacian])
+def test_pairs_far_apart_add_nothing_in_any_number_of_columns(kernel: Any, length: float) -> None:
+    """They would count as the closest ones if a product over the columns left the range of numbers on its way."""
+    rows = np.repeat([[0.0], [1.0]], 100, axis=1)
+    scores = PairScores(Box.from_bounds((0, 1), 100), (kernel(length),), 1)  # one group, in which both meet
+    assert scores.count(Threads(), open_source(rows), SecureBits.seeded(1)).tolist() == [0, UNIT]
+
+
 def test_the_sums_are_unbiased_for_cross_validation() -> None:
     kernels = (Gaussian(0.5), Laplacian(0.5))
     scores = PairScores(BOX, kernels, N)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import threading
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato import BudgetError, InputError, Ledger, Part, PrivateDistance, PrivateKDE, merge_parts, merge_releases
+from sfumato.central.merging import Receipts
 from sfumato.central.parts import SITE_CONDITION
 from sfumato.errors import ReleaseFileError
 from sfumato.kernels import L2LSH, Gaussian, InnerProduct
@@ -180,6 +183,32 @@ def test_parts_of_many_columns_are_refused_before_anything_is_summed() -> None:
         Part.of(MODELS["race"](), np.zeros((10, 4097)))
 
 
+def test_two_threads_release_parts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They meet between the check that nothing was released and the note of it, unless they are kept apart."""
+    parts = sums_of(MODELS["race"]())
+    meeting, check, outcomes = threading.Barrier(2), Receipts.check, []
+
+    def check_and_wait(self: Receipts, *arguments: Any) -> None:
+        check(self, *arguments)
+        with suppress(threading.BrokenBarrierError):  # the other one waits for its turn, as it should
+            meeting.wait(timeout=0.5)
+
+    monkeypatch.setattr(Receipts, "check", check_and_wait)
+
+    def merge() -> None:
+        try:
+            outcomes.append(merge_parts(parts))
+        except BudgetError as refusal:
+            outcomes.append(refusal)
+
+    threads = [threading.Thread(target=merge) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["BudgetError", "Release"]
+
+
 def test_parts_are_not_copied() -> None:
     part = Part.of(MODELS["race"](), SITES[0])
     for copying in (copy.copy, copy.deepcopy, pickle.dumps):
@@ -198,6 +227,16 @@ def test_releases_of_sites_that_trust_nobody_add_up_with_their_noise(name: str) 
     assert merged.guarantee.epsilon == 1 and merged.parameters["sites"] == 3
     answers, bars = merged.query(QUERIES, return_std=True)
     assert np.isfinite(answers).all() and (bars > 0).all()
+
+
+@pytest.mark.parametrize(("unit", "whole"), [("record", "each record is"), ("user", "each user's records are all")])
+def test_merged_promises_say_that_nobody_is_at_two_sites(unit: str, whole: str) -> None:
+    """A user at two sites has the noise of two releases around them, and the sum of their epsilons."""
+    more = {"unit": unit, "options": {"max_records_per_user": 2}} if unit == "user" else {}
+    model = PrivateKDE(L2LSH(1.0), method="race", **SETTINGS, **more)
+    users = None if unit == "record" else np.arange(len(POINTS)) // 2
+    merged = merge_releases([model.fit(POINTS, users=users).release_ for _ in range(2)])
+    assert merged.guarantee.conditions[-1].startswith(f"{whole} with one of 2 sites")
 
 
 def test_merged_answers_are_those_of_all_rows_within_their_bars() -> None:

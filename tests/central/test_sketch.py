@@ -387,6 +387,7 @@ class TestThreads:
         lambda header, arrays: header.update(kernel=7),
         lambda header, arrays: header.update(quantizer=[]),
         lambda header, arrays: header["quantizer"].popitem(),
+        lambda header, arrays: header["quantizer"].update(value=1000),  # rows added then would have noise for one each
         lambda header, arrays: header.update(kept=-1),
         lambda header, arrays: header.update(kept=1e300),
         lambda header, arrays: header.update(seen=None),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from fractions import Fraction
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from sfumato.bandwidth import from_public
+from sfumato.cli import console
 from sfumato.privacy.ledger import Ledger
 
 from .conftest import Run, plain
@@ -75,3 +77,15 @@ def test_wrong_input_is_named_and_costs_nothing(
     assert result.exit_code == 2
     assert message in plain(result.stderr)
     assert not ledger_path.exists()
+
+
+def test_a_choice_that_cannot_be_printed_is_in_the_error(
+    run: Run, table: tuple[Path, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(console, "facts", full)
+    for choice in (("--candidates", "0.3;0.3"), ()):
+        result = run("bandwidth", table[0], *PRIVATE, *choice)
+        assert result.exit_code == 5 and "the bandwidth had been paid for and is 0." in plain(result.stderr)

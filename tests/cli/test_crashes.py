@@ -176,3 +176,23 @@ def test_ctrl_c_in_a_real_process_leaves_nothing(tmp_path: Path) -> None:
     assert stdout == ""
     assert list(out.iterdir()) == []
     assert not ledger.exists()
+
+
+def test_a_name_that_is_taken_while_the_sum_runs_loses_nothing(
+    run: Run, files: dict[str, Path], tmp_path: Path, ledger_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two runs may begin with one new name: what the second has paid for goes beside, and the first's stays."""
+    folder, charge = tmp_path / "out", sfumato.privacy.ledger.Account.charge
+    folder.mkdir()
+
+    def charge_while_another_writes(account: Any, *arguments: Any, **keywords: Any) -> None:
+        charge(account, *arguments, **keywords)
+        (folder / "out.sfm").write_bytes(b"another run's")
+
+    monkeypatch.setattr(sfumato.privacy.ledger.Account, "charge", charge_while_another_writes)
+    result = run("release", files["csv"], "-o", folder / "out.sfm", *NEEDED, "--dataset", "survey")
+    assert result.exit_code == 5 and "had been paid for and was kept in" in plain(result.stderr)
+    assert Ledger(ledger_path).account("survey").spent[0] == 1
+    (kept,) = folder.glob("out.sfm.rescued-*")
+    assert sfumato.load(kept).guarantee.epsilon == 1
+    assert (folder / "out.sfm").read_bytes() == b"another run's"

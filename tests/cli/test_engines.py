@@ -67,6 +67,11 @@ def test_parts_are_summed_merged_and_charged_once(points: list[str], tmp_path: P
     twice = refused("release", "--parts", parts[0], tmp_path / "again.part", "-o", tmp_path / "x.sfm", "--no-ledger")
     assert "the same site" in twice
     assert "--dataset is missing" in refused("release", "--parts", *parts, "-o", tmp_path / "x.sfm")
+    merged = ["release", "--parts", *parts, "--dataset", "p", *ledger]
+    assert "keeps nothing of what is paid for" in refused(*merged, "-o", "/dev/null")
+    for flags in (["--epsilon", "0.01"], ["--bounds", "0,1"], ["--outside", "drop"], ["--category", "x=y"]):
+        assert "all terms are in the parts" in refused(*merged, "-o", tmp_path / "x.sfm", *flags)
+    assert len(json.loads(run("ledger", "show", "p", *ledger, "--json"))["charges"]) == 1
     assert not (tmp_path / "x.sfm").exists()
 
 

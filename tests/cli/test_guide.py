@@ -41,6 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     np.savetxt(tmp_path / "trips.csv", points, delimiter=",", header="lon,lat,id", comments="", fmt="%.4f")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SFUMATO_LEDGER", str(tmp_path / "ledger.jsonl"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     return tmp_path
 
 
@@ -120,3 +121,17 @@ def test_the_commands_that_are_printed_run(folder: Path) -> None:
         done = CliRunner().invoke(app, words)
         assert done.exit_code == 0, done.output
     assert spent(folder) == 8 and (folder / "trips.html").exists()
+
+
+def test_other_marks_and_names_that_are_taken(folder: Path) -> None:
+    """What an error tells to pass can be passed here; and a name that is taken is found before anything is spent."""
+    rows = "".join(f"{number % 10},5;{number % 5},25\n" for number in range(400))
+    (folder / "trips.csv").write_text(f"lon;lat\n{rows}")
+    assert "Pass --separator ';'" in CliRunner().invoke(app, ["start", "trips.csv", *FLAGS, "--yes"]).output
+    marks = ["--separator", ";", "--decimal", ","]
+    (folder / "trips.html").write_text("mine")
+    taken = CliRunner().invoke(app, ["start", "trips.csv", *FLAGS, *marks, "--yes"])
+    assert taken.exit_code == 2 and "trips.html" in taken.output and not (folder / "ledger.jsonl").exists()
+    done = CliRunner().invoke(app, ["start", "trips.csv", *FLAGS, *marks, "--yes", "--force"])
+    assert done.exit_code == 0 and "--separator=;" in done.output.replace("'", "")
+    assert sfumato.load(folder / "trips.sfm").columns == ("lon", "lat")

@@ -13,6 +13,10 @@ import pytest
 
 import sfumato
 from sfumato import PrivateKDE
+from sfumato.cli import console
+from sfumato.learn import DensityClassifier
+from sfumato.local import Protocol
+from sfumato.public.canonical_json import canonical
 from sfumato.public.shown import shown
 
 from .conftest import Run
@@ -86,3 +90,36 @@ def test_what_is_shown() -> None:
     assert shown("größe, m² 測定") == "größe, m² 測定"
     assert shown("\u0645\u06cc\u200c\u062e\u0648") == "\u0645\u06cc\u200c\u062e\u0648"  # Persian needs the joiner
     assert shown("\ud800\u2028\x00\u2066") == "\\ud800\\u2028\\x00\\u2066"
+
+
+def test_no_text_turns_into_a_picture(capsys: pytest.CaptureFixture[str]) -> None:
+    console.out.cache_clear()
+    console.out().print("the column :smile:")
+    console.out.cache_clear()
+    assert capsys.readouterr().out == "the column :smile:\n"
+
+
+def test_classes_on_a_terminal(run: Run, tmp_path: Path) -> None:
+    names = [f"World{ESCAPE}{C1}", f"Sports{OVERRIDE}"]
+    points = np.random.default_rng(0).normal(size=(400, 1))
+    terms = {"bandwidth": 1.0, "epsilon": 1, "n_hint": 400, "bounds": (-3, 3)}
+    model = DensityClassifier("gaussian", classes=names, **terms).fit(points, np.array(names)[np.arange(400) % 2])
+    model.save(tmp_path / "classes.sfm")
+    for command in ("inspect", "verify"):
+        text = run(command, tmp_path / "classes.sfm").output
+        assert "World" in text or command == "verify"
+        assert not [letter for letter in UNSAFE if letter in text], command
+
+
+def test_a_device_without_the_command_line(tmp_path: Path) -> None:
+    """A protocol's own words come back in what is refused; and what is to be passed is named as it is typed."""
+    protocol = Protocol("l2-lsh", bandwidth=0.5, dimension=1, epsilon=1, participants=100, bounds=(0, 1), seed=7)
+    document = {**protocol.document, "guarantee": {**protocol.document["guarantee"], "unit": f"record{C1}{OVERRIDE}"}}
+    (tmp_path / "p.json").write_bytes(canonical(document))
+    protocol.save(tmp_path / "good.json")
+    command = [sys.executable, "-m", "sfumato.local"]
+    refused = subprocess.run([*command, tmp_path / "p.json"], capture_output=True, check=False, input=b"0.5")
+    assert refused.returncode == 2 and b"promises another 'unit'" in refused.stderr
+    assert not [letter for letter in UNSAFE if letter in refused.stderr.decode()]
+    dear = [*command, tmp_path / "good.json", "--max-epsilon", "0.5"]
+    assert b"pass --max-epsilon to allow more" in subprocess.run(dear, capture_output=True, check=False).stderr

@@ -272,3 +272,59 @@ class TestSelect:
         monkeypatch.chdir(folder)
         result = run("select", classifier, *arguments)
         assert result.exit_code == 2 and message in plain(result.stderr)
+
+
+def test_messages_name_flags_that_there_are(run: Run, folder: Path, tmp_path: Path, released: Path) -> None:
+    data, semicolons = folder / "points.csv", tmp_path / "semicolons.csv"
+    semicolons.write_text("x;y\n1,5;2,5\n")
+    fit = ("classify", "fit", data, "-o", tmp_path / "no.sfm", *ARGUMENTS, "--epsilon", 1)
+    assert "Pass --label-column with these" in plain(run(*fit, "--label-column", "none").stderr)
+    check = ("check", data, "--classes", "east,west", "--label-column", "none")
+    assert "Pass --label-column with these" in plain(run(*check).stderr)
+    decoded = run("decode", released, data, "--word-column", "none")
+    assert "Pass --word-column with these" in plain(decoded.stderr) and "damaged" not in decoded.stderr
+    told = plain(run("select", released, semicolons, "-k", 1).stderr)
+    assert "(This command has no --separator and no --decimal.)" in told
+    assert "This command has no" not in run("query", released, semicolons).stderr
+    pools = (tmp_path / "*.parquet", tmp_path / "folder.parquet")
+    pools[1].mkdir()
+    pq.write_table(pa.table({"x": [0.0], "y": [1.0]}), pools[1] / "one.parquet")
+    for pool in pools:
+        result = run("select", released, pool, "-k", 1, "--rows", "-o", tmp_path / "rows.parquet")
+        assert "--rows copies rows of a .parquet pool to a file: pass one such file" in plain(result.stderr)
+
+
+def test_public_points_are_read_with_the_marks_of_the_records(run: Run, tmp_path: Path) -> None:
+    rows = "".join(f"{number % 10},5;{number % 5},25\n" for number in range(400))
+    (tmp_path / "points.csv").write_text(f"x;y\n{rows}")
+    (tmp_path / "commas.csv").write_text("x,y\n" + "1.5,2.5\n4.5,0.5\n" * 4)
+    marks = ("--separator", ";", "--decimal", ",", "--bounds", "0,10", "--bandwidth", 2, "--method", "landmarks")
+    for number, public in enumerate(("points.csv", "commas.csv")):
+        out = tmp_path / f"out{number}.sfm"
+        terms = ("--epsilon", 1, "--n-hint", 400, "--landmarks", tmp_path / public, "-o", out, "--no-ledger")
+        result = run("release", tmp_path / "points.csv", *marks, *terms)
+        assert result.exit_code == 0, result.output
+
+
+def test_too_little_memory_is_an_error(run: Run, released: Path, tmp_path: Path) -> None:
+    result = run("sample", released, "-k", 10**15, "--extent", "-3,3", "-o", tmp_path / "points.csv")
+    assert result.exit_code == 1 and "not enough memory" in result.stderr
+
+
+def test_columns_are_found_by_their_names(run: Run, tmp_path: Path) -> None:
+    """Points with the release's columns in another order are the same points; other names are told of."""
+    points = np.random.default_rng(0).normal([3.0, 7.0], 0.5, size=(900, 2))
+    model = sfumato.PrivateKDE(bandwidth=1.0, epsilon=1, n_hint=900, bounds=(0, 10)).fit(
+        pa.table(dict(zip("xy", points.T, strict=True)))
+    )
+    model.release_.save(tmp_path / "points.sfm")
+    (tmp_path / "pool.csv").write_text("y,x\n7,3\n3,7\n")
+    (tmp_path / "other.csv").write_text("a,b\n7,3\n3,7\n")
+    (tmp_path / "words.txt").write_text("here\nthere\n")
+    for name, first in (("pool.csv", 0), ("other.csv", 1)):
+        told = run("select", tmp_path / "points.sfm", tmp_path / name, "-k", 1)
+        assert told.stdout.splitlines()[1].startswith(f"{first},")
+        assert ("stand for x, y, in this order" in told.stderr) == bool(first)
+        words = ("--words", tmp_path / "words.txt", "--json")
+        best = json.loads(run("decode", tmp_path / "points.sfm", tmp_path / name, *words).stdout)["words"][0]
+        assert best["word"] == ("here", "there")[first]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 import sfumato
 from sfumato.local.account import DeviceAccount
-from sfumato.shuffled import AnalyzerKey, Protocol, Submission, shuffler
+from sfumato.shuffled import AnalyzerKey, Protocol, Submission, client, shuffler
 from sfumato.shuffled.messages import read_header
 from tests.cli.conftest import Run, plain
 
@@ -337,3 +338,52 @@ def test_refusals(run: Run, collection: Path) -> None:
     protocol.write_text(json.dumps(damaged))
     result = run("shuffled", "messages", protocol, "-o", collection / "x", stdin="1 2")
     assert result.exit_code == 2 and "do not take part" in plain(result.output)
+
+
+def test_a_refused_protocol_leaves_no_key(run: Run, collection: Path) -> None:
+    terms = ("--bandwidth", 1, "--dimension", 2, "--epsilon", 4, "--delta", "1e-2", "--participants", 12)
+    made = ("shuffled", "protocol", "-o", collection / "p.json", "--new-key", collection / "second", *terms)
+    refused = run(*made)
+    assert refused.exit_code == 2 and "p.json" in refused.stderr and not (collection / "second").exists()
+    assert run(*made, "--force").exit_code == 0
+    assert "never overwritten" in plain(run(*made, "--force").stderr)
+
+
+def test_nobodys_file_keeps_out_others(run: Run, collection: Path) -> None:
+    """Files that cannot be read, are far too long or would be waited for are refused one by one."""
+    protocol, sent = collection / "p.json", collection / "sent"
+    run("shuffled", "messages", protocol, "--data", collection / "points.csv", "-o", sent)
+    os.mkfifo(sent / "0-pipe.msg")
+    (sent / "1-loop.msg").symlink_to("1-loop.msg")
+    (sent / "2-nowhere.msg").symlink_to(collection / "nowhere")
+    with (sent / "3-long.msg").open("wb") as file:
+        file.truncate(1 << 30)
+    told = run("shuffled", "shuffle", protocol, sent, "--state", collection / "inbox", "--json")
+    assert json.loads(told.stdout) == {"people": 12, "needed": 12, "refused": 4}
+
+
+def test_messages_that_are_paid_for_are_kept_where_the_name_was_taken(
+    run: Run, collection: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account, mine, charge = collection / "account.json", collection / "mine.msg", client.charge_once
+
+    def charge_while_another_writes(*arguments: Any) -> None:
+        charge(*arguments)
+        mine.write_bytes(b"another's")
+
+    monkeypatch.setattr(client, "charge_once", charge_while_another_writes)
+    ledger = ("--ledger", account, "--budget", 4)
+    result = run("shuffled", "messages", collection / "p.json", "-o", mine, *ledger, *DELTA, stdin="0 1")
+    assert result.exit_code == 5 and DeviceAccount(account, 4).spent == 4
+    (kept,) = collection.glob("mine.msg.rescued-*")
+    assert len(Submission.from_bytes(kept.read_bytes())) == 8 and mine.read_bytes() == b"another's"
+
+
+def test_the_class_is_asked_for_by_its_flag(run: Run, tmp_path: Path) -> None:
+    terms = ("--bandwidth", 1, "--dimension", 1, "--epsilon", 4, "--delta", "1e-2", "--participants", 3)
+    run("shuffled", "protocol", "-o", tmp_path / "p.json", "--new-key", tmp_path / "k", *terms, "--classes", "a,b")
+    result = run("shuffled", "shuffle", tmp_path / "p.json", "--state", tmp_path / "inbox")
+    assert "pass --label, the class whose messages" in plain(result.stderr)
+    (tmp_path / "points.csv").write_text("x\n1\n")
+    simulated = ("shuffled", "simulate", tmp_path / "p.json", tmp_path / "points.csv", "-o", tmp_path / "out")
+    assert "Pass --label-column with these" in plain(run(*simulated, "--label-column", "side").stderr)

@@ -86,6 +86,18 @@ def test_sums_are_those_of_threads_bit_for_bit(engine: SparkEngine, points: Path
     assert sum(told) == 4 * ROWS
 
 
+def test_arrays_have_the_length_that_is_declared(engine: SparkEngine, points: Path, frame: Any) -> None:
+    """Lists of another length are rows without a number: no task fails for them, and no record decides the length."""
+    cases = "CASE WHEN number < 10 THEN array(x) WHEN number < 20 THEN NULL ELSE array(x, y) END AS e"
+    arrays = frame.selectExpr(cases)
+    with pytest.raises(InputError, match="length of a column of lists is public"):
+        open_source(arrays)
+    found = engine.sum(open_source(arrays, ["e[2]"]), ENCODER)
+    table = pq.read_table(points, columns=["x", "y"], filters=[("number", ">=", 20)])
+    sums, kept, _ = Threads(1).sum(open_source(table), ENCODER)
+    assert np.array_equal(found[0], sums) and found[1:] == (kept, ROWS)
+
+
 def test_connect_gives_the_same(engine: SparkEngine, tmp_path: Path) -> None:
     port = engine.session.conf.get("spark.connect.grpc.binding.port")
     found = run_apart("on_connect", tmp_path, f"sc://127.0.0.1:{port}")

@@ -412,6 +412,13 @@ def test_default_path(monkeypatch: pytest.MonkeyPatch, environment: dict[str, st
     assert default_ledger_path() == Path(expected)
 
 
+@pytest.mark.parametrize("chosen", ["ledger.jsonl", "~/ledger.jsonl", "../ledger.jsonl"])
+def test_no_folder_has_a_ledger_of_its_own(monkeypatch: pytest.MonkeyPatch, chosen: str) -> None:
+    monkeypatch.setenv("SFUMATO_LEDGER", chosen)
+    with pytest.raises(LedgerError, match="another ledger, with budgets of its own, in every folder"):
+        default_ledger_path()
+
+
 def test_the_example_in_the_documentation_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
     monkeypatch.chdir(tmp_path)

@@ -26,6 +26,22 @@ def test_delta_is_that_of_the_gaussian_part_with_the_slack_on_top() -> None:
     assert COUNT.delta_at(Fraction(1, 20)) == 0 and COUNT.delta_at(Fraction(1, 21)) == 1
 
 
+@pytest.mark.parametrize(
+    ("multiplier", "epsilon", "exact"),
+    [
+        (458412062.75237465, 1e-8, 1.0000066274711641e-15),
+        (68115274.694324, 1e-7, 1.0000028107443122e-20),
+        (937368246.5548545, 1e-9, 1.0000000076072509e-10),
+        (1e7, 5.30450792689079e-07, 1.0000001994551044e-15),
+        (1e200, 1.0, 0.0),
+        (1e-3, 0.0, 1.0),
+    ],
+)
+def test_a_delta_is_not_below_the_exact_one(multiplier: float, epsilon: float, exact: float) -> None:
+    """Exact values have sixty digits; where epsilon is small, doubles lose half of theirs on the way."""
+    assert exact <= gaussian_delta(multiplier, epsilon) <= min(exact * (1 + 1e-3), 1.0)
+
+
 def test_gaussian_noise_is_never_pure() -> None:
     assert Loss(mu_squared=Fraction(1, 10**6)).delta_at(Fraction(100)) > 0
 

@@ -140,3 +140,37 @@ def test_one_invitation_is_one_token_of_a_key(
         fetch_token(way, signed[0], codes[0], token_request(signed[0]))
         with pytest.raises(RefusedError, match="used before"):
             fetch_token(way, signed[1], codes[0], token_request(signed[1]))
+
+
+def test_a_kill_while_a_key_is_deleted(
+    shuffled_protocol: Protocol, analyzer_key: AnalyzerKey, organiser: SigningKey, tmp_path: Path
+) -> None:
+    """A key is overwritten and then removed; a start in between finishes that and goes on serving."""
+    file = tmp_path / "analyzer.key"
+    signed = SignedProtocol.sign(shuffled_protocol.document, organiser, shuffler="00" * 32)
+    analyzer_key.save(file)
+    role = AnalyzerRole(tmp_path / "analyzer", [signed], [file])
+    release = role.place(signed.fingerprint, 0) / "release.sfm"
+    release.write_bytes(b"published")
+    role._lock.close()
+    file.write_bytes(bytes(file.stat().st_size))
+    again = AnalyzerRole(tmp_path / "analyzer", [signed], [file])
+    assert not file.exists() and again.log.knows("key-deleted", signed.fingerprint)
+
+
+def test_a_key_of_two_collections_stays_until_both_are_published(
+    shuffled_protocol: Protocol, analyzer_key: AnalyzerKey, organiser: SigningKey, tmp_path: Path
+) -> None:
+    file, epochs = (
+        tmp_path / "analyzer.key",
+        [shuffled_protocol.with_key(analyzer_key, f"209{i}-01-31") for i in (8, 9)],
+    )
+    analyzer_key.save(file)
+    signed = [SignedProtocol.sign(epoch.document, organiser, shuffler="00" * 32) for epoch in epochs]
+    role = AnalyzerRole(tmp_path / "analyzer", signed, [file])
+    for number, epoch in enumerate(epochs):
+        (role.place(epoch.fingerprint, 0) / "release.sfm").write_bytes(b"published")
+        for each in epochs:
+            role.step(each.fingerprint, 0)
+        assert file.exists() == (number == 0)
+    assert all(role.log.knows("key-deleted", epoch.fingerprint) for epoch in epochs)

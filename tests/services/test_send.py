@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from sfumato.cli import app
-from sfumato.local import Protocol
+from sfumato.local import Protocol, client
 from sfumato.public.canonical_json import canonical
 from sfumato.services import sending
 from sfumato.services.collector import CollectorRole
@@ -242,3 +243,34 @@ def test_an_invitation_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "code").write_bytes(b"\xff\xfe")
     with pytest.raises(StorageError, match="not a text file"), storage_errors("read", tmp_path / "code"):
         (tmp_path / "code").read_text(encoding="ascii")
+
+
+def test_an_organisers_key_that_is_none_accuses_nobody(
+    run: Run, collector: tuple[str, CollectorRole], organiser: SigningKey, tmp_path: Path
+) -> None:
+    words = ("local", "send", collector[0], "--ledger", tmp_path / "account.json", "--organiser")
+    slip = run(*words, organiser.public.hex()[:-1])
+    assert slip.exit_code == 2 and "--organiser must be 64" in " ".join(slip.stderr.split())
+    assert run(*words, organiser.public.hex().upper()).exit_code == 0
+
+
+def test_whoever_types_a_point_holds_no_lock(
+    run: Run,
+    collector: tuple[str, CollectorRole],
+    organiser: SigningKey,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another command may use the account while somebody sits before the question; an answer that is kept asks none."""
+    account, asked = tmp_path / "account.json", []
+
+    def typed(path: object) -> list[float]:
+        with open(f"{account}.lock", "ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        asked.append(path)
+        return [0.2, 0.7]
+
+    monkeypatch.setattr(client, "read_point", typed)
+    words = ("local", "send", collector[0], "--organiser", organiser.public.hex(), "--ledger", account)
+    assert run(*words).exit_code == 0 and run(*words).exit_code == 0
+    assert asked == ["-"]

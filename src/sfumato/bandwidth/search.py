@@ -190,7 +190,7 @@ def convolved(kernel: Candidate, scaled: Floats) -> Floats:
     """
     if isinstance(kernel, Gaussian):
         return np.asarray(2.0 ** (-scaled.shape[1] / 2) * np.exp(-(scaled**2).sum(axis=1) / 2))
-    return np.asarray(np.prod((1 + scaled) / 2, axis=1) * np.exp(-scaled.sum(axis=1)))
+    return np.asarray(np.prod((1 + scaled) / 2 * np.exp(-scaled), axis=1))  # each at most 1/2: nothing overflows
 
 
 def own_height(kernel: Candidate, dimension: int) -> float:

@@ -6,20 +6,23 @@ make something else of the sums do not add up. A merger whom the sites trust can
 
 Guarantee. A record is in one site's table, and that site's noise alone keeps the site's promise, against everyone, the
 other sites included: adding their tables is post-processing. So a record's epsilon and delta are its own site's, and
-the merged release states the largest. A person with records at several sites is protected by the sum of theirs.
+the merged release states the largest. A person with records at several sites is protected by the sum of theirs: where
+users are promised something, that each is at one site alone is a condition.
 
 Variance: that of one site's noise, summed over the sites; n sites cost sqrt(n) times the noise of one curator.
 
 Receipts say which releases of a sketch's records were paid for, so that none goes out unpaid. For every shard in a
 sketch, by a name drawn at random, the charges of each release of its records. Sketches with records in common share the
 lists, so that none of them can be released behind another's back, and the names, so that no record is counted twice.
-Whoever calls holds the lock of `central.sketch`.
+Whoever calls holds `STATE`.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
+import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -35,6 +38,13 @@ from sfumato.privacy.ledger import Account
 from sfumato.public.codec import Many, Optional, Text, refuse
 from sfumato.quantizers.hashing import HashingQuantizer
 from sfumato.release import Count, Release
+
+# One lock for all sketches and parts: merged ones share their parts' charges, so that whether records were released
+# before is a question to all of them at once. It is held while counters and charges change, never while rows are
+# hashed.
+STATE = threading.Lock()
+if sys.platform != "win32":  # a fork must not copy it while another thread holds it
+    os.register_at_fork(before=STATE.acquire, after_in_parent=STATE.release, after_in_child=STATE.release)
 
 
 def merge_releases(releases: Sequence[Release]) -> Release:
@@ -113,7 +123,8 @@ def _public(release: Release) -> list[Any]:
 
 def _together(guarantees: Sequence[Guarantee]) -> Guarantee:
     conditions = dict.fromkeys(condition for guarantee in guarantees for condition in guarantee.conditions)
-    sites = f"each record is with one of {len(guarantees)} sites, whose own noise protects it against the others too"
+    whole = "record is" if guarantees[0].unit == "record" else "user's records are all"
+    sites = f"each {whole} with one of {len(guarantees)} sites, whose own noise protects it against the others too"
     return replace(
         guarantees[0],
         epsilon=max(guarantee.epsilon for guarantee in guarantees),

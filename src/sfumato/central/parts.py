@@ -26,8 +26,8 @@ from typing import Any, NoReturn, SupportsIndex
 import numpy as np
 
 from sfumato.central.curator import publish
-from sfumato.central.kde import PrivateEstimator
-from sfumato.central.merging import Receipts
+from sfumato.central.estimator import PrivateEstimator
+from sfumato.central.merging import STATE, Receipts
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import kernel_from_document
 from sfumato.methods.method import Mechanism
@@ -233,12 +233,13 @@ def pay(parts: Sequence[Part], mechanism: Mechanism, ledger: Account | None) -> 
     """Charge for a release of parts, or refuse it; noise is drawn after that."""
     receipts = _checked(parts)[1]
     guarantee, (epsilon, loss) = mechanism.guarantee, mechanism.cost(count_is_bought=False)
-    receipts.check(epsilon, ledger)
-    charge = None
-    if ledger is not None:
-        terms = {"neighbours": guarantee.neighbours, "unit": guarantee.unit}
-        charge = ledger.charge(mechanism.method, epsilon, guarantee.delta, **terms, loss=loss).id
-    receipts.add(charge)
+    with STATE:  # two threads that merge the same parts must not both find them unreleased
+        receipts.check(epsilon, ledger)
+        charge = None
+        if ledger is not None:
+            terms = {"neighbours": guarantee.neighbours, "unit": guarantee.unit}
+            charge = ledger.charge(mechanism.method, epsilon, guarantee.delta, **terms, loss=loss).id
+        receipts.add(charge)
 
 
 def largest_size(part: Part) -> int:

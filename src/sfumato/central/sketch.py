@@ -11,10 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import secrets
-import sys
-import threading
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -24,7 +21,7 @@ import numpy as np
 
 from sfumato.central import race
 from sfumato.central.curator import publish
-from sfumato.central.merging import Receipts
+from sfumato.central.merging import STATE, Receipts
 from sfumato.engines import Engine, engine_of
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Kernel, get_kernel, kernel_from_document
@@ -43,13 +40,6 @@ from sfumato.sources import open_source
 from sfumato.storage import AtomicFile
 
 RAW = "raw RACE sketch: PRIVATE data, not a release"
-# One lock for all sketches: merged ones share their parts' charges, so that whether records were released before is a
-# question to all of them at once. It is held while counters and charges change, never while rows are hashed.
-_STATE = threading.Lock()
-if sys.platform != "win32":  # a fork must not copy it while another thread holds it
-    os.register_at_fork(before=_STATE.acquire, after_in_parent=_STATE.release, after_in_child=_STATE.release)
-
-
 _FILE = Schema(
     {"content": RAW},
     kernel=Nested(lambda document, _: kernel_from_document(document)),
@@ -173,7 +163,7 @@ class RaceSketch:
     def add(self, X: Any, threads: int | None = None, engine: Engine | str | None = None) -> Self:
         """Add rows: an array, data frame, Arrow table, path, source, or iterator of batches."""
         counters, kept, seen = self._sum(X, engine, threads)
-        with _STATE:
+        with STATE:
             self._counters += counters
             self._kept, self._seen = self._kept + kept, self._seen + seen
         return self
@@ -187,7 +177,7 @@ class RaceSketch:
             If a counter would fall below zero: some of the rows were never added. Nothing is removed then.
         """
         counters, kept, seen = self._sum(X, engine, threads)
-        with _STATE:
+        with STATE:
             if (counters > self._counters).any() or seen > self._seen:
                 raise InputError("some of these rows are not in the sketch; nothing was removed")
             self._counters -= counters
@@ -219,7 +209,7 @@ class RaceSketch:
                     "the sketches have different public parameters: make all shards with the same kernel, bounds, "
                     "rows, width and feature_seed"
                 )
-            with _STATE:
+            with STATE:
                 merged._receipts.take_in(part._receipts)
                 merged._counters += part._counters
                 merged._kept, merged._seen = merged._kept + part._kept, merged._seen + part._seen
@@ -256,7 +246,7 @@ class RaceSketch:
         """
         mechanism = self._mechanism(exact_epsilon(epsilon), delta, neighbours, own_count, random_state is None)
         cost, loss = mechanism.cost(count_is_bought=False)
-        with _STATE:
+        with STATE:
             self._receipts.check(cost, ledger)
             charge = None
             if ledger is not None:
@@ -288,7 +278,7 @@ class RaceSketch:
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write the raw counters to a file. They are PRIVATE data: keep the file as you keep the records."""
         quantizer, arrays = self.quantizer.to_document()
-        with _STATE:
+        with STATE:
             header = {
                 "content": RAW,
                 "kernel": self.kernel.to_document(),
@@ -318,6 +308,9 @@ class RaceSketch:
             # Every record that was kept is in one counter of every row.
             if counters.dtype.kind != "i" or (hashed < 0).any() or (hashed.sum(axis=1) != sketch._kept).any():
                 raise ReleaseFileError("the counters of the sketch do not add up to the records that it holds")
+            if sketch.quantizer.value != 1:
+                # `release` multiplies by what its noise is made for: rows that are added here would count for more.
+                raise ReleaseFileError("a raw sketch counts a record as 1")
             if sketch._kept > sketch._seen:
                 raise ReleaseFileError("the sketch holds more records than were added")
             sketch._counters += counters

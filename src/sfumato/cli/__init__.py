@@ -14,20 +14,35 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from sfumato.cli.console import complain, in_flags, in_one_line
+from sfumato.cli.plain import PlainCommand, PlainGroup
 from sfumato.errors import NotPrivateWarning, OddDataWarning, SfumatoError, WaitWarning
 from sfumato.version import __version__
 
 INTERRUPTED = 130
 
 
-class Commands(TyperGroup):
+class Commands(PlainGroup):
     """Expected errors become one line on standard error and an exit code; nothing else is swallowed.
 
     So do warnings of odd data, without the exit code.
     """
+
+    _running: tuple[Any, list[str]] = None, []
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find a command, and keep in mind which one runs."""
+        found = super().resolve_command(ctx, args)
+        self._running = found[1], list(found[2])
+        return found
+
+    def _flags(self, ctx: Any) -> set[str] | None:
+        """Return the flags of the command that runs, which may be one of a group; None before there is one."""
+        command, words = self._running
+        while words and hasattr(command, "get_command"):
+            command, words = command.get_command(ctx, words[0]), words[1:]
+        return None if command is None else {name for one in command.params for name in one.opts}
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for."""
@@ -37,8 +52,9 @@ class Commands(TyperGroup):
                 others = warnings.showwarning
 
                 def show(message: Any, category: type[Warning], *place: Any, **line: Any) -> None:
-                    if issubclass(category, OddDataWarning | WaitWarning):
-                        complain(f"warning: {in_flags(str(message))}")
+                    # A plain UserWarning says where something was written instead.
+                    if issubclass(category, OddDataWarning | WaitWarning) or category is UserWarning:
+                        complain(f"warning: {in_flags(str(message), self._flags(ctx))}")
                     else:
                         others(message, category, *place, **line)
 
@@ -48,8 +64,11 @@ class Commands(TyperGroup):
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise BrokenPipeError(errno.EPIPE, str(error)) from error  # ended quietly, as for every filter
             told = in_one_line(error)
-            complain(f"error: {in_flags(str(told))}")
+            complain(f"error: {in_flags(str(told), self._flags(ctx))}")
             raise typer.Exit(told.exit_code) from error
+        except MemoryError as error:
+            complain(f"error: there is not enough memory for this{f' ({error})' if str(error) else ''}")
+            raise typer.Exit(SfumatoError.exit_code) from error
         except KeyboardInterrupt as interrupt:
             complain(str(interrupt) or "interrupted; no file was left half-written")
             raise typer.Exit(INTERRUPTED) from interrupt
@@ -122,9 +141,11 @@ def only(name: str | None) -> typer.Typer:
         place, *function = COMMANDS[command]
         module = import_module(f"sfumato.cli.{place}")
         if function:
-            made.command(command, epilog=getattr(module, function[1]))(getattr(module, function[0]))
+            made.command(command, cls=PlainCommand, epilog=getattr(module, function[1]))(getattr(module, function[0]))
         else:
-            made.add_typer(module.app, name=command)
+            for member in module.app.registered_commands:
+                member.cls = PlainCommand
+            made.add_typer(module.app, name=command, cls=PlainGroup)
     return made
 
 

@@ -159,7 +159,7 @@ def _search(
         ("guarantee", str(found.guarantee)),
         ("ledger", standing),
     ]
-    tell(found.to_document() | {"ledger": ledger, "statement": statement}, pairs, statement, as_json=as_json)
+    _tell_paid(found.to_document() | {"ledger": ledger}, pairs, statement, as_json)
 
 
 def _check_needed(epsilon: str | None, n_hint: int | None, bounds: list[str] | None) -> None:
@@ -191,7 +191,12 @@ def _report(bought: PrivateBandwidth, account: Account | None, as_json: bool) ->
         ("guarantee", str(bought.guarantee)),
         ("ledger", standing),
     ]
+    _tell_paid(bought.to_document() | {"ledger": ledger}, pairs, statement, as_json)
+
+
+def _tell_paid(document: dict[str, Any], pairs: list[tuple[str, str]], statement: str, as_json: bool) -> None:
+    """Tell what is nowhere but in this message; if it cannot be written, the error says it."""
     try:
-        tell(bought.to_document() | {"ledger": ledger, "statement": statement}, pairs, statement, as_json=as_json)
+        tell(document | {"statement": statement}, pairs, statement, as_json=as_json)
     except StorageError as error:
-        raise StorageError(f"{error}; the bandwidth had been paid for and is {length}") from error
+        raise StorageError(f"{error}; the bandwidth had been paid for and is {pairs[0][1]}") from error

@@ -36,12 +36,13 @@ def check(
     from sfumato.central.survey import survey
     from sfumato.kernels import get_kernel
     from sfumato.quantizers.box import Box
-    from sfumato.sources import open_source
+    from sfumato.sources import arguments_named, open_source
 
     if (label_column is None) != (classes is None):
         raise InputError("labels are checked against classes: pass both --label-column NAME and --classes A,B,...")
     key = one_column(label_column, data)
-    source = open_source(data, parse_columns(columns, data), key=key, separator=separator, decimal=decimal)
+    with arguments_named(key="--label-column"):
+        source = open_source(data, parse_columns(columns, data), key=key, separator=separator, decimal=decimal)
     given = parse_bounds(bounds, source)
     box = None if given is None else Box.from_bounds(given, source.dimension)
     findings = survey(source, box, None if bandwidth is None else get_kernel(kernel, parse_bandwidth(bandwidth)))

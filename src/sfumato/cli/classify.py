@@ -19,7 +19,6 @@ from sfumato.cli.flags import (
     one_column,
     parse_bandwidth,
     parse_classes,
-    parse_columns,
     parse_options,
     refuse_inputs,
     refuse_unkept,
@@ -27,6 +26,7 @@ from sfumato.cli.flags import (
 from sfumato.cli.groups import PaidRun, Payment, Reading, grouped
 from sfumato.cli.ledger import spending
 from sfumato.cli.paid import make_file
+from sfumato.cli.select import opened
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -122,8 +122,10 @@ def fit(
     account = payment.account(data)
     refuse_inputs(target, data, landmarks, None if account is None else account.ledger.path)
     from sfumato.learn import DensityClassifier
+    from sfumato.sources import arguments_named
 
-    source = reading.source(data, key=one_column(label_column, data))
+    with arguments_named(key="--label-column"):
+        source = reading.source(data, key=one_column(label_column, data))
     model = DensityClassifier(
         kernel,
         bandwidth=None if bandwidth is None else parse_bandwidth(bandwidth),
@@ -247,15 +249,10 @@ def predict(
     check_suffix(output)
     refuse_inputs(output, classifier, points)
     from sfumato.learn import DensityClassifier
-    from sfumato.sources import as_declared, open_source
 
     model = DensityClassifier.load(classifier)
-    marks: dict[str, Any] = {"separator": separator, "decimal": decimal}
-    chosen, names = parse_columns(columns, points), getattr(model, "feature_names_in_", None)
-    try:
-        source = open_source(points, as_declared(names) if chosen is None and names is not None else chosen, **marks)
-    except InputError:
-        source = open_source(points, chosen, **marks)  # of other names: their order counts
+    names = getattr(model, "feature_names_in_", None)
+    source = opened(points, columns, None if names is None else tuple(names), separator=separator, decimal=decimal)
     if source.dimension != model.n_features_in_:
         raise InputError(
             f"the points have {source.dimension} columns and the classifier {model.n_features_in_}; pass --columns"

@@ -5,12 +5,14 @@ All text passes `shown` here, for some of it comes from files that others wrote.
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import re
+import shlex
 import shutil
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,47 +35,86 @@ _FLAGS = (
     "at",
     "bandwidth",
     "bounds",
+    "categories",
+    "center",
     "classes",
     "columns",
     "decimal",
     "delta",
     "density",
+    "engine",
     "epsilon",
     "eta",
     "extent",
     "feature_seed",
+    "kernel",
+    "label",
+    "landmarks",
     "ledger",
     "max_delta",
     "max_epsilon",
     "method",
+    "metric",
     "n_hint",
     "neighbours",
     "options",
     "outside",
+    "p",
+    "priors",
     "radius",
+    "rule",
     "separator",
+    "start",
     "target_density",
 )
+_OTHERWISE = {"categories": "category", "options": "option", "p": "power"}
 _ARGUMENT = re.compile(rf"\b({'|'.join(_FLAGS)})=(?=(.)?)")
 _SWITCH = re.compile(r"\b(look|unchecked|permanent)=True")
 _OVERWRITE = re.compile(r"overwrite=True( \(--force on the command line\))?")
+_ELSEWHERE = re.compile(r" on the command line, [^;]*? in Python(?=\))")
+_LISTED = re.compile(r"\bcolumns=(\['[^']*'(?:, '[^']*')*\])")
 
 
-def in_flags(message: str) -> str:
+def in_flags(message: str, flags: Collection[str] | None = None) -> str:
     """Rewrite the library's argument names as the flags of the command line.
+
+    Parameters
+    ----------
+    message : str
+        What the library says.
+    flags : collection of str, optional
+        Those of the command that runs; of others that the message comes to name it then says that they are not here.
 
     Examples
     --------
     >>> in_flags("Pass columns= with numeric columns only; pass delta=0, or overwrite=True")
     'Pass --columns with numeric columns only; pass --delta 0, or --force'
+    >>> in_flags("Pass separator=';' or save it with ','.", {"--columns"})
+    "Pass --separator ';' or save it with ','. (This command has no --separator.)"
+    >>> in_flags("name its length, as in columns=['embedding[384]']")
+    "name its length, as in --columns 'embedding[384]'"
     """
+    named: dict[str, None] = {}
 
     def flag(found: re.Match[str]) -> str:
         followed_by_value = found[2] is not None and found[2] not in " ,;."
-        name = "option" if found[1] == "options" else found[1].replace("_", "-")
-        return f"--{name}{' ' if followed_by_value else ''}"
+        name = f"--{_OTHERWISE.get(found[1], found[1]).replace('_', '-')}"
+        named[name] = None
+        return f"{name}{' ' if followed_by_value else ''}"
 
-    return _ARGUMENT.sub(flag, _SWITCH.sub(r"--\1", _OVERWRITE.sub("--force", message)))
+    def switch(found: re.Match[str]) -> str:
+        named[f"--{found[1]}"] = None
+        return f"--{found[1]}"
+
+    text = _ELSEWHERE.sub("", _OVERWRITE.sub("--force", message))
+    text = _ARGUMENT.sub(flag, _SWITCH.sub(switch, _LISTED.sub(_typed_columns, text)))
+    missing = [name for name in named if flags is not None and name not in flags]
+    return f"{text} (This command has no {' and no '.join(missing)}.)" if missing else text
+
+
+def _typed_columns(found: re.Match[str]) -> str:
+    """Write a list of columns as it is typed in a shell."""
+    return f"columns={shlex.quote(','.join(ast.literal_eval(found[1])))}"
 
 
 @cache
@@ -81,7 +122,7 @@ def out() -> Console:
     """Return standard output for tables and wrapped text; Rich is loaded here, for single lines need none of it."""
     from rich.console import Console
 
-    return Console(highlight=False)
+    return Console(highlight=False, emoji=False)
 
 
 @cache
@@ -89,7 +130,7 @@ def err() -> Console:
     """Return the same for standard error."""
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, emoji=False)
 
 
 def complain(message: str) -> None:
@@ -114,7 +155,7 @@ def say(text: str) -> None:
 def facts(pairs: Iterable[tuple[str, str]]) -> None:
     """Print labelled lines; long ones are left to the terminal, so that paths stay whole."""
     for label, text in pairs:
-        typer.echo(typer.style(f"{label:<11} ", bold=True) + shown(text))
+        typer.echo(typer.style(f"{shown(label):<11} ", bold=True) + shown(text))
 
 
 def print_json(document: Any) -> None:

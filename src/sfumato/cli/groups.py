@@ -78,8 +78,13 @@ class Reading:
         return parse_bounds(self.bounds, source)
 
     def public(self, data: str | None) -> Source | None:
-        """Open a file of public points with the same columns."""
-        return None if data is None else Reading(self.columns).source(data)
+        """Open a file of public points with the same columns; text is read as the records' is, or else as usual."""
+        if data is None:
+            return None
+        try:
+            return self.source(data)
+        except InputError:
+            return Reading(self.columns).source(data)
 
 
 @dataclass(frozen=True)

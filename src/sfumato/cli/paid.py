@@ -18,11 +18,12 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from sfumato.cli.console import complain, err, size_text
-from sfumato.errors import StorageError
-from sfumato.storage import AtomicFile, rescued
+from sfumato.errors import InputError, StorageError
+from sfumato.paid import rescued
+from sfumato.storage import AtomicFile
 
 if TYPE_CHECKING:
-    from sfumato.central.kde import PrivateEstimator
+    from sfumato.central.estimator import PrivateEstimator
     from sfumato.engines import Progress
     from sfumato.privacy.ledger import Account
     from sfumato.release import Release
@@ -100,7 +101,10 @@ def make_file(
                 interrupts.hold()
                 content = made.to_bytes()
                 file.write(content)
-        except StorageError as error:
+        except (StorageError, InputError) as error:
+            if isinstance(error, InputError) and not content:
+                raise
+            # An InputError with the content at hand: somebody took the name while the sum ran.
             lost = _spent_in_vain(account, charged_before)
             kept = rescued(content, target) if content else ""
             raise StorageError(f"{error}{kept or lost or '; nothing was spent'}") from error

@@ -117,5 +117,5 @@ def merge(
     from sfumato.release import load
 
     made = merge_releases([load(path) for path in releases])
-    made.save(output, overwrite=force)
+    output = made.save(output, overwrite=force)
     releasing.report(made, output, None, made.guarantee.delta, as_json=as_json, quiet=quiet)

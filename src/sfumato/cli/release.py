@@ -116,6 +116,12 @@ def release(
     run stops and only the count is charged.
     """
     if parts:
+        agreed = [bandwidth, bandwidth_metres, latitude, epsilon, n_hint, payment.feature_seed]
+        if paid_count or agreed != [None] * len(agreed) or (reading, kinds, choices) != (Reading(), Kinds(), Choices()):
+            raise InputError(
+                "all terms are in the parts, as the sites agreed on them, and no flag changes them: pass --parts with "
+                "the output, --dataset, the ledger and how to run alone"
+            )
         return _release_parts(data, output, payment, run)
     target = check_needed(output, epsilon, n_hint, paid_count)
     account = payment.account(_one_name(data, payment.dataset))
@@ -143,6 +149,7 @@ def _release_parts(data: list[str], output: Path | None, payment: Payment, run: 
     seed = payment.seed_noise_not_private
     if output is None:
         raise InputError("--output is missing: pass -o OUT.sfm, the file to write")
+    refuse_unkept(output)
     if payment.dataset is None and not payment.no_ledger and seed is None:
         raise InputError("--dataset is missing: pass --dataset NAME, the account of all sites' data together")
     account = payment.account(data[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,12 +17,14 @@ from sfumato.cli.flags import argument, flag, one_column, parse_columns, refuse_
 from sfumato.cli.paid import progress_bar
 from sfumato.deferred import require
 from sfumato.errors import InputError, ReleaseFileError
+from sfumato.privacy.datasets import is_pattern
 from sfumato.public.shown import shown
 from sfumato.storage import storage_errors
 
 if TYPE_CHECKING:
     from sfumato.learn import Selection, Word
     from sfumato.release import Release
+    from sfumato.sources import Source
 
 EXAMPLES = (
     "[bold]Examples[/]:\n\n"
@@ -63,16 +66,15 @@ def select(
     check_suffix(output)
     refuse_inputs(output, release, pool)
     _check_size(count, share)
-    if rows and (output is None or not pool.lower().endswith(".parquet")):
-        raise InputError("--rows copies rows of a .parquet pool to a file: pass such a pool, and -o FILE")
+    if rows and (output is None or not pool.lower().endswith(".parquet") or is_pattern(pool) or Path(pool).is_dir()):
+        raise InputError("--rows copies rows of a .parquet pool to a file: pass one such file, and -o FILE")
     from sfumato.learn import select as select_from
-    from sfumato.sources import open_source
 
     releases = load_releases(release, chosen)
     if len(releases) > 1:
         raise InputError(f"whose similarity? pass --class with one of {', '.join(releases)}")
     made = next(iter(releases.values()))
-    source = open_source(pool, parse_columns(columns, pool))
+    source = opened(pool, columns, made.columns)
     size: Any = share if count is None else count
     with progress_bar(source, show=not as_json) as progress:
         selection = select_from(made, source, size, sample=sample, random_state=seed, progress=progress)
@@ -134,13 +136,15 @@ def decode(
     The words must be embedded as the records were. A word that noise alone may have brought here is marked.
     """
     from sfumato.learn import decode as decode_release
-    from sfumato.sources import open_source
+    from sfumato.sources import arguments_named
 
     if (words is None) == (word_column is None):
         raise InputError("the words are missing: pass --words FILE or --word-column NAME, one of them")
-    texts = _lines(words) if words is not None else _column(vocabulary, str(word_column))
-    source = open_source(vocabulary, parse_columns(columns, vocabulary), key=one_column(word_column, vocabulary))
     releases = load_releases(release, chosen)
+    with arguments_named(key="--word-column"):
+        names = next(iter(releases.values())).columns
+        source = opened(vocabulary, columns, names, key=one_column(word_column, vocabulary))
+    texts = _lines(words) if words is not None else _column(vocabulary, str(word_column))
     found = {name: decode_release(each, source, texts, top) for name, each in releases.items()}
     guarantee = next(iter(releases.values())).guarantee
     if as_json:
@@ -194,13 +198,26 @@ def _column(vocabulary: str, name: str) -> list[str]:
         raise InputError(f"--word-column is for .csv and .parquet files, and {vocabulary!r} is neither: pass --words")
     with readable(vocabulary):
         if suffix == ".parquet":
-            if name not in pyarrow.parquet.read_schema(vocabulary).names:
-                raise InputError(f"{vocabulary}: there is no column {name!r}; check --word-column")
             column = pyarrow.parquet.read_table(vocabulary, columns=[name])[name]
         else:
             options = pyarrow.csv.ConvertOptions(include_columns=[name], column_types={name: pa.string()})
             column = pyarrow.csv.read_csv(vocabulary, convert_options=options)[name]
     return [str(word) for word in column.to_pylist()]
+
+
+def opened(points: str, columns: str | None, names: tuple[str, ...] | None, **more: Any) -> Source:
+    """Open points; by default the columns that are named as the release's, if there are such, else all in order."""
+    from sfumato.sources import as_declared, open_source
+
+    chosen = parse_columns(columns, points)
+    if chosen is None and names is not None:
+        with suppress(InputError):
+            return open_source(points, as_declared(names), **more)
+    source = open_source(points, chosen, **more)
+    if names is not None and source.column_names not in (None, names) and source.dimension == len(names):
+        given = ", ".join(source.column_names or ())
+        complain(f"note: the columns {given} stand for {', '.join(names)}, in this order")
+    return source
 
 
 def load_releases(path: Path, chosen: str | None) -> dict[str, Release]:

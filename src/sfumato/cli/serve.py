@@ -11,7 +11,7 @@ import typer
 
 from sfumato.cli import flags, serve_demo, serve_notice
 from sfumato.cli.console import complain, facts
-from sfumato.cli.flags import argument, flag
+from sfumato.cli.flags import argument, flag, refuse_inputs
 from sfumato.deferred import require
 from sfumato.errors import InputError
 
@@ -106,6 +106,7 @@ def invite(
     from sfumato.services.issuer import code_hash, new_codes
     from sfumato.storage import AtomicFile
 
+    refuse_inputs(output, hashes)
     codes = new_codes(count)
     with AtomicFile(output, private=True) as first, AtomicFile(hashes, private=True) as second:
         first.write("".join(f"{code}\n" for code in codes).encode())

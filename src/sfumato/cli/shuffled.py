@@ -9,11 +9,12 @@ import typer
 
 from sfumato.cli import flags, send
 from sfumato.cli.console import complain, err, facts, tell, warn_of_seed
-from sfumato.cli.flags import argument, flag, parse_bandwidth, parse_bounds, refuse_inputs
+from sfumato.cli.flags import argument, flag, parse_bandwidth, read_bounds, refuse_existing, refuse_inputs
 from sfumato.cli.submissions import class_named, message_files, own_class, people, reported_class, take_all, write_all
 from sfumato.errors import InputError, StorageError
+from sfumato.paid import rescued
 from sfumato.shuffled import MAX_DELTA, MAX_EPSILON
-from sfumato.storage import AtomicFile, rescued
+from sfumato.storage import AtomicFile
 
 if TYPE_CHECKING:
     from sfumato.local.account import DeviceAccount
@@ -75,7 +76,7 @@ def protocol(
 ) -> None:
     """Write the public parameters of a collection, with exactly calibrated noise. No data is read."""
     from sfumato.shuffled import AnalyzerKey, Protocol
-    from sfumato.sources import Source, open_source
+    from sfumato.sources import open_source
 
     if new_key is not None and public_key is not None:
         raise InputError("pass --new-key or --public-key, not both")
@@ -88,7 +89,7 @@ def protocol(
         delta=delta,
         participants=_numbers(participants),
         bandwidth=None if bandwidth is None else parse_bandwidth(bandwidth),
-        bounds=parse_bounds(bounds, Source(dimension, None, lambda rows: iter(()))),
+        bounds=read_bounds(bounds, map(str, range(dimension))),
         bitsum=bitsum,
         instances=instances if instances == "auto" else _whole(instances, "--instances"),
         quantizer=quantizer,
@@ -102,6 +103,7 @@ def protocol(
         expires=expires,
         seed=seed,
     )
+    refuse_existing(output, force)  # or the key would be left behind, without its protocol
     if new_key is not None:
         key.save(new_key)
     made.save(output, overwrite=force)
@@ -186,7 +188,9 @@ def _write_own(
             reported = reported_class(made, own, account)
             content = Client(made, reported, account, **limits).messages(values).to_bytes()
             file.write(content)
-    except StorageError as error:
+    except (StorageError, InputError) as error:
+        if isinstance(error, InputError) and not content:
+            raise
         raise StorageError(f"{error}{rescued(content, output) if content else '; nothing was spent'}") from error
     return reported
 
@@ -217,7 +221,7 @@ def shuffle(
     made = Protocol.load(protocol_file)
     name = class_named(made, label)
     with Shuffler(_given(state), made, name, memory=memory * 2**20) as mixer:
-        refused = take_all(mixer, files)
+        refused = take_all(mixer, files, made.group(name)[1].messages)
         count = mixer.participants
         if output is not None:
             mixer.shuffle(output, overwrite=force)
@@ -253,8 +257,7 @@ def analyze(
         release = analyzer.analyze(
             batch, name, workers=workers, progress=lambda done, total: bar.update(task, completed=done, total=total)
         )
-    release.save(output, overwrite=force)
-    _told({output: release}, as_json)
+    _told({release.save(output, overwrite=force): release}, as_json)
 
 
 @app.command(epilog="[bold]Example[/]: sfumato shuffled forget p.json --state inbox")
@@ -294,14 +297,11 @@ def simulate(
     labels = None if made.classes is None else [made.classes[place] for place in places.tolist()]
     found = made.simulate(points, labels, random_state=seed_noise_not_private)
     if made.classes is None:
-        found.save(output, overwrite=force)
-        return _told({output: found}, as_json)
+        return _told({found.save(output, overwrite=force): found}, as_json)
     releases = made.unmix(found) if unmix else found
     output.mkdir(parents=True, exist_ok=True)
-    paths = {output / f"class-{place}.sfm": releases[name] for place, name in enumerate(made.classes)}
-    for path, release in paths.items():
-        release.save(path, overwrite=force)
-    _told(paths, as_json)
+    each = ((output / f"class-{place}.sfm", releases[name]) for place, name in enumerate(made.classes))
+    _told({release.save(path, overwrite=force): release for path, release in each}, as_json)
 
 
 def _given(state: Path | None) -> Path:

@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from sfumato.cli import flags, release
 from sfumato.cli import map as map_
 from sfumato.cli.console import complain, err, facts, in_flags, out, say
-from sfumato.cli.flags import NEEDED, RUN, flag, parse_bandwidth, parse_bounds, parse_columns
+from sfumato.cli.flags import NEEDED, RUN, flag, parse_bandwidth, parse_bounds, parse_columns, refuse_existing
 from sfumato.cli.ledger import account_to_charge, standing_text
 from sfumato.cli.ledger import budget as set_budget
 from sfumato.deferred import missing
 from sfumato.errors import InputError
+from sfumato.privacy.datasets import identity_of
 
 if TYPE_CHECKING:
     from sfumato.privacy.ledger import Account
@@ -120,6 +121,8 @@ def start(
     data: flags.Data,
     output: flags.Target = None,
     columns: flags.Columns = None,
+    separator: flags.Separator = None,
+    decimal: flags.Decimal = None,
     bounds: flags.Bounds = None,
     bandwidth: release.BandwidthOption = None,
     n_hint: release.HintOption = None,
@@ -140,7 +143,8 @@ def start(
     suggested from the rows, and nothing is spent before you agree.
     """
     guide = Guide()
-    source, columns = _points(guide, data, columns)
+    marks: dict[str, Any] = {"separator": separator, "decimal": decimal}
+    source, columns = _points(guide, data, columns, marks)
     bounds, lengths = _bounds(guide, bounds, source)
     bandwidth, _ = guide.choose(BANDWIDTH, bandwidth, lambda text: _lengths(text, source), _part_of(lengths))
     rows, _ = guide.choose(HINT, None if n_hint is None else str(n_hint), _whole)
@@ -148,9 +152,11 @@ def start(
     account = account_to_charge(data, dataset, ledger, no_ledger=False, seed=None)
     assert account is not None
     budget = _budget(guide, account, budget, epsilon)
-    target = Path(guide.choose(OUTPUT, None if output is None else str(output), str, f"{Path(data).stem}.sfm")[0])
+    offered = f"{Path(identity_of(data)).stem}.sfm"  # of a pattern the folder's name
+    target = Path(guide.choose(OUTPUT, None if output is None else str(output), str, offered)[0])
     choices: dict[str, Any] = {
         "columns": columns,
+        **marks,
         "bounds": bounds,
         "bandwidth": bandwidth,
         "epsilon": epsilon,
@@ -158,6 +164,9 @@ def start(
     }
     whose: dict[str, Any] = {"dataset": dataset, "ledger": ledger}
     drawn = target.with_suffix(".html") if source.dimension <= MOST_DRAWN and not missing("plot") else None
+    for made in (target, drawn):
+        if made is not None:
+            refuse_existing(made, force)  # before the budget is set and spent
     _show_cost(source, choices)
     _show_commands(_commands(data, target, drawn, choices, whose, budget, force))
     _agree(guide, yes, epsilon, data)
@@ -167,12 +176,12 @@ def start(
     _draw(target, drawn, source, force)
 
 
-def _points(guide: Guide, data: str, columns: str | None) -> tuple[Source, str | None]:
+def _points(guide: Guide, data: str, columns: str | None, marks: dict[str, Any]) -> tuple[Source, str | None]:
     """Open the points, and name their columns one by one where they have names."""
     from sfumato.sources import open_source
 
     def opened(text: str) -> Source:
-        return open_source(data, None if text == "all" else parse_columns(text, data))
+        return open_source(data, None if text == "all" else parse_columns(text, data), **marks)
 
     given, source = guide.choose(COLUMNS, columns, opened, "all")
     if source.column_names is None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.cli.console import warn
 from sfumato.cli.flags import one_column, parse_columns
-from sfumato.errors import InputError
-from sfumato.storage import AtomicFile, private_folder, storage_errors
+from sfumato.errors import InputError, StorageError
+from sfumato.owner import private_folder
+from sfumato.storage import AtomicFile, storage_errors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,14 +57,13 @@ def people(
     """Points of everybody, and the places of their true classes (zeros without classes)."""
     import numpy as np
 
-    from sfumato.sources import open_source
+    from sfumato.sources import arguments_named, open_source
     from sfumato.sources.keys import keys_of
 
     if (made.classes is None) != (label_column is None):
         raise InputError("--label-column goes with the classes of a protocol: pass it if it has some, and only then")
-    source = open_source(
-        data, parse_columns(columns, data), key=None if label_column is None else one_column(label_column, data)
-    )
+    with arguments_named(key="--label-column"):
+        source = open_source(data, parse_columns(columns, data), key=one_column(label_column, data))
     if made.classes is None:
         points = source.whole()
         return points, np.zeros(len(points), dtype=np.int64)
@@ -105,15 +105,20 @@ def message_files(paths: list[Path]) -> Iterator[Path]:
             raise InputError(f"there is no such file: {str(path)!r}")
 
 
-def take_all(mixer: Shuffler, files: list[Path]) -> int:
-    """Let a shuffler take submissions; return how many it refused, which are told one by one.
+def take_all(mixer: Shuffler, files: list[Path], messages: int) -> int:
+    """Let a shuffler take submissions of so many messages; return how many it refused, which are told one by one.
 
     Nobody's file may keep out those of others.
     """
     problems = []
     for path in files:
         try:
-            mixer.receive(read_messages(path))
+            submission = read_messages(path, messages)
+        except (InputError, StorageError) as problem:
+            problems.append(f"{str(path)!r}: {problem}")
+            continue
+        try:
+            mixer.receive(submission)
         except InputError as problem:
             problems.append(f"{str(path)!r}: {problem}")
     if problems and len(problems) == len(files):
@@ -123,9 +128,14 @@ def take_all(mixer: Shuffler, files: list[Path]) -> int:
     return len(problems)
 
 
-def read_messages(path: Path) -> Submission:
+def read_messages(path: Path, messages: int) -> Submission:
     """Read one person's identity and messages."""
     from sfumato.shuffled import Submission
+    from sfumato.shuffled.messages import HEAD_BYTES
+    from sfumato.shuffled.sealing import MESSAGE_BYTES
 
+    most = HEAD_BYTES + messages * MESSAGE_BYTES
     with storage_errors("read", path):
+        if path.exists() and (not path.is_file() or path.stat().st_size > most):  # opening a pipe would wait
+            raise InputError(f"it is no file of at most {most} bytes, as a submission of this protocol is")
         return Submission.from_bytes(path.read_bytes())

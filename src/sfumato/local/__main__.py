@@ -6,11 +6,15 @@ The point comes from standard input or a file (--point), because a command line 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 
 from sfumato.errors import SfumatoError
 from sfumato.local.client import MAX_DELTA, MAX_EPSILON, read_point
 from sfumato.local.protocol import Protocol
+from sfumato.public.shown import shown
+
+_ARGUMENT = re.compile(r"\b(max_epsilon|max_delta|ledger|unchecked|permanent)=(True)?")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -36,7 +40,9 @@ def main(arguments: list[str] | None = None) -> int:
         )
         print(client.report(read_point(options.point)).hex())
     except SfumatoError as problem:
-        print(f"error: {problem}", file=sys.stderr)
+        # A document's own words may be in it, and the library's names of what are flags here.
+        told = _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')}", str(problem))
+        print(f"error: {shown(told)}", file=sys.stderr)
         return problem.exit_code
     return 0
 

@@ -99,6 +99,9 @@ def _file_blocks(path: Path, size: int, reports: int, places: Mapping[str, Place
         raise InputError(f"cannot read {str(path)!r}: there is no such file")
     name = os.path.realpath(path)
     with storage_errors("read", path), open(path, "rb") as file:
+        if not file.seekable():  # a pipe gives its bytes once, and has no place to go on from
+            yield from _stream_blocks(file, size, reports)
+            return
         offset = _resumed(file, places.get(name))
         file.seek(offset)
         for block, _, odd in _stream_blocks(file, size, reports):

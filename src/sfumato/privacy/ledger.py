@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 from sfumato.errors import BudgetError, InputError, LedgerError
+from sfumato.owner import user_folder
 from sfumato.privacy.accounting import Standing, basic_composition
 from sfumato.privacy.guarantee import promised_epsilon
 from sfumato.privacy.journal import Journal, Record
 from sfumato.privacy.loss import Budget, Charge, Event, Loss, account_name, event_from_record
-from sfumato.storage import user_folder
 
 __all__ = ["Account", "Ledger", "basic_composition", "default_ledger_path"]
 
@@ -47,6 +47,11 @@ def default_ledger_path() -> Path:
     True
     """
     if chosen := os.environ.get("SFUMATO_LEDGER"):
+        if not os.path.isabs(chosen):
+            raise LedgerError(
+                f"SFUMATO_LEDGER is {chosen!r}, which would be another ledger, with budgets of its own, in every "
+                "folder; set it to an absolute path, or pass --ledger"
+            )
         return Path(chosen)
     state = user_folder("XDG_STATE_HOME", ".local/state")
     if state is None:

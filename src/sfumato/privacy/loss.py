@@ -127,6 +127,10 @@ class Loss(Documented):
 def gaussian_delta(multiplier: float, epsilon: float) -> float:
     """Return the smallest delta of Gaussian noise of `multiplier` standard deviations per unit of sensitivity.
 
+    It is a difference of nearly equal numbers where epsilon is small, so what rounding can take from it is added: the
+    arguments are off by one part in 2^53, and so is the logarithm, which all count for more in the tails; this measured
+    at most 2.1 parts in 2^53 of the terms below.
+
     Examples
     --------
     >>> round(gaussian_delta(4.22, 1.0) * 1e6, 2)
@@ -135,7 +139,10 @@ def gaussian_delta(multiplier: float, epsilon: float) -> float:
     from scipy.special import log_ndtr, ndtr  # a ledger of pure charges does without it
 
     half, level = 0.5 / multiplier, epsilon * multiplier
-    return float(ndtr(half - level) - math.exp(epsilon + log_ndtr(-half - level)))
+    first, second = float(ndtr(half - level)), math.exp(epsilon + float(log_ndtr(-half - level)))
+    reach = min(half + level, 1e6)  # farther out both terms are 0
+    rounding = first * (1 + min(max(level - half, 0.0), reach) * reach) + second * (1 + reach**2)
+    return min(first - second + rounding * 2.0**-50, 1.0)
 
 
 def decimal_fraction(value: float) -> Fraction:

@@ -9,8 +9,8 @@ Integers (law 1). A value becomes a position p = floor((x - lower) 2^20 / L), on
 once each. exp(2 pi i p / 2^20) is the product of two table entries of radius F = 2^20, and its powers follow by
 multiplication, each time divided by F and cut towards 0. In a half of several columns powers are rounded to the radius
 R = 2^12, and so is the product of two columns; at last a part a is rounded to a radius r_a of its own. All of these are
-float64 below 2^53 that hold whole numbers or their quotients by powers of two, hence exact; sums over a block of rows
-are at most 2^16 R^2 < 2^53: the matrix product is exact too, in any order.
+float64 below 2^53 that hold whole numbers or their quotients by powers of two, hence exact; sums over a block of 2^9
+rows are at most 2^9 R^2 < 2^53: the matrix product is exact too, in any order, and blocks are added as 64-bit integers.
 
 Amplitudes. The coefficients c_j multiply over the columns, and so do the best amplitudes sqrt |c_j|: the radii r_a of
 the halves' parts are in proportion to the square roots of their own coefficients.
@@ -44,9 +44,9 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.public.portable import cos_sin_turns
 from sfumato.quantizers.base import Floats, Integers, stored_array
 from sfumato.quantizers.clamping import held
+from sfumato.quantizers.cosines import cosine_table
 from sfumato.quantizers.lattice import LatticeQuantizer
 from sfumato.quantizers.nodes import keep
-from sfumato.quantizers.phases import cosine_table
 from sfumato.quantizers.series import MOST_MODE
 
 RADIUS = 2**12  # R
@@ -231,12 +231,13 @@ class ProductLattice(LatticeQuantizer):
     def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
         """Add the rows' integers: one exact matrix product for each block."""
         first, second = self._halves
-        products, total = np.zeros((2, len(first.radii), 2, len(second.radii))), 0
+        # Whole numbers between the blocks: a caller's rows may be so many that their sums leave 2^53.
+        products, total = np.zeros((2, len(first.radii), 2, len(second.radii)), dtype=np.int64), 0
         for left, right in self._blocks(rows):
             kept = left.shape[2]
             heights = 2 * len(first.radii), 2 * len(second.radii)  # of which nothing follows where no row is kept
             block = left.reshape(heights[0], kept) @ right.reshape(heights[1], kept).T
-            products += block.reshape(products.shape)
+            products += block.reshape(products.shape).astype(np.int64)
             total += kept
         if self.counted:
             sums[0] += self.counted * total

@@ -37,7 +37,10 @@ def load(path: str | Path, max_memory: int | None = None) -> Release:
 def from_content(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Release:
     """Rebuild a release from its header and arrays; anything out of place is a `ReleaseFileError`."""
     if "classifier" in header:
-        raise ReleaseFileError("the file holds a classifier: read it with sfumato.learn.DensityClassifier.load")
+        raise ReleaseFileError(
+            "the file holds a classifier: read it with sfumato.learn.DensityClassifier.load, or with 'sfumato classify "
+            "predict' on the command line"
+        )
     with container.read_as("a release"):
         release = _rebuild(header, arrays)
         _check_faithful(release, header, arrays)

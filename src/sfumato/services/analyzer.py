@@ -12,7 +12,9 @@ the log: from then on nobody can open a message of that collection that was reco
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -63,7 +65,7 @@ class AnalyzerRole(Role):
 
     def _found(self, paths: Sequence[Path]) -> dict[str, Path]:
         """Return the key's file of each collection; a file that is gone is right where the key was to be deleted."""
-        keys = {AnalyzerKey.load(path).public: path for path in paths if path.exists()}
+        keys = {AnalyzerKey.load(path).public: path for path in paths if path.exists() and not _wiped(path)}
         found: dict[str, Path] = {}
         for name, protocol in self._protocols.items():
             if protocol.key in keys:
@@ -189,12 +191,25 @@ class AnalyzerRole(Role):
             self._refused[fingerprint, group] = str(problem)
 
     def _delete_key(self, fingerprint: str) -> None:
-        path = self._keys.pop(fingerprint)
+        path = self._keys[fingerprint]
+        if any(used == path and not self._done(other) for other, used in self._keys.items()):
+            return  # two collections were given one key, and one of them still needs it
         with storage_errors("remove", path):
-            with open(path, "r+b") as file:
+            with suppress(FileNotFoundError), open(path, "r+b") as file:
                 file.write(bytes(path.stat().st_size))
+                os.fsync(file.fileno())
             path.unlink(missing_ok=True)
         self.note("key-deleted", fingerprint)
+        del self._keys[fingerprint]  # at last, so that what failed is tried again
+
+
+def _wiped(path: Path) -> bool:
+    """Remove what a kill between the two steps of a deletion left of a key; whether it was that."""
+    with storage_errors("read", path):
+        if (content := path.read_bytes()).strip(b"\0") or not content:
+            return False
+        path.unlink()
+    return True
 
 
 def _check(path: Path, fingerprint: str, group: int, ticket: Ticket) -> None:

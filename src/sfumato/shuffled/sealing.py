@@ -30,7 +30,7 @@ from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers
 from sfumato.public.codec import Field, Optional, Schema, Text, refuse
 from sfumato.public.document import expired, expiry_text
-from sfumato.storage import private_opener, storage_errors
+from sfumato.storage import AtomicFile, storage_errors
 
 _PLAINTEXT = struct.Struct("<IB")
 MESSAGE_BYTES = 32 + _PLAINTEXT.size + 16
@@ -128,17 +128,10 @@ class AnalyzerKey:
         """Write the private key as PEM to a new file that its owner alone can read."""
         encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
         content = self._key.private_bytes(encoding, form, serialization.NoEncryption())
-        with storage_errors("write", path):
-            try:
-                file = open(path, "xb", opener=private_opener)  # noqa: SIM115 - closed below
-            except FileExistsError:
-                raise InputError(
-                    f"{str(path)!r} exists already; a key is never overwritten: pass another path"
-                ) from None
-            with file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+        if os.path.lexists(path):
+            raise InputError(f"{str(path)!r} exists already; a key is never overwritten: pass another path")
+        with AtomicFile(path, private=True) as file:
+            file.write(content)
 
     @classmethod
     def load(cls, path: str | Path) -> AnalyzerKey:
