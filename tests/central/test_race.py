@@ -297,7 +297,7 @@ class TestPublished:
     def test_error_is_the_formula(self, rows: int, width: int, neighbours: str, most: float) -> None:
         """Few buckets are mostly bias and noise, which are known; many mostly the variance over hashes.
 
-        That is typical only: the ratio was 1.04 +- .07 over seven sets of data with 25 draws each, and 1.4 +- .06 for one
+        That is typical only: the ratio was 1.04 +- .07 over seven sets of data with 25 draws each, 1.4 +- .06 for one
         with 420. With a deviation of .2 from data to data and .11 of 120 draws, 2.5 is six of both away.
         """
         points = np.tile(POINTS, (5, 1))
