@@ -269,10 +269,12 @@ class GridQuantizer(LinearQuantizer):
         squares = np.prod([dual.squares for dual in duals], axis=0) / self.scale**2
         records = max(float(sums.sum()) / self.scale, least, 1.0)
         size = np.minimum(np.abs(total) / records, 1.0)
-        narrow = [dual for column, dual in enumerate(duals) if column not in self.wide]
-        reach = self._reach(wide, profiles, sums) * constant / records + self._misfit(narrow) * size
-        bias = np.maximum(self._misfit(duals) * size, reach)
-        if noise is not None:
+        bias = self._misfit(duals) * size
+        if noise is None:
+            narrow = [dual for column, dual in enumerate(duals) if column not in self.wide]
+            reach = self._reach(wide, profiles, sums) * constant / records + self._misfit(narrow) * size
+            bias = np.maximum(bias, reach)
+        else:
             shown = np.zeros(len(Y))
             for dual, profile in zip(wide, profiles, strict=True):
                 others = squares / np.maximum(dual.squares, np.finfo(np.float64).tiny)

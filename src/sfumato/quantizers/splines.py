@@ -16,7 +16,7 @@ and its weight would cost noise and gain nothing.
 
 What is left, r = k - g.B, is orthogonal to the splines away from the edges: records that are spread smoothly see it
 with changing signs and hardly any error remains, records that share few values may see it whole. `Dual.residual` is its
-largest value (over quadrature points, the cells' ends and the query itself), relative to the kernel's; `Dual.missed`
+largest value (over quadrature points and the query itself), relative to the kernel's; `Dual.missed`
 its root mean square, of which `RESIDUAL_SHARE` remains for typical records. `Dual.worst` is its largest value where a
 node's spline is not zero. The splines of a place sum to 1, so that |r(x)| <= sum_c worst_c B_c(x): the nodes' sums
 times `worst` are the most that the records can miss, wherever in their cells they are.
@@ -320,8 +320,8 @@ class DualSolver:
         touched = np.stack([dual[:, a : a + window] for a in range(degree + 1)], axis=2)
         return values, dual, values - touched @ splines.T
 
-    def _most_missed(self, places: Floats, weights: Floats, missed: Floats) -> Floats:
-        """Largest |k - g.B| of every cell, its ends and the query itself included, where edges and cusps are missed."""
+    def _most_missed(self, places: Floats, weights: Floats, missed: Floats) -> tuple[Floats, Floats]:
+        """Largest |k - g.B| of every cell, the query itself included, as cusps need; and with the cells' ends."""
         degree, window, ends = self.axis.degree, self.window, np.array([0.0, 1.0])
         with np.errstate(over="ignore"):  # far away the kernel is 0
             values = self.profile((np.arange(window)[:, None] + ends) * self.axis.spacing - places[:, None, None])
@@ -333,9 +333,9 @@ class DualSolver:
         splines = spline_values(self.axis.degree, np.where(on_axis, cells - cell, 0.0))
         touched = np.take_along_axis(weights, cell[:, None] + np.arange(self.axis.degree + 1), axis=1)
         itself = np.where(on_axis, np.abs(1.0 - (touched * splines).sum(axis=1)), 0.0)
-        most, queries = np.maximum(np.abs(missed).max(axis=2), at_ends), np.arange(len(places))
+        most, queries = np.asarray(np.abs(missed).max(axis=2)), np.arange(len(places))
         most[queries, cell] = np.maximum(most[queries, cell], itself)
-        return np.asarray(most)
+        return most, np.maximum(most, at_ends)
 
     def _worst(self, most: Floats) -> Floats:
         """Largest of every node's cells."""
@@ -376,7 +376,7 @@ class DualSolver:
         _, quadrature, _ = self._quadrature
         values, weights, missed = self._solve(local, self._factor)
         largest = values.max(axis=(1, 2))
-        most = self._most_missed(local, weights, missed)
+        most, with_ends = self._most_missed(local, weights, missed)
         squares, cells = np.square(values).sum(axis=1) @ quadrature, np.square(missed) @ quadrature
         sums = values.sum(axis=1) @ quadrature
         return (
@@ -384,6 +384,6 @@ class DualSolver:
             most.max(axis=1) / np.where(largest > 0, largest, 1.0),
             np.sqrt(cells.sum(axis=1) / np.where(squares > 0, squares, 1.0)),
             np.abs(missed.sum(axis=1) @ quadrature) / np.where(sums > 0, sums, 1.0),
-            self._worst(most),
+            self._worst(with_ends),
             self._watch(cells),
         )
