@@ -50,11 +50,11 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.body import CubeNoise, StackedCubes
 from sfumato.privacy.gaussian import gaussian_noise, largest_length
 from sfumato.public.codec import Flag, Many, Schema, Whole
-from sfumato.public.ranges import MOST_COLUMNS, check_bounds
+from sfumato.public.ranges import MOST_COLUMNS
 from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import held
-from sfumato.quantizers.described import Described, described
+from sfumato.quantizers.described import GIVEN_BOX, Described, described
 
 LARGEST_SCALE = 1 << 30
 OFFSET = 1 / 3  # m / M
@@ -93,6 +93,7 @@ class MomentQuantizer(RowByRow, Described, LinearQuantizer):
     name: ClassVar[str] = "moments"
     schema: ClassVar[Schema] = described(
         name,
+        GIVEN_BOX,
         order=Many(Whole(0, MOST_COLUMNS), most=MOST_COLUMNS),
         scales=Many(Whole(1, LARGEST_SCALE), most=MOST_COLUMNS + 2),
         counted=Flag(),
@@ -100,7 +101,6 @@ class MomentQuantizer(RowByRow, Described, LinearQuantizer):
 
     def __post_init__(self) -> None:
         columns = self.bounds.dimension
-        check_bounds(self.bounds.lower, self.bounds.upper)  # not those of a default box: squares add up
         if sorted(self.order) != list(range(columns)) or len(self.scales) != columns + 2:
             raise InputError(f"moments of {columns} columns need an order of them and {columns + 2} scales")
         if not all(1 <= scale <= LARGEST_SCALE for scale in self.scales):

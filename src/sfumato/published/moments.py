@@ -36,11 +36,10 @@ from sfumato.methods.request import COUNT_SHARE, Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteLaplace, wrapped
 from sfumato.public.codec import Many, Real, Schema
-from sfumato.public.ranges import check_bounds
 from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import kept_rows, whole_within
-from sfumato.quantizers.described import Described, described
+from sfumato.quantizers.described import GIVEN_BOX, Described, described
 from sfumato.release import Count
 
 NAME, METRICS = "sqeuclidean-published", ("sqeuclidean",)
@@ -70,10 +69,7 @@ class PublishedMoments(Described, LinearQuantizer):
     variances: tuple[float, ...]
 
     name: ClassVar[str] = "published-moments"
-    schema: ClassVar[Schema] = described(name, variances=Many(Real(0.0, 1e100), most=2, least=2))
-
-    def __post_init__(self) -> None:
-        check_bounds(self.bounds.lower, self.bounds.upper)  # not those of a default box: fourth powers are taken
+    schema: ClassVar[Schema] = described(name, GIVEN_BOX, variances=Many(Real(0.0, 1e100), most=2, least=2))
 
     @property
     def width(self) -> int:

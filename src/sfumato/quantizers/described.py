@@ -29,12 +29,19 @@ def read_box(document: Any, path: str) -> Box:
     return box
 
 
-BOX = Nested(read_box)
+def read_given_box(document: Any, path: str) -> Box:
+    """Read a box that somebody gave: powers of its lengths are taken, which a default box would make no numbers."""
+    box = Box.from_document(document, path)
+    check_bounds(box.lower, box.upper)
+    return box
 
 
-def described(name: str, **fields: Any) -> Schema:
+BOX, GIVEN_BOX = Nested(read_box), Nested(read_given_box)
+
+
+def described(name: str, box: Nested[Box] = BOX, **fields: Any) -> Schema:
     """Return the schema of a family over a box."""
-    return Schema({"quantizer": name}, box=BOX, **fields)
+    return Schema({"quantizer": name}, box=box, **fields)
 
 
 class Described(Reader):
