@@ -151,10 +151,11 @@ def note_budget(account: Account) -> None:
     try:
         note = _note(path)
         private_folder(note.parent)
-        document = {"ledger": str(path), "datasets": sorted(_noted(note) | {account.dataset})}
-        with AtomicFile(note, overwrite=True, private=True) as file:
-            file.write(json.dumps(document).encode())
-    except (OSError, RuntimeError, StorageError) as error:  # a read-only or homeless machine
+        with account.ledger.locked():  # another run may note a budget too
+            document = {"ledger": str(path), "datasets": sorted(_noted(note) | {account.dataset})}
+            with AtomicFile(note, overwrite=True, private=True) as file:
+                file.write(json.dumps(document).encode())
+    except (OSError, RuntimeError, StorageError, LedgerError) as error:  # a read-only or homeless machine
         warn(f"the budget is set; should the ledger be moved away nobody will notice, for no note was written: {error}")
 
 

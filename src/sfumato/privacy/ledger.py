@@ -9,6 +9,8 @@ the data is in a ledger: no counts, no hashes, no times. docs/ledger.md explains
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -108,6 +110,20 @@ class Ledger:
             data under two names would be spent twice.
         """
         return Account(self, dataset)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep every other thread and process from adding an event; the block itself must add none.
+
+        Examples
+        --------
+        >>> ledger = Ledger()
+        >>> with ledger.locked():
+        ...     ledger.datasets
+        ()
+        """
+        with self._journal.locked():
+            yield
 
     def _events(self, records: list[Record]) -> list[Event]:
         events = []
