@@ -23,6 +23,10 @@ QUESTIONS = {
     "inspect": ("inspect", "points.sfm"),
     "verify": ("verify", "points.sfm"),
     "plan": ("plan", "--dimension", "2", "--epsilon", "1", "--n-hint", "1000", "--bandwidth", "1", "--bounds", "0,10"),
+    "plan-784": (
+        *("plan", "--dimension", "784", "--epsilon", "1", "--n-hint", "60000"),
+        *("--bandwidth", "5", "--bounds", "0,1"),
+    ),
     "ledger": ("ledger", "show"),
 }
 

@@ -16,8 +16,8 @@ import pytest
 import sfumato
 from sfumato import compiled
 from sfumato.errors import LedgerError
+from sfumato.owner import user_folder
 from sfumato.privacy.ledger import default_ledger_path
-from sfumato.storage import user_folder
 
 VARIABLES = ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME", "TMPDIR")
 NOWHERE = "/dev/null/nowhere"

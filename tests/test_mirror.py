@@ -72,7 +72,7 @@ ELSEWHERE: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "quantizers/test_inner_product.py": ("the contract, through a family", ("quantizers/base",)),
     "quantizers/families.py": ("law one is a property of every family", ("quantizers/exponential_sums",)),
-    "quantizers/test_fourier.py": ("phases and the features made of them", ("quantizers/phases",)),
+    "quantizers/test_fourier.py": ("phases and the features made of them", ("quantizers/cosines", "quantizers/phases")),
     "quantizers/test_grid.py": ("a grid of splines", ("quantizers/splines",)),
     "quantizers/test_landmarks.py": (
         "landmarks, their similarities and what is fitted to them",
@@ -108,7 +108,7 @@ ELSEWHERE: dict[str, tuple[str, tuple[str, ...]]] = {
     "cli/test_map.py": ("commands that read maps", ("cli/people",)),
     "cli/test_learning.py": ("commands that learn", ("cli/classify", "cli/select")),
     "services/test_send.py": ("commands beside their servers", ("cli/send", "cli/serve")),
-    "test_private_files.py": ("files that only their owner may read", ("cli/submissions",)),
+    "test_private_files.py": ("files that only their owner may read", ("cli/submissions", "owner")),
 }
 
 

@@ -15,9 +15,10 @@ import pytest
 from sfumato import Ledger, Part, PrivateKDE, RaceSketch
 from sfumato.kernels import L2LSH
 from sfumato.local import Protocol
+from sfumato.owner import private_folder, private_opener
 from sfumato.shuffled import AnalyzerKey, Shuffler
 from sfumato.shuffled.messages import Header, write_batch
-from sfumato.storage import AtomicFile, private_folder, private_opener
+from sfumato.storage import AtomicFile
 from tests.shuffled.collections_for_tests import KEY, small_protocol, submissions
 
 Write = Callable[[Path], Any]

@@ -24,8 +24,8 @@ from benchmarks.timing import least_cpu_seconds
 from sfumato.engines import Threads
 from sfumato.kernels import Gaussian
 from sfumato.quantizers import FourierQuantizer
+from sfumato.quantizers.cosines import cosine_table
 from sfumato.quantizers.fourier import ROW_BLOCK, TABLE_BITS, add_cosines
-from sfumato.quantizers.phases import cosine_table
 from sfumato.sources import open_source
 
 FEATURE_SEED = 1

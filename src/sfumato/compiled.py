@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.deferred import missing, require
-from sfumato.storage import private_folder, user_folder
+from sfumato.owner import private_folder, user_folder
 
 Reads = bool | Callable[..., None]
 _decorating = threading.Lock()

@@ -8,11 +8,6 @@ files, by their names, their owner and the lock that a living process holds on i
 
 Streams and devices (``/dev/stdout``, ``/dev/full``, a named pipe) have no old content to keep: they are written to
 directly.
-
-Private content (raw sketches, collectors' and shufflers' state, batches, messages, accounts, keys, ledgers) is for its
-owner's eyes: such files have mode 0600 from the moment they exist, temporary ones beside them too, and folders that are
-made for them 0700. A file that was wider is narrowed when it is opened or replaced; a folder that was there is left as
-it is.
 """
 
 from __future__ import annotations
@@ -22,7 +17,6 @@ import os
 import re
 import secrets
 import stat
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -35,6 +29,7 @@ except ImportError:  # pragma: no cover - a device without locks sweeps nothing
     fcntl = None  # type: ignore[assignment]
 
 from sfumato.errors import InputError, StorageError
+from sfumato.owner import OWNER_FILE
 
 Bytes = bytes | bytearray | memoryview
 
@@ -56,7 +51,6 @@ _ZEROS = bytes(1 << 20)
 _LEFTOVER = re.compile(r"\.sfumato-[0-9a-f]{16}\.tmp")
 _LEFTOVER_SECONDS = 24 * 3600
 _swept: set[str] = set()  # folders, each once in a process: there may be many files in them
-_OWNER_FILE, _OWNER_FOLDER, _NOT_OWNER = 0o600, 0o700, 0o077
 
 
 @contextmanager
@@ -88,62 +82,6 @@ def storage_errors(action: str, path: str | Path) -> Iterator[None]:
         raise failure from error
     except UnicodeDecodeError as error:
         raise StorageError(f"cannot {action} {str(path)!r}: it is not a text file ({error.encoding})") from None
-
-
-def private_opener(path: str | os.PathLike[str], flags: int) -> int:
-    """Open a file that only its owner may read and write; give it to ``open(..., opener=private_opener)``.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder, open(f"{folder}/key", "xb", opener=private_opener) as file:
-    ...     oct(os.fstat(file.fileno()).st_mode & 0o777)
-    '0o600'
-    """
-    descriptor = os.open(path, flags | os.O_CLOEXEC, _OWNER_FILE)
-    status = os.fstat(descriptor)
-    if flags & os.O_CREAT and stat.S_ISREG(status.st_mode) and status.st_mode & _NOT_OWNER:
-        with suppress(PermissionError):  # it is another user's, who decides
-            os.fchmod(descriptor, _OWNER_FILE)
-    return descriptor
-
-
-def private_folder(path: str | Path) -> None:
-    """Make a folder, and those above it that are missing, for its owner's eyes; one that is there stays as it is.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     private_folder(f"{folder}/a/b")
-    ...     [oct(Path(folder, name).stat().st_mode & 0o777) for name in ("a", "a/b")]
-    ['0o700', '0o700']
-    """
-    folder = Path(path)
-    for missing in reversed([each for each in (folder, *folder.parents) if not each.exists()]):
-        with suppress(FileExistsError):
-            missing.mkdir(mode=_OWNER_FOLDER)
-    folder.mkdir(exist_ok=True)  # raises where a file has the name
-
-
-def user_folder(variable: str, default: str) -> Path | None:
-    """Return the user's folder for caches or state: the variable's, else one in the home; None where there is no home.
-
-    Relative ones are ignored, as the standard for these variables says: they would be the current folder's.
-
-    Examples
-    --------
-    >>> folder = user_folder("XDG_CACHE_HOME", ".cache")
-    >>> folder is None or folder.is_absolute()
-    True
-    """
-    chosen = Path(os.environ.get(variable, ""))
-    if chosen.is_absolute():
-        return chosen
-    with suppress(RuntimeError):  # a user without an entry, as in many containers
-        home = Path.home()
-        return home / default if home.is_absolute() else None
-    return None
 
 
 class AtomicFile:
@@ -209,7 +147,7 @@ class AtomicFile:
         self._temporary = os.path.join(os.path.dirname(self._target), f".sfumato-{secrets.token_hex(8)}.tmp")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         # Narrow until it is known how wide it may be: what replaces a file of mode 0600 is never readable by others.
-        self._descriptor = os.open(self._temporary, flags, 0o666 if mode is None and not self.private else _OWNER_FILE)
+        self._descriptor = os.open(self._temporary, flags, 0o666 if mode is None and not self.private else OWNER_FILE)
         _lock(self._descriptor)  # says that somebody lives who needs it, however old it gets
         sweep(os.path.dirname(self._target))
         if mode is not None and not self.private:
@@ -331,49 +269,6 @@ class AtomicFile:
             with suppress(OSError):
                 os.unlink(self._temporary)
             self._temporary = None
-
-
-def write_paid(path: str | Path, content: Bytes, overwrite: bool = False) -> Path:
-    """Write what was paid for so that it cannot be lost; returns the file that holds it.
-
-    Where another file has the name, the next free one is taken: ``patients-2.sfm`` beside ``patients.sfm``. Where the
-    disk refuses, it is kept in the first place that takes it, and the error says where.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     [write_paid(f"{folder}/people.sfm", b"paid").name for _ in range(3)]
-    ['people.sfm', 'people-2.sfm', 'people-3.sfm']
-    """
-    target, number = Path(path), 1
-    while True:
-        try:
-            with AtomicFile(target, overwrite=overwrite) as file:
-                file.write(content)
-            return target
-        except StorageError as error:
-            raise StorageError(f"{error}{rescued(content, Path(path))}") from error
-        except InputError:
-            if overwrite or not target.is_file():
-                raise
-        number += 1
-        target = Path(path).with_stem(f"{Path(path).stem}-{number}")
-
-
-def rescued(content: Bytes, target: Path) -> str:
-    """Write what was paid for to the first place that takes it, and say where; nothing if there is none."""
-    for folder in dict.fromkeys((target.absolute().parent, Path.cwd(), Path(tempfile.gettempdir()))):
-        path = folder / f"{target.name}.rescued-{os.urandom(4).hex()}"
-        with suppress(OSError):
-            with open(path, "xb", opener=private_opener) as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            return f"; it had been paid for and was kept in {str(path)!r}: move it to where it belongs"
-        with suppress(OSError):
-            path.unlink(missing_ok=True)
-    return ""
 
 
 def _lock(descriptor: int) -> bool:

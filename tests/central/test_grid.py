@@ -363,3 +363,42 @@ def test_noise_for_the_wrong_relation_is_caught() -> None:
     mechanism = small_grid("replace")
     broken = replace(mechanism, noise=small_grid(degree=3).noise)
     assert not audit(every_position(broken)).holds
+
+
+@pytest.mark.parametrize(
+    ("facts", "degree", "spacing", "histogram"),
+    [
+        ({"dimension": 1, "bounds": (0, 1), "bandwidth": 0.2, "density": 1e-4}, 0, 1.2, 1.2),
+        ({"dimension": 1, "bounds": (0, 10)}, 2, 0.7, 0.25),
+        ({"dimension": 2, "bounds": (0, 10)}, 2, 0.8, 0.4),
+        ({"dimension": 2, "bounds": (0, 1), "kernel": "laplacian"}, 2, 0.5, 0.25),
+        (
+            {"dimension": 3, "bounds": (-3, 300), "kernel": "cauchy", "bandwidth": 5, "neighbours": "replace"},
+            1,
+            1.0,
+            0.8,
+        ),
+        ({"dimension": 1, "bounds": (-3, 300), "bandwidth": 0.2, "n_hint": 10**7, "epsilon": 2}, 3, 0.1, 0.05),
+        ({"dimension": 3, "bounds": [(0, 9)] * 3, "n_hint": 10**7, "epsilon": 2}, 3, 0.15, 0.075),
+        ({"dimension": 2, "bounds": [(0, 9), (0, 0.3)], "bandwidth": 5, "n_hint": 10**5, "density": 0.3}, 3, 0.1, 0.05),
+        ({"dimension": 784, "bounds": (0, 1), "bandwidth": 5, "n_hint": 60_000}, 0, 0.25, 0.05),
+    ],
+)
+def test_the_choice_is_the_one_of_earlier_days(
+    facts: dict[str, Any], degree: int, spacing: float, histogram: float
+) -> None:
+    made = sfumato.plan(**{"bandwidth": 1.0, "n_hint": 1000, "epsilon": 1} | facts)
+    assert dict(made.row("grid").sizes) == {"degree": degree, "spacing": spacing}
+    assert made.row("histogram").sizes["spacing"] == histogram
+
+
+def test_columns_of_one_extent_are_measured_once() -> None:
+    box = [(0, 4)] * 2 + [(0, 0.3)] * 700 + [(0, 4)]
+    before = grid.figures.cache_info()
+    design = grid.lay_out(_request(dimension=703, bounds=box), 1 << 22, 0.5, 3, 0.6)
+    after = grid.figures.cache_info()
+    assert after.hits + after.misses - before.hits - before.misses == 2
+    assert design is not None
+    wide = grid.lay_out(_request(dimension=1, bounds=(0, 4)), 1 << 22, 0.5, 3, 0.6)
+    assert wide is not None
+    assert (design.sums, design.work_per_record) == (wide.sums**3, wide.work_per_record**3)

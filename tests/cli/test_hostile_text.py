@@ -13,6 +13,7 @@ import pytest
 
 import sfumato
 from sfumato import PrivateKDE
+from sfumato.cli import console
 from sfumato.learn import DensityClassifier
 from sfumato.local import Protocol
 from sfumato.public.canonical_json import canonical
@@ -89,6 +90,13 @@ def test_what_is_shown() -> None:
     assert shown("größe, m² 測定") == "größe, m² 測定"
     assert shown("\u0645\u06cc\u200c\u062e\u0648") == "\u0645\u06cc\u200c\u062e\u0648"  # Persian needs the joiner
     assert shown("\ud800\u2028\x00\u2066") == "\\ud800\\u2028\\x00\\u2066"
+
+
+def test_no_text_turns_into_a_picture(capsys: pytest.CaptureFixture[str]) -> None:
+    console.out.cache_clear()
+    console.out().print("the column :smile:")
+    console.out.cache_clear()
+    assert capsys.readouterr().out == "the column :smile:\n"
 
 
 def test_classes_on_a_terminal(run: Run, tmp_path: Path) -> None:

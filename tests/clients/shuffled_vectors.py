@@ -14,7 +14,7 @@ from sfumato.errors import SfumatoError
 from sfumato.kernels import Cauchy, Gaussian, Kernel, Laplacian
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.canonical_json import exact
-from sfumato.quantizers.phases import PUBLISHED_TABLES, cosine_table
+from sfumato.quantizers.cosines import PUBLISHED_TABLES, cosine_table
 from sfumato.shuffled import AnalyzerKey, Protocol
 from sfumato.shuffled import client as clients
 from sfumato.shuffled.client import Client

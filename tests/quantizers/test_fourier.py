@@ -9,8 +9,9 @@ from sfumato.public.portable import PublicStream
 from sfumato.quantizers import FourierQuantizer, Quantizer, ShardedFourier, quantizer_from_document
 from sfumato.quantizers.base import Known, LinearReader, TermReader
 from sfumato.quantizers.checked import CheckedLandmarks
+from sfumato.quantizers.cosines import cosine_table
 from sfumato.quantizers.fourier import cosine_terms
-from sfumato.quantizers.phases import Phases, cosine_table
+from sfumato.quantizers.phases import Phases
 from tests.quantizers.families import AssignedCoins
 
 KERNELS = [

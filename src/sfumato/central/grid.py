@@ -21,6 +21,7 @@ them).
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -34,7 +35,7 @@ from sfumato.kernels import ShiftInvariantKernel
 from sfumato.methods.method import Mechanism, Method, Prediction
 from sfumato.methods.request import INTEGER_BYTES, Request, header_size
 from sfumato.privacy.noise import DiscreteLaplace
-from sfumato.quantizers import Box, GridQuantizer
+from sfumato.quantizers import GridQuantizer
 from sfumato.quantizers.grid import MOST_BUCKETS, MOST_WIDE, NARROW, SPACINGS, unit_of
 from sfumato.quantizers.splines import DEGREES, Axis, DualSolver, table_error
 
@@ -198,13 +199,12 @@ def file_size(sums: int, request: Request) -> int:
 
 def _designs(request: Request) -> Iterator[Design]:
     """All designs that the options allow."""
-    box = Box.from_bounds(request.bounds, request.dimension, request.outside)
     spacings, degrees, most = spacings_of(request), _degrees(request), _most_sums(request)
     for degree, narrow, spacing in product(degrees, NARROW_LIST, spacings):
         if degree < max(degrees) and spacing < COARSE and len(spacings) > 1:
             continue
         try:
-            design = lay_out(request, box, most, spacing, degree, narrow)
+            design = lay_out(request, most, spacing, degree, narrow)
         except InputError as error:  # a column too long for this spacing
             if spacing == max(spacings) and narrow == NARROW:
                 raise _TooLargeError(str(error)) from None
@@ -215,7 +215,6 @@ def _designs(request: Request) -> Iterator[Design]:
 
 def lay_out(
     request: Request,
-    box: Box,
     most: int,
     spacing: float,
     degree: int,
@@ -225,15 +224,18 @@ def lay_out(
     """Lay out one grid of `most` sums or fewer; None if too many columns are wide."""
     kernel = request.kernel
     assert isinstance(kernel, ShiftInvariantKernel)
-    extents = 2 * box.half_widths / kernel.column_scales(request.dimension)
-    made = {extent: Axis.over(0.0, extent, 1.0, spacing, degree, narrow) for extent in set(extents.tolist())}
-    axes = [made[extent] for extent in extents.tolist()]
-    wide = sum(not axis.single for axis in axes)
+    # Columns of one extent are alike, and there may be thousands: each extent is measured once.
+    extents = (2 * request.box.half_widths / kernel.column_scales(request.dimension)).tolist()
+    times = Counter(extents)
+    axes = {extent: Axis.over(0.0, extent, 1.0, spacing, degree, narrow) for extent in times}
+    single = {extent for extent, axis in axes.items() if axis.single}
+    wide = sum(count for extent, count in times.items() if extent not in single)
     if wide > MOST_WIDE:
         return None
     rounding = table_error(degree, unit_of(wide)) if wide else 0.0
-    parts = [figures(kernel, *own, rounding, solver) for own in zip(axes, extents.tolist(), strict=True)]
-    nodes = math.prod(axis.nodes for axis in axes)
+    measured = {extent: figures(kernel, axis, extent, rounding, solver) for extent, axis in axes.items()}
+    parts = [measured[extent] for extent in extents]
+    nodes = math.prod(axes[extent].nodes ** count for extent, count in times.items())
     buckets = None if nodes <= most else most
     return Design(
         spacing=spacing,
@@ -242,12 +244,12 @@ def lay_out(
         buckets=buckets,
         sums=nodes if buckets is None else buckets,
         work_per_record=(degree + 1) ** wide,
-        work_per_query=math.prod(part.window_nodes for part in parts)
-        + WORK_PER_NODE * sum(part.window_nodes for part in parts),
+        work_per_query=math.prod(measured[extent].window_nodes ** count for extent, count in times.items())
+        + WORK_PER_NODE * sum(measured[extent].window_nodes * count for extent, count in times.items()),
         squares=math.prod(part.squares for part in parts),
         typical=math.hypot(*(part.typical for part in parts)),
         certain=sum(part.certain for part in parts),
-        share=1 / math.prod(part.sum for axis, part in zip(axes, parts, strict=True) if not axis.single),
+        share=1 / math.prod(measured[extent].sum for extent in extents if extent not in single),
     )
 
 
@@ -307,7 +309,7 @@ def build(request: Request) -> Mechanism:
     assert isinstance(request.kernel, ShiftInvariantKernel)
     quantizer = GridQuantizer(
         kernel=request.kernel,
-        domain=Box.from_bounds(request.bounds, request.dimension, request.outside),
+        domain=request.box,
         spacing=design.spacing,
         degree=design.degree,
         narrow=design.narrow,

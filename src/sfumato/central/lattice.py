@@ -28,7 +28,6 @@ from sfumato.methods.method import Mechanism, Method, Prediction
 from sfumato.methods.request import INTEGER_BYTES, Request, header_size
 from sfumato.privacy.gaussian import LARGEST_EPSILON, calibrate, gaussian_multiplier, gaussian_noise, largest_length
 from sfumato.quantizers.base import Floats, Integers
-from sfumato.quantizers.box import Box
 from sfumato.quantizers.product_lattice import RADIUS, ProductLattice, halves_of
 from sfumato.quantizers.series import MARGINS, MOST_MODE, Modes, modes, products, series
 from sfumato.release import Count
@@ -113,7 +112,7 @@ def _epsilon(request: Request) -> float:
 
 def _extents(request: Request) -> tuple[float, ...]:
     assert isinstance(request.kernel, ShiftInvariantKernel)
-    box = Box.from_bounds(request.bounds, request.dimension, request.outside)
+    box = request.box
     lengths = 2 * box.half_widths / request.kernel.column_scales(request.dimension)
     return tuple(float(length) for length in lengths)
 
@@ -193,7 +192,7 @@ def build(request: Request) -> Mechanism:
     assert isinstance(request.kernel, ShiftInvariantKernel)
     quantizer = ProductLattice(
         kernel=request.kernel,
-        domain=Box.from_bounds(request.bounds, request.dimension, request.outside),
+        domain=request.box,
         periods=found.periods,
         modes=found.modes[:pairs],
         amplitudes=radii,

@@ -26,7 +26,7 @@ from typing import Any, NoReturn, SupportsIndex
 import numpy as np
 
 from sfumato.central.curator import publish
-from sfumato.central.kde import PrivateEstimator
+from sfumato.central.estimator import PrivateEstimator
 from sfumato.central.merging import STATE, Receipts
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import kernel_from_document

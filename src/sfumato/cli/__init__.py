@@ -14,16 +14,16 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from sfumato.cli.console import complain, in_flags, in_one_line
+from sfumato.cli.plain import PlainCommand, PlainGroup
 from sfumato.errors import NotPrivateWarning, OddDataWarning, SfumatoError, WaitWarning
 from sfumato.version import __version__
 
 INTERRUPTED = 130
 
 
-class Commands(TyperGroup):
+class Commands(PlainGroup):
     """Expected errors become one line on standard error and an exit code; nothing else is swallowed.
 
     So do warnings of odd data, without the exit code.
@@ -141,9 +141,11 @@ def only(name: str | None) -> typer.Typer:
         place, *function = COMMANDS[command]
         module = import_module(f"sfumato.cli.{place}")
         if function:
-            made.command(command, epilog=getattr(module, function[1]))(getattr(module, function[0]))
+            made.command(command, cls=PlainCommand, epilog=getattr(module, function[1]))(getattr(module, function[0]))
         else:
-            made.add_typer(module.app, name=command)
+            for member in module.app.registered_commands:
+                member.cls = PlainCommand
+            made.add_typer(module.app, name=command, cls=PlainGroup)
     return made
 
 

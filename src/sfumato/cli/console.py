@@ -122,7 +122,7 @@ def out() -> Console:
     """Return standard output for tables and wrapped text; Rich is loaded here, for single lines need none of it."""
     from rich.console import Console
 
-    return Console(highlight=False)
+    return Console(highlight=False, emoji=False)
 
 
 @cache
@@ -130,7 +130,7 @@ def err() -> Console:
     """Return the same for standard error."""
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, emoji=False)
 
 
 def complain(message: str) -> None:

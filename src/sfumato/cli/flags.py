@@ -6,7 +6,7 @@ import csv
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, overload
@@ -335,20 +335,30 @@ def _mismatches(texts: Sequence[str] | None) -> dict[str, float]:
 
 
 def parse_bounds(texts: Sequence[str] | None, source: Source) -> list[list[float]] | list[float] | None:
-    """Read bounds in any of their three forms, named ones with the names of the source's columns."""
+    """Read bounds in any of their three forms, named ones with the names of the source's columns of numbers."""
+    every = source.column_names or map(str, range(source.dimension))
+    return read_bounds(texts, (name for place, name in enumerate(every) if place not in source.categories))
+
+
+def read_bounds(texts: Sequence[str] | None, names: Iterable[str]) -> list[list[float]] | list[float] | None:
+    """Read the same where there are no points yet, named ones with these names.
+
+    Examples
+    --------
+    >>> read_bounds(["y=0,1", "x=-5,5"], ["x", "y"])
+    [[-5.0, 5.0], [0.0, 1.0]]
+    """
     if not texts:
         return None
     if all("=" in text for text in texts):
-        return _named_bounds(texts, source)
+        return _named_bounds(texts, list(names))
     if len(texts) > 1:
         raise InputError(f"--bounds is given {len(texts)} times without names; pass {BOUNDS_FORMS}")
     pairs = [_pair(part) for part in texts[0].split(";")]
     return pairs[0] if len(pairs) == 1 else pairs
 
 
-def _named_bounds(texts: Sequence[str], source: Source) -> list[list[float]]:
-    every = source.column_names or tuple(map(str, range(source.dimension)))
-    names = [name for place, name in enumerate(every) if place not in source.categories]
+def _named_bounds(texts: Sequence[str], names: list[str]) -> list[list[float]]:
     pairs: dict[str, list[float]] = {}
     for text in texts:
         name, _, pair = text.rpartition("=")

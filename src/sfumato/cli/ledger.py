@@ -23,10 +23,11 @@ from sfumato.cli import flags
 from sfumato.cli.console import facts, out, print_json, tell, warn
 from sfumato.cli.flags import argument, flag
 from sfumato.errors import InputError, LedgerError, StorageError
+from sfumato.owner import private_folder, user_folder
 from sfumato.privacy.datasets import account_among, identity_of
 from sfumato.public.canonical_json import parse
 from sfumato.public.shown import shown
-from sfumato.storage import AtomicFile, private_folder, user_folder
+from sfumato.storage import AtomicFile
 
 if TYPE_CHECKING:
     from sfumato.privacy.ledger import Account, Ledger

@@ -15,7 +15,7 @@ import typer
 
 from sfumato.cli import flags, send
 from sfumato.cli.console import complain, out, tell, warn_of_seed
-from sfumato.cli.flags import flag, parse_bandwidth, parse_bounds, parse_columns, parse_options, refuse_inputs
+from sfumato.cli.flags import flag, parse_bandwidth, parse_columns, parse_options, read_bounds, refuse_inputs
 from sfumato.errors import InputError, StorageError
 from sfumato.local.client import MAX_DELTA, MAX_EPSILON
 from sfumato.storage import storage_errors
@@ -58,7 +58,6 @@ def protocol(
 ) -> None:
     """Write the public parameters of a collection, after comparing all mechanisms. No data is read."""
     from sfumato.local import Protocol
-    from sfumato.sources import Source
 
     made = Protocol(
         kernel,
@@ -68,7 +67,7 @@ def protocol(
         mechanism=mechanism,
         radius=radius,
         eta=eta,
-        bounds=parse_bounds(bounds, Source(dimension, None, lambda rows: iter(()))),
+        bounds=read_bounds(bounds, map(str, range(dimension))),
         bandwidth=None if bandwidth is None else parse_bandwidth(bandwidth),
         seed=seed,
         expires=expires,

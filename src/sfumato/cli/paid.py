@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from sfumato.cli.console import complain, err, size_text
 from sfumato.errors import InputError, StorageError
-from sfumato.storage import AtomicFile, rescued
+from sfumato.paid import rescued
+from sfumato.storage import AtomicFile
 
 if TYPE_CHECKING:
-    from sfumato.central.kde import PrivateEstimator
+    from sfumato.central.estimator import PrivateEstimator
     from sfumato.engines import Progress
     from sfumato.privacy.ledger import Account
     from sfumato.release import Release

@@ -14,11 +14,11 @@ from sfumato.cli.flags import (
     Outside,
     flag,
     parse_bandwidth,
-    parse_bounds,
     parse_categories,
     parse_columns,
     parse_kinds,
     parse_options,
+    read_bounds,
     refuse_inputs,
 )
 from sfumato.cli.groups import check_users
@@ -221,8 +221,6 @@ def _columns(
     kinds: dict[Any, Any],
 ) -> tuple[int, Any, dict[Any, Any]]:
     """Return the number of columns, the bounds and the kinds by position; names or lengths may say how many."""
-    from sfumato.sources import Source
-
     names = parse_columns(columns, "")
     if names is None and bounds and all("=" in text for text in bounds):
         named = [text.rpartition("=")[0] for text in bounds]
@@ -236,12 +234,8 @@ def _columns(
     if dimension not in (None, width):
         raise InputError(f"--dimension is {dimension}, and --columns names {width} columns")
     labels = None if names is None else tuple(map(str, names))
-    places = {place: categories[name] for place, name in enumerate(labels or ()) if name in categories}
-    return (
-        width,
-        parse_bounds(bounds, Source(width, labels, lambda rows: iter(()), categories=places)),
-        _placed(kinds, labels),
-    )
+    numbers = (name for name in labels or map(str, range(width)) if labels is None or name not in categories)
+    return width, read_bounds(bounds, numbers), _placed(kinds, labels)
 
 
 def _placed(kinds: dict[Any, Any], labels: tuple[str, ...] | None) -> dict[Any, Any]:

@@ -9,11 +9,12 @@ import typer
 
 from sfumato.cli import flags, send
 from sfumato.cli.console import complain, err, facts, tell, warn_of_seed
-from sfumato.cli.flags import argument, flag, parse_bandwidth, parse_bounds, refuse_existing, refuse_inputs
+from sfumato.cli.flags import argument, flag, parse_bandwidth, read_bounds, refuse_existing, refuse_inputs
 from sfumato.cli.submissions import class_named, message_files, own_class, people, reported_class, take_all, write_all
 from sfumato.errors import InputError, StorageError
+from sfumato.paid import rescued
 from sfumato.shuffled import MAX_DELTA, MAX_EPSILON
-from sfumato.storage import AtomicFile, rescued
+from sfumato.storage import AtomicFile
 
 if TYPE_CHECKING:
     from sfumato.local.account import DeviceAccount
@@ -75,7 +76,7 @@ def protocol(
 ) -> None:
     """Write the public parameters of a collection, with exactly calibrated noise. No data is read."""
     from sfumato.shuffled import AnalyzerKey, Protocol
-    from sfumato.sources import Source, open_source
+    from sfumato.sources import open_source
 
     if new_key is not None and public_key is not None:
         raise InputError("pass --new-key or --public-key, not both")
@@ -88,7 +89,7 @@ def protocol(
         delta=delta,
         participants=_numbers(participants),
         bandwidth=None if bandwidth is None else parse_bandwidth(bandwidth),
-        bounds=parse_bounds(bounds, Source(dimension, None, lambda rows: iter(()))),
+        bounds=read_bounds(bounds, map(str, range(dimension))),
         bitsum=bitsum,
         instances=instances if instances == "auto" else _whole(instances, "--instances"),
         quantizer=quantizer,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from sfumato.cli.console import warn
 from sfumato.cli.flags import one_column, parse_columns
 from sfumato.errors import InputError, StorageError
-from sfumato.storage import AtomicFile, private_folder, storage_errors
+from sfumato.owner import private_folder
+from sfumato.storage import AtomicFile, storage_errors
 
 if TYPE_CHECKING:
     import numpy as np

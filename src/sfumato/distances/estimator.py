@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 from numpy.typing import ArrayLike
 
 from sfumato.central.curator import Payer
-from sfumato.central.kde import PrivateEstimator
+from sfumato.central.estimator import PrivateEstimator
 from sfumato.distances.hats import interval_counts
 from sfumato.engines import Engine
 from sfumato.kernels.unscaled import Distance

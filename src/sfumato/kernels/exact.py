@@ -67,6 +67,8 @@ def squared_distances(X: FloatArray, Y: FloatArray) -> FloatArray:
     array([[25.]])
     """
     dimension = X.shape[1]
+    if dimension == 1:
+        return np.square(X - Y.T)
     if dimension > FEW_COLUMNS and X.size and Y.size:
         X_norms, Y_norms = np.einsum("ij,ij->i", X, X), np.einsum("ij,ij->i", Y, Y)
         rounding = 2 * (dimension + 4) * np.finfo(np.float64).eps * (X_norms.max() + Y_norms.max())

@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato.central.curator import Payer
-from sfumato.central.kde import PrivateKDE, ReleaseEstimator
+from sfumato.central.estimator import ReleaseEstimator
+from sfumato.central.kde import PrivateKDE
 from sfumato.deferred import brought_by
 from sfumato.engines import Engine, Progress
 from sfumato.errors import InputError

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato.central.curator import Payer, account_of, warn_of_validation
-from sfumato.central.kde import ReleaseEstimator
+from sfumato.central.estimator import ReleaseEstimator
 from sfumato.central.survey import FIRST_ROWS, check_readable, go_on, survey
 from sfumato.deferred import brought_by
 from sfumato.engines import Engine, Progress, engine_of

@@ -31,7 +31,7 @@ from sfumato.errors import InputError
 from sfumato.kernels import Distance
 from sfumato.quantizers import FourierQuantizer, ShardedFourier
 from sfumato.quantizers.base import Floats, Integers
-from sfumato.quantizers.phases import pair_amplitudes
+from sfumato.quantizers.cosines import pair_amplitudes
 from sfumato.release import Release
 from sfumato.sources import Source, open_source
 from sfumato.sources.selection import Columns

@@ -25,10 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import BudgetError, LedgerError
+from sfumato.owner import private_opener
 from sfumato.privacy.guarantee import amount_text, promised_epsilon
 from sfumato.public.canonical_json import parse
 from sfumato.public.codec import Ratio
-from sfumato.storage import AtomicFile, private_opener, storage_errors
+from sfumato.storage import AtomicFile, storage_errors
 
 try:
     import fcntl

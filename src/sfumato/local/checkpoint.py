@@ -21,8 +21,9 @@ from typing import Any
 
 from sfumato.errors import InputError, StorageError
 from sfumato.local.arrivals import Place, SeenReports
+from sfumato.owner import private_folder, private_opener
 from sfumato.public.canonical_json import parse
-from sfumato.storage import AtomicFile, private_folder, private_opener, storage_errors
+from sfumato.storage import AtomicFile, storage_errors
 
 try:
     import fcntl

@@ -85,8 +85,9 @@ def even_density(kernel: Kernel, box: Box) -> float:
     widths = 2 * box.half_widths
     if isinstance(kernel, ShiftInvariantKernel) and kernel.separable:
         lengths = widths / kernel.column_scales(box.dimension)
+        different, times = np.unique(lengths, return_counts=True)
         with np.errstate(divide="ignore", under="ignore"):
-            return float(np.exp(np.log([_column(kernel, length) for length in np.unique(lengths)]) @ _times(lengths)))
+            return float(np.exp(np.log([_column(kernel, length) for length in different]) @ times.astype(np.float64)))
     count = max(16, min(POINTS, MOST_NUMBERS // box.dimension))
     first, second = (
         np.asarray(box.lower) + PublicStream(0, name).uniforms(count * box.dimension).reshape(count, -1) * widths
@@ -107,10 +108,6 @@ def _column(kernel: ShiftInvariantKernel, length: float) -> float:
         total += float(WEIGHTS @ (2 * (1 - differences / length) * factor)) * (end - start) / 2
         start = end
     return min(1.0, max(total / length, 0.0))
-
-
-def _times(lengths: Floats) -> Floats:
-    return np.asarray(np.unique(lengths, return_counts=True)[1], dtype=np.float64)
 
 
 def _narrowed(box: Box, share: float) -> Box:

@@ -77,6 +77,8 @@ class Reduced:
 
 def plain(request: Request) -> Request:
     """Return the request without a projection."""
+    if not request.projected:
+        return request  # and with what was found for it
     options = {name: value for name, value in request.options.items() if name not in PROJECTION_OPTIONS}
     return replace(request, options=options)
 
@@ -122,7 +124,7 @@ def reduce(method: Method, request: Request) -> Reduced:
 
 def _box(request: Request) -> Box:
     if request.bounds is not None:
-        return Box.from_bounds(request.bounds, request.dimension, request.outside)
+        return request.box
     reach = DEFAULT_REACH * _length(request.kernel)
     return Box.centred([reach] * request.dimension, request.outside)
 

@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sfumato.engines.contributions import WEIGHTS_CONDITION, limit_condition
 from sfumato.errors import InputError
 from sfumato.kernels import Curved, Kernel, Product
 from sfumato.kernels.base import Scale
@@ -298,14 +297,14 @@ class Request:
 
     def pure(self) -> Request:
         """Return the same request without delta, for mechanisms that need none."""
-        return replace(self, delta=0.0) if self.delta else self
+        return self.once("pure", lambda: replace(self, delta=0.0)) if self.delta else self
 
     @property
     def outside(self) -> str:
         """What happens to finite values outside the bounds."""
         return str(self.options.get("outside", "clip"))
 
-    @property
+    @cached_property
     def box(self) -> Box:
         """Where the records live, for methods whose noise depends on it."""
         if self.bounds is None:
@@ -369,6 +368,8 @@ class Request:
 
     def guarantee(self, *conditions: str) -> Guarantee:
         """Return the promise of a release that spends the whole budget."""
+        from sfumato.engines.contributions import WEIGHTS_CONDITION, limit_condition  # a plan opens no data
+
         if self.unit == "user":
             conditions = (*conditions, limit_condition(self.records_per_user))
         if self.weighted:

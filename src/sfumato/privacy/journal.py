@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import InputError, LedgerError, WaitWarning
+from sfumato.owner import private_folder, private_opener
 from sfumato.public.canonical_json import parse
-from sfumato.storage import AtomicFile, private_folder, private_opener, storage_errors
+from sfumato.storage import AtomicFile, storage_errors
 
 try:
     import fcntl

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 from sfumato.errors import BudgetError, InputError, LedgerError
+from sfumato.owner import user_folder
 from sfumato.privacy.accounting import Standing, basic_composition
 from sfumato.privacy.guarantee import promised_epsilon
 from sfumato.privacy.journal import Journal, Record
 from sfumato.privacy.loss import Budget, Charge, Event, Loss, account_name, event_from_record
-from sfumato.storage import user_folder
 
 __all__ = ["Account", "Ledger", "basic_composition", "default_ledger_path"]
 

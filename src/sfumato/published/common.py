@@ -64,7 +64,7 @@ def refuse_bounds(request: Request) -> str | None:
 
 def public_box(request: Request) -> Box:
     """Return the request's box."""
-    return Box.from_bounds(request.bounds, request.dimension, request.outside)
+    return request.box
 
 
 def shown(count: int) -> str:

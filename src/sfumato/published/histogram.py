@@ -26,7 +26,6 @@ from sfumato.kernels import ShiftInvariantKernel
 from sfumato.methods.method import Mechanism, Method, Prediction
 from sfumato.methods.request import Request
 from sfumato.privacy.noise import DiscreteLaplace
-from sfumato.quantizers import Box
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.grid import NARROW, GridQuantizer
 from sfumato.quantizers.splines import DualSolver
@@ -36,7 +35,11 @@ OPTIONS = ("spacing",)
 
 
 class MiddleSolver(DualSolver):
-    """Weights of cells: the kernel's values at their middles."""
+    """Weights of cells: the kernel's values at their middles, for which nothing is solved."""
+
+    @property
+    def _factor(self) -> Floats:
+        return np.empty((0, 0))
 
     def _solve(self, places: Floats, factor: Floats) -> tuple[Floats, Floats, Floats]:
         points, _, _ = self._quadrature
@@ -66,12 +69,15 @@ class HistogramQuantizer(GridQuantizer):
 
 
 def _designs(request: Request) -> list[Design]:
-    """All widths that fit."""
-    box = Box.from_bounds(request.bounds, request.dimension, request.outside)
+    """All widths that fit; a function of public facts only."""
+    return request.once(NAME, lambda: _fitting(request))
+
+
+def _fitting(request: Request) -> list[Design]:
     found = []
     for spacing in spacings_of(request):
         try:
-            design = lay_out(request, box, MOST_SUMS, spacing, 0, NARROW, MiddleSolver)
+            design = lay_out(request, MOST_SUMS, spacing, 0, NARROW, MiddleSolver)
         except InputError:  # a column too long for this width
             continue
         if design is not None and design.buckets is None and fits(design, request):
@@ -107,8 +113,8 @@ def build(request: Request) -> Mechanism:
     """Choose the width from the request."""
     request.check_options(*OPTIONS)
     assert isinstance(request.kernel, ShiftInvariantKernel)
-    box, spacing = Box.from_bounds(request.bounds, request.dimension, request.outside), _design(request).spacing
-    quantizer = HistogramQuantizer(request.kernel, box, spacing)
+    spacing = _design(request).spacing
+    quantizer = HistogramQuantizer(request.kernel, request.box, spacing)
     rate = DiscreteLaplace.at_most(request.feature_epsilon / (request.factor * quantizer.bound.l1))
     return Mechanism.of(request, NAME, quantizer, rate, parameters={"spacing": spacing})
 

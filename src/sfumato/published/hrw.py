@@ -38,9 +38,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.central.curator import Curator, account_of
-from sfumato.engines import engine_of
-from sfumato.engines.base import Presence
 from sfumato.errors import InputError
 from sfumato.methods.method import Mechanism, Method, Prediction
 from sfumato.methods.request import Request
@@ -61,7 +58,6 @@ from sfumato.published.queries import MOST_QUERIES, WhitenedQueries
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.portable_kernels import refuse_kernel
 from sfumato.release import Count, Release
-from sfumato.sources import open_source
 
 if TYPE_CHECKING:
     from sfumato.central.kde import PrivateKDE
@@ -147,6 +143,11 @@ class OnlineQueries:
     """
 
     def __init__(self, model: PrivateKDE, X: Any, most: int = 100) -> None:
+        # What opens data is loaded here: a plan asks this file what the method costs.
+        from sfumato.central.curator import Curator, account_of
+        from sfumato.engines import engine_of
+        from sfumato.sources import open_source
+
         source = open_source(X, model.columns)
         if not source.repeatable:
             raise InputError("a session reads the data for every query, and this source can be read once")
@@ -205,6 +206,8 @@ class OnlineQueries:
 
     def _open(self) -> Count:
         """Charge the whole budget and buy the count."""
+        from sfumato.engines.base import Presence
+
         mechanism = self._mechanism([np.array(public_box(self.request).lower)])
         curator, relation = self._curator, self.request.neighbours
         count = None if mechanism.count_law is None else curator.buy_count(self.request, mechanism)

@@ -23,14 +23,25 @@ def banded_factor(diagonals: FloatArray) -> FloatArray:
     array([[2., 2.],
            [1., 0.]])
     """
-    factor: list[list[float]] = diagonals.tolist()
-    reach, size = len(factor), len(factor[0])
-    for row in range(size):
+    given: list[list[float]] = diagonals.T.tolist()
+    reach, size = len(diagonals), len(given)
+    made: list[list[float]] = []
+    alike = 0  # columns before this one that came out as the last did
+    for row, column in enumerate(given):
+        # Inside a regular axis the columns settle: what begins alike and follows on nothing but the like ends alike.
+        if alike >= reach - 1 and 0 < row <= size - reach and column == given[row - 1]:
+            made.append(made[-1])
+            continue
+        own = column.copy()
         for below in range(min(reach, size - row)):
-            steps = range(1, min(reach - below, row + 1))
-            rest = factor[below][row] - sum(factor[k][row - k] * factor[k + below][row - k] for k in steps)
-            factor[below][row] = math.sqrt(rest) if below == 0 else rest / factor[0][row]
-    return np.array(factor)
+            sunk = 0.0
+            for k in range(1, min(reach - below, row + 1)):
+                sunk += made[row - k][k] * made[row - k][k + below]
+            rest = column[below] - sunk
+            own[below] = math.sqrt(rest) if below == 0 else rest / own[0]
+        alike = alike + 1 if made and own == made[-1] else 0
+        made.append(own)
+    return np.ascontiguousarray(np.array(made).T)
 
 
 def banded_solve(factor: FloatArray, right: FloatArray) -> FloatArray:
@@ -43,12 +54,14 @@ def banded_solve(factor: FloatArray, right: FloatArray) -> FloatArray:
     """
     reach, size = factor.shape
     solved = right.copy()
-    for row in range(size):
+    rows, columns = list(solved), factor.T.tolist()  # views, and numbers: to look both up in arrays takes longer
+    for row, own in enumerate(rows):
         for k in range(1, min(reach, row + 1)):
-            solved[row] -= factor[k, row - k] * solved[row - k]
-        solved[row] /= factor[0, row]
+            own -= columns[row - k][k] * rows[row - k]
+        own /= columns[row][0]
     for row in range(size - 1, -1, -1):
+        own, column = rows[row], columns[row]
         for k in range(1, min(reach, size - row)):
-            solved[row] -= factor[k, row] * solved[row + k]
-        solved[row] /= factor[0, row]
+            own -= column[k] * rows[row + k]
+        own /= column[0]
     return solved

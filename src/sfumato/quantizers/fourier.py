@@ -43,18 +43,9 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.public.codec import Object, Schema, Text, Whole
 from sfumato.public.ranges import MOST_INTEGERS
 from sfumato.quantizers.base import Bound, Floats, Integers
+from sfumato.quantizers.cosines import RADIUS, PhaseQuantizer, check_radius, pair_amplitudes, pair_l1, pair_waves
 from sfumato.quantizers.mesh import Complex
-from sfumato.quantizers.phases import (
-    COLUMN_BLOCK,
-    RADIUS,
-    TABLE_BITS,
-    PhaseQuantizer,
-    Phases,
-    check_radius,
-    pair_amplitudes,
-    pair_l1,
-    pair_waves,
-)
+from sfumato.quantizers.phases import COLUMN_BLOCK, TABLE_BITS, Phases
 
 
 @njit(nogil=True, cache=True)

@@ -53,8 +53,9 @@ from sfumato.quantizers.base import (
     within,
 )
 from sfumato.quantizers.box import Box
+from sfumato.quantizers.cosines import cosine_table, table_gain
 from sfumato.quantizers.fourier import add_pairs
-from sfumato.quantizers.phases import COLUMN_BLOCK, Phases, cosine_table, table_gain
+from sfumato.quantizers.phases import COLUMN_BLOCK, Phases
 from sfumato.quantizers.series import MOST_MODE, Series, products, series
 
 TABLE_BITS = 16

@@ -49,7 +49,6 @@ from sfumato.public.portable import PublicStream
 from sfumato.public.ranges import LARGEST_LENGTH
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.similarities import VALUE_BITS, Similarities
-from sfumato.sources import open_source
 
 FEWEST_LANDMARKS, MOST_LANDMARKS = 5, 2000
 HELD_OUT = 5  # one in so many points of the sample
@@ -84,6 +83,8 @@ class PublicSample:
             The records' column names; a table of public points with other names is refused, and one in another order
             is put into theirs.
         """
+        from sfumato.sources import open_source  # a plan without public points opens none
+
         source = open_source(data.points if isinstance(data, PublicSample) else data)
         if source.dimension != dimension:
             raise InputError(

@@ -44,9 +44,9 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.public.portable import cos_sin_turns
 from sfumato.quantizers.base import Floats, Integers, stored_array
 from sfumato.quantizers.clamping import held
+from sfumato.quantizers.cosines import cosine_table
 from sfumato.quantizers.lattice import LatticeQuantizer
 from sfumato.quantizers.nodes import keep
-from sfumato.quantizers.phases import cosine_table
 from sfumato.quantizers.series import MOST_MODE
 
 RADIUS = 2**12  # R

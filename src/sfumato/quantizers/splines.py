@@ -32,7 +32,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 
 import numpy as np
 
@@ -54,6 +54,7 @@ RIDGE_QUERIES = 64
 # A window ends where the kernel is below this and, beyond that, the weights have had this many cells to fall off.
 NEGLIGIBLE = 1e-6
 MARGIN = 6
+REACH_STEP = 1.05
 BLOCK_VALUES = 1 << 20
 
 # Parts of residual and rounding that remain in an answer of typical records: calibrated on mixtures of normal laws of
@@ -122,6 +123,11 @@ def table_error(degree: int, total: int) -> float:
     values = spline_values(degree, (np.arange(POSITIONS) + 0.5) / POSITIONS)
     length = np.sqrt(np.square(integer_table(degree, total) / total - values).sum(axis=1).mean())
     return float(length * math.sqrt(degree * (degree + 1) * (degree + 2) / 12))
+
+
+@cache
+def _gauss_legendre() -> tuple[Floats, Floats]:
+    return np.polynomial.legendre.leggauss(QUADRATURE_POINTS)
 
 
 @dataclass(frozen=True)
@@ -259,10 +265,10 @@ class DualSolver:
     def window(self) -> int:
         """Cells of a query's window."""
         cells, spacing = self.axis.cells, self.axis.spacing
-        reach = 1.0
-        while reach < cells * spacing and self.profile(np.array([reach]))[0] > NEGLIGIBLE:
-            reach *= 1.05
-        return min(cells, 2 * (math.ceil(reach / spacing) + MARGIN) + 1)
+        steps = 2 + max(0, math.ceil(math.log(cells * spacing, REACH_STEP)))
+        reaches = np.multiply.accumulate(np.append(1.0, np.full(steps, REACH_STEP)))
+        far = (reaches >= cells * spacing) | (self.profile(reaches) <= NEGLIGIBLE)
+        return min(cells, 2 * (math.ceil(float(reaches[far.argmax()]) / spacing) + MARGIN) + 1)
 
     @property
     def truncation(self) -> float:
@@ -272,7 +278,7 @@ class DualSolver:
     @cached_property
     def _quadrature(self) -> tuple[Floats, Floats, Floats]:
         """Gauss-Legendre points of all cells of a window in bandwidths, weights in a cell, splines at the points."""
-        points, weights = np.polynomial.legendre.leggauss(QUADRATURE_POINTS)
+        points, weights = _gauss_legendre()
         inside = (points + 1) / 2
         places = (np.arange(self.window)[:, None] + inside) * self.axis.spacing
         return places, weights / 2, spline_values(self.axis.degree, inside)

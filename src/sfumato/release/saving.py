@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
-from sfumato.storage import Bytes, write_paid
+from sfumato.paid import write_paid
+from sfumato.storage import Bytes
 
 
 def saved(path: str | Path, content: Bytes, overwrite: bool) -> Path:

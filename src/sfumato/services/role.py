@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from sfumato.errors import InputError, SfumatoError, StorageError
+from sfumato.owner import private_folder, private_opener
 from sfumato.public import document as documents
 from sfumato.services.intake import Intake
 from sfumato.services.limits import Limits
@@ -29,7 +30,7 @@ from sfumato.services.log import Log
 from sfumato.services.signing import SignedProtocol, SigningKey
 from sfumato.services.store import open_store
 from sfumato.services.wire import Problem
-from sfumato.storage import AtomicFile, private_folder, private_opener, storage_errors
+from sfumato.storage import AtomicFile, storage_errors
 
 try:
     import fcntl

@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from sfumato.owner import private_folder, private_opener
 from sfumato.services.store import ITEMS, Rows, Store, Transaction
 from sfumato.services.wire import Problem
-from sfumato.storage import private_folder, private_opener, storage_errors
+from sfumato.storage import storage_errors
 
 _BUSY_SECONDS = 30.0
 

@@ -27,11 +27,12 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import InputError, StorageError
+from sfumato.owner import private_folder, private_opener
 from sfumato.public.canonical_json import parse
 from sfumato.public.codec import Schema
 from sfumato.shuffled.messages import Submission
 from sfumato.shuffled.sealing import MESSAGE_BYTES
-from sfumato.storage import AtomicFile, private_folder, private_opener, storage_errors
+from sfumato.storage import AtomicFile, storage_errors
 
 _MARK = b"sfumato-shuffler-1\n"
 _LEFT = re.compile(r"buckets-[0-9a-f]{16}|\.sfumato-[0-9a-f]{16}\.tmp")

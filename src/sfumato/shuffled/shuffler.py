@@ -35,13 +35,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import InputError, StorageError
+from sfumato.owner import private_folder, private_opener
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.codec import Optional, Schema, Text, Whole
 from sfumato.shuffled.bitsum.shares import permutation
 from sfumato.shuffled.inbox import Inbox, StateFolder
 from sfumato.shuffled.messages import Header, Submission, write_batch_to, written_batch
 from sfumato.shuffled.sealing import MESSAGE_BYTES, Hexadecimal
-from sfumato.storage import AtomicFile, private_folder, private_opener, storage_errors
+from sfumato.storage import AtomicFile, storage_errors
 
 if TYPE_CHECKING:
     from sfumato.shuffled.protocol import Protocol

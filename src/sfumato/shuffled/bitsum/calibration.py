@@ -41,6 +41,7 @@ from scipy.optimize import brentq
 from scipy.special import gammaln
 
 from sfumato.errors import InputError, SfumatoError
+from sfumato.owner import user_folder
 from sfumato.privacy.guarantee import exact_epsilon, exact_positive
 from sfumato.public.canonical_json import parse
 from sfumato.shuffled.bitsum.bit_sum import (
@@ -55,7 +56,7 @@ from sfumato.shuffled.bitsum.rr import RandomisedResponse, SampledResponse
 from sfumato.shuffled.bitsum.search import Search
 from sfumato.shuffled.bitsum.signed import Pure, ThreeNegativeBinomials
 from sfumato.shuffled.bitsum.unsigned import NegativeBinomialNoise, PoissonNoise
-from sfumato.storage import AtomicFile, user_folder
+from sfumato.storage import AtomicFile
 from sfumato.version import __version__
 
 LARGEST_RHO = Fraction(1, 2)
