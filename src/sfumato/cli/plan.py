@@ -12,6 +12,7 @@ from sfumato.cli.console import out, print_json
 from sfumato.cli.flags import (
     Neighbours,
     Outside,
+    category_files,
     flag,
     parse_bandwidth,
     parse_categories,
@@ -155,7 +156,7 @@ def plan(
     """
     from sfumato.methods.request import LIMIT
 
-    refuse_inputs(plot, landmarks, public)
+    refuse_inputs(plot, landmarks, public, *category_files(category))
     check_users(user_column, max_records_per_user)
     categories = parse_categories(category, mismatch, unseen, "")
     if bandwidth_metres is not None or latitude is not None:
