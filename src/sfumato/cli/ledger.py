@@ -121,7 +121,7 @@ def account_to_charge(
     if no_ledger or seed is not None:
         return None
     book = open_ledger(ledger)
-    account = book.account(find_dataset(book, dataset) if dataset else account_among(book.datasets, data))
+    account = book.account(find_dataset(book, dataset)) if dataset else book.account_of(data)
     check_noted(account)
     return account
 
