@@ -7,7 +7,8 @@ examples in the documentation) carries the mark ``exact``: such tests run unsalt
 So do those which say that an audit catches a broken twin: its strength is a fact of its own seeds.
 
 The first round writes to the file ``SFUMATO_SALTED_TESTS`` which tests drew a salted number; rounds that find that file
-run no others. A number that is drawn while a file is collected or a fixture is set up counts for all tests of the file.
+run no others. A number that is drawn while a file is collected or a fixture is set up counts for all tests of the file,
+and of the files that import from it.
 
 Every run ends with the processor time of each suite, and of the dearest files; the latter begin first, so that no
 process is left alone with one of them at the end.
@@ -19,10 +20,12 @@ import hashlib
 import inspect
 import operator
 import os
+import re
 import resource
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +42,7 @@ SALT = os.environ.get("SFUMATO_TEST_SALT", "")
 HERE = str(Path(__file__).parent)
 EXACT_FOLDERS = (f"{HERE}/corpus/", f"{HERE}/cli/")
 LISTED = os.environ.get("SFUMATO_SALTED_TESTS", "")
+IMPORTED = re.compile(r"^from (tests[.\w]*) import", re.MULTILINE)
 _salted = {"now": True}  # module level included: the data of a test are made when it is collected
 _at = {"place": ""}  # the test, or the file, that runs now
 _drew: set[str] = set()
@@ -183,6 +187,13 @@ def _place(item: pytest.Item) -> int:
     return next((place for place, name in enumerate(LONG) if item.nodeid.startswith(name)), len(LONG))
 
 
+@cache
+def _files(path: Path) -> set[str]:
+    """Return a file of tests and those of the tests that it imports from, as they are listed."""
+    found = {path, *(Path(HERE).parent.joinpath(*name.split(".")) for name in IMPORTED.findall(path.read_text()))}
+    return {file.relative_to(Path(HERE).parent).with_suffix(".py").as_posix() for file in found}
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not SALT:
         items.sort(key=_place)
@@ -190,7 +201,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     listed = set(Path(LISTED).read_text().splitlines()) if LISTED and Path(LISTED).exists() else None
     kept, left = [], []
     for item in items:
-        here = listed is None or item.nodeid in listed or item.nodeid.partition("::")[0] in listed
+        here = listed is None or item.nodeid in listed or _files(item.path) & listed
         (kept if here and not _is_exact(item) else left).append(item)
     config.hook.pytest_deselected(items=left)
     items[:] = kept

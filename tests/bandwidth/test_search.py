@@ -72,19 +72,39 @@ def test_noise_has_the_stated_variance() -> None:
     for seed in range(400):
         noisy = exact + noise.sample(SecureBits.seeded(seed), exact.size)
         found.append({each.kernel.bandwidth: each for each in judged(scores, noisy, math.sqrt(noise.variance), None)})
+    stated, sampled = (
+        {each.kernel.bandwidth: each.error for each in judged(scores, exact, deviation, None)}
+        for deviation in (math.sqrt(noise.variance), 0.0)
+    )
     for length in (0.5, 2.0):
         measured = np.std([each[length].score for each in found])
         # The fourth moment of Laplace noise makes the deviation of a variance of 400 draws 11 %: five of them.
-        assert measured**2 == pytest.approx(found[0][length].error ** 2, rel=0.6)
+        assert measured**2 == pytest.approx(stated[length] ** 2 - sampled[length] ** 2, rel=0.6)
 
 
 def test_the_choice_is_near_the_best_and_noise_widens_it() -> None:
-    lengths = [0.01, 0.1, 0.4, 1.0, 6.0]
-    for seed in range(4):
-        found = bandwidth.search(POINTS, lengths, random_state=seed, **TERMS)
-        assert found.bandwidth in (0.4, 1.0)
-        noisy = bandwidth.search(POINTS, lengths, random_state=seed, release_epsilon="1/50", **TERMS)
-        assert noisy.bandwidth >= found.bandwidth
+    """A narrower one wins by chance, in pairs and in noise, once in a hundred: eight of 60 once in 6 million."""
+    lengths, random, missed = [0.01, 0.1, 0.4, 1.0, 6.0], np.random.default_rng(1), 0
+    terms = {**TERMS, "epsilon": 40}
+    for seed in range(60):
+        points = random.normal(size=(N, 2))
+        found = bandwidth.search(points, lengths, random_state=seed, **terms)
+        missed += found.bandwidth not in (0.4, 1.0)
+        if seed < 4:  # the same noise, and a term that grows the narrower a candidate is
+            noisy = bandwidth.search(points, lengths, random_state=seed, release_epsilon="1/50", **terms)
+            assert noisy.bandwidth >= found.bandwidth
+    assert missed < 8
+
+
+def test_scores_scatter_as_stated_whatever_the_budget() -> None:
+    """Noise and the sampling of pairs: a variance of 60 draws of near pairs has a deviation of about 25 %."""
+    lengths, random, scores = [0.4, 1.0], np.random.default_rng(2), []
+    for seed in range(60):
+        found = bandwidth.search(random.normal(size=(N, 2)), lengths, random_state=seed, **{**TERMS, "epsilon": 40})
+        by_length = {each.kernel.bandwidth: each for each in found.candidates}
+        scores.append([(by_length[length].score, by_length[length].error) for length in lengths])
+    measured, stated = np.std(scores, axis=0)[:, 0], np.mean(scores, axis=0)[:, 1]
+    assert (measured < 1.5 * stated).all() and (measured > 0.25 * stated).all()
 
 
 def test_kernels_and_rules_are_candidates_too() -> None:
@@ -161,13 +181,18 @@ SETS = {
 
 @pytest.mark.parametrize("name", SETS)
 def test_a_bought_bandwidth_is_within_its_stated_error(name: str) -> None:
+    """It is stated at three deviations; they are 0.8 from seed to seed and 0.4 from data to data, rounding included.
+
+    Four of ten runs are beyond it in one of 5 million rounds, and none is twice as far (seven deviations).
+    """
     points, bounds = SETS[name](np.random.default_rng(1))
     squares = pdist(points[:2500]) ** 2
     exact = math.exp(brentq(lambda log: np.exp(-squares / math.exp(2 * log)).mean() - 0.02, -6, 8))
+    shares = []
     for seed in range(10):
         bought = bandwidth.private(points, epsilon=1, bounds=bounds, n_hint=N, random_state=seed)
-        # Three deviations, and rounding that is stated at its most: one in 400 runs of normal errors.
-        assert abs(bought.bandwidth / exact - 1) <= bought.predicted_error
+        shares.append(abs(math.log(bought.bandwidth / exact)) / math.log1p(bought.predicted_error))
+    assert (np.array(shares) > 1).sum() < 4 and max(shares) < 2
 
 
 def test_a_bought_rule_is_within_its_stated_error() -> None:

@@ -47,3 +47,14 @@ def test_about_as_many_pairs_are_found_as_predicted() -> None:
     found = statistic.count(Threads(), open_source(NORMAL), SecureBits.seeded(3)).sum()
     # About 0.15 n of variance: five standard deviations.
     assert found == pytest.approx(statistic.pairs, abs=5 * np.sqrt(0.15 * N))
+
+
+@pytest.mark.parametrize("later", [1, PAIR_CELLS // 2, PAIR_CELLS - 1])
+def test_pairs_that_the_noise_of_farther_cells_hides_are_taken_for_none(later: int) -> None:
+    """Few pairs at first are doubtful again farther on: a bandwidth comes out all the same, the widest."""
+    statistic = PairDistances(Box.from_bounds((-8, 8), 2), "gaussian", 0.02, N, (1.0, 1.0))
+    nothing, few = np.zeros(PAIR_CELLS, dtype=np.int64), np.zeros(PAIR_CELLS, dtype=np.int64)
+    few[[0, later]] = 30, 3
+    assert np.array_equal(statistic.read(few, 9.0), statistic.read(nothing, 9.0))
+    few[0] = 100_000
+    assert (statistic.read(few, 9.0) < statistic.read(nothing, 9.0)).all()

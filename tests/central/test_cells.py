@@ -51,11 +51,19 @@ def _model(seed: int | None = 1, **facts: Any) -> PrivateKDE:
 
 
 @pytest.mark.parametrize(
-    ("inner", "delta"), [("fourier", 0.0), ("grid", 0.0), ("fourier-gaussian", 1e-6)], ids=lambda each: str(each)
+    ("inner", "delta", "runs", "least"),
+    [("fourier", 0.0, 40, 0.6), ("grid", 0.0, 40, 0.6), ("fourier-gaussian", 1e-6, 120, 0.4)],
+    ids=lambda each: str(each),
 )
-def test_answers_are_unbiased_and_bars_and_predictions_are_right(inner: str, delta: float) -> None:
-    """Forty seeds: a mean that is off by 6.5 of its deviations has a chance below 1e-6 at all queries together."""
-    table, seeds = _table(), range(40)
+def test_answers_are_unbiased_and_bars_and_predictions_are_right(
+    inner: str, delta: float, runs: int, least: float
+) -> None:
+    """A mean that is off by 6.5 of its deviations has a chance below 1e-6 at all queries together.
+
+    Few groups of features err alike at all queries: the squared error of such a run is 0.45 of the prediction's, with a
+    deviation of 0.55, and its mean over 120 runs is five deviations from the limits. The others' are 7 or more.
+    """
+    table, seeds = _table(), range(runs)
     asked = table.iloc[:12]
     truth = Product(Gaussian(1.5), KINDS).exact_density(_codes(table), _codes(asked))
     options: dict[str, Any] = {"inner": inner, "density": float(truth.mean())}
@@ -74,7 +82,7 @@ def test_answers_are_unbiased_and_bars_and_predictions_are_right(inner: str, del
         options=options,
     )  # fmt: skip
     predicted = METHODS[cells.NAME].prediction(request, float(truth.mean())).rmse
-    assert 0.6 <= rmse / predicted <= 1.6
+    assert least <= rmse / predicted <= 1.6
 
 
 def test_a_table_without_numbers_has_the_variance_of_its_noise() -> None:

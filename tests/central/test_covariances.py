@@ -46,3 +46,13 @@ def test_assumed_moments_are_read_back() -> None:
     encoder, variances = Covariances(Box.from_bounds((0.0, 1.0), 3), 32), np.array([0.1, 0.02, 0.3])
     means, covariances = encoder.read(encoder.assumed(variances, 1000), 1000)
     assert means == pytest.approx(0.0) and covariances == pytest.approx(np.diag(variances), abs=1e-6)
+
+
+def test_means_are_right_in_a_corner_and_show_that_covariances_are_not() -> None:
+    random = np.random.default_rng(1)
+    encoder = Covariances(Box.from_bounds((0.0, 4.0), 6), 128)
+    for place, beyond in ((0.3, True), (1.7, False)):
+        rows = place + random.uniform(-0.2, 0.2, size=(2000, 6))
+        means, _ = encoder.read(encoder.encode(rows).sum(axis=0), len(rows))
+        assert means == pytest.approx(rows.mean(axis=0) / 2 - 1, abs=1e-3)
+        assert encoder.beyond(means) == beyond

@@ -291,9 +291,15 @@ class TestPublished:
         assert release.noise.rate == Fraction(1, 25)
 
     @pytest.mark.parametrize(
-        ("rows", "width", "neighbours"), [(20, 8, "add-remove"), (20, 8, "replace"), (100, 64, "add-remove")]
+        ("rows", "width", "neighbours", "most"),
+        [(20, 8, "add-remove", 1.35), (20, 8, "replace", 1.35), (100, 64, "add-remove", 2.5)],
     )
-    def test_error_is_the_formula(self, rows: int, width: int, neighbours: str) -> None:
+    def test_error_is_the_formula(self, rows: int, width: int, neighbours: str, most: float) -> None:
+        """Few buckets are mostly bias and noise, which are known; many mostly the variance over hashes.
+
+        That is typical only: the ratio was 1.04 +- .07 over seven sets of data with 25 draws each, 1.4 +- .06 for one
+        with 420. With a deviation of .2 from data to data and .11 of 120 draws, 2.5 is six of both away.
+        """
         points = np.tile(POINTS, (5, 1))
         exact = KERNEL.exact_density(POINTS, QUERIES)
         arguments: dict[str, Any] = {"options": {"rows": rows, "width": width}, "neighbours": neighbours}
@@ -304,8 +310,8 @@ class TestPublished:
         sizes = as_published._race_sizes(models[0].request(3))
         density = float(exact.mean())
         predicted = as_published.mean_square_error(sizes.terms, density, rows, width)
-        # The variance over hashes is typical only, and the mean of squared biases not the square of their mean.
-        assert np.mean(squares) == pytest.approx(predicted, rel=0.35)
+        # The mean of squared biases is not the square of their mean either.
+        assert 1 / most < np.mean(squares) / predicted < most
 
     def test_the_default_is_at_most_a_quarter_of_its_error(self) -> None:
         n = 4000

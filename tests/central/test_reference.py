@@ -6,6 +6,7 @@ Runs have fixed seeds, so that no test fails by chance.
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from sfumato import PrivateKDE
 from sfumato.central import reference
 from sfumato.central.reference import Purchase
 from sfumato.errors import BudgetError, InputError
-from sfumato.kernels import Circle, Gaussian
+from sfumato.kernels import Circle, Gaussian, Overlap, Product
 from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
@@ -130,9 +131,83 @@ class TestErrors:
         outline = Purchase.of(request(options=FACTS["options"])).outline()
         assert outline.reader.size == len(model.release_.values)
 
-    def test_a_delta_is_not_spent(self) -> None:
-        model = fitted("reference", delta=1e-6)
-        assert model.guarantee_.delta == 0 and model.release_.parameters["unspent_delta"] == 1e-6
+    def test_a_delta_is_spent_on_less_noise_at_any_rank(self, model: PrivateKDE) -> None:
+        account = account_of(2)
+        account.set_budget(2, 1e-6)
+        with_delta = fitted("reference", delta=1e-6, ledger=account)
+        assert with_delta.guarantee_.delta == 1e-6 and len(account.charges) == 3
+        pure, less = (np.sqrt(np.mean(np.square(each.query(QUERIES) - TRUTH))) for each in (model, with_delta))
+        assert less < 0.6 * pure
+
+
+class TestTables:
+    KINDS = Overlap([0, 1], mismatch=0.2)
+    PRODUCT = Product(KERNEL, {COLUMNS: KINDS})
+    CODES = (np.arange(RECORDS) % 4 == 0).astype(float)
+    ROWS = np.column_stack([POINTS + 0.5 * CODES[:, None], CODES])
+    ASKED = ROWS[:200]
+    EXACT = PRODUCT.exact_density(ROWS, ASKED)
+
+    @classmethod
+    def released(cls, method: str, **facts: Any) -> PrivateKDE:
+        told = {"options": {"density": float(cls.EXACT.mean())}}
+        return PrivateKDE(cls.PRODUCT, **{"epsilon": 2, "method": method, **FACTS, **told, **facts}).fit(cls.ROWS)
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def made(cls) -> PrivateKDE:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return cls.released("auto", ledger=account_of(2))
+
+    def error(self, model: PrivateKDE) -> float:
+        return float(np.sqrt(np.mean(np.square(model.query(self.ASKED) - self.EXACT))))
+
+    def test_auto_takes_it_where_it_wins_and_its_bars_hold(self, made: PrivateKDE) -> None:
+        assert made.release_.method == "reference" and made.release_.parameters["cells"] == 2
+        assert self.error(made) < 0.75 * self.error(self.released("cells"))
+        answers, bars = made.query(self.ASKED, return_std=True)
+        assert (np.abs(answers - self.EXACT) < 2 * bars).mean() > 0.9
+
+    def test_one_promise_and_what_it_rests_on(self, made: PrivateKDE) -> None:
+        assert made.guarantee_.epsilon == 2 and made.guarantee_.delta == 0
+        conditions = " ".join(made.guarantee_.conditions)
+        assert "bought first" in conditions and "not in" in conditions
+
+    def test_a_delta_leaves_less_noise(self, made: PrivateKDE) -> None:
+        model = self.released("reference", delta=1e-6)
+        assert model.guarantee_.delta == 1e-6
+        assert self.error(model) < 0.6 * self.error(made)
+
+    def test_predictions_are_near(self, made: PrivateKDE) -> None:
+        asked = made.request(COLUMNS + 1)
+        predicted = reference.METHOD.prediction(asked, float(self.EXACT.mean()))
+        assert 0.6 < self.error(made) / predicted.rmse < 1.3
+        assert predicted.integers == made.release_.reader.size
+
+    def test_releases_are_stored_and_read(self, made: PrivateKDE, tmp_path: Path) -> None:
+        made.release_.save(tmp_path / "points.sfm")
+        predicted = reference.METHOD.prediction(made.request(COLUMNS + 1), float(self.EXACT.mean()))
+        assert (tmp_path / "points.sfm").stat().st_size <= predicted.file_size
+        again = sfumato.load(tmp_path / "points.sfm")
+        assert np.array_equal(again.query(self.ASKED), made.query(self.ASKED))
+
+    def test_rows_that_cells_drop_are_not_in_the_moments(self) -> None:
+        bought = Purchase.of(request(kernel=self.PRODUCT, dimension=COLUMNS + 1))
+        rows = self.ROWS[:50].copy()
+        rows[::5, COLUMNS] = np.nan
+        kept = np.isfinite(rows[:, COLUMNS])
+        np.testing.assert_array_equal(bought.encoder.encode(rows), bought.moments.encode(rows[kept, :COLUMNS]))
+
+    def test_reasons_name_what_is_missing(self) -> None:
+        alone = Product(None, {0: self.KINDS})
+        assert "numbers" in (reference.METHOD.reason(request(kernel=alone, dimension=1)) or "")
+        many = Product(KERNEL, {COLUMNS + place: range(100) for place in range(3)})
+        assert "combinations" in (reference.METHOD.reason(request(kernel=many, dimension=COLUMNS + 3)) or "")
+        few = request(kernel=Product(KERNEL, {6: self.KINDS}), dimension=7)
+        assert "grid" in (reference.METHOD.reason(few) or "")
+        assert reference.METHOD.reason(few.with_options(reference_share="1/10")) is None
+        assert reference.METHOD.reason(replace(few, delta=1e-6)) is None
 
 
 class TestRefusals:

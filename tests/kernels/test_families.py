@@ -121,6 +121,7 @@ FREQUENCY_VECTORS = {
 }
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize(("family", "kind"), FREQUENCY_VECTORS)
 def test_frequency_vectors(family: str, kind: str) -> None:
     """Fixed numbers for other implementations, by frequency: rint(w * 2^30)."""

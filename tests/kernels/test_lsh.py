@@ -162,6 +162,7 @@ class TestExponential:
         few, many = (Exponential(1.0).frequencies(PublicStream(5, "prefix"), count, 3) for count in (7, 50))
         np.testing.assert_array_equal(few, many[:, :7])
 
+    @pytest.mark.exact
     def test_vectors(self) -> None:
         """Fixed numbers for other implementations: rint(w * 2^30)."""
         frequencies = Exponential(1.6).frequencies(PublicStream(2, "vectors"), 2, 3)

@@ -14,7 +14,7 @@ from sfumato.kernels import Gaussian
 from sfumato.maps import evaluate, sample
 from sfumato.maps.sampling import nearest_density, quality
 
-from .conftest import BANDWIDTH, BOUNDS, release_of
+from .conftest import BANDWIDTH, BOUNDS, noisy_copies, release_of
 
 
 def test_histograms_of_drawn_points_are_near_the_density(release: Release) -> None:
@@ -60,14 +60,22 @@ def test_three_columns_stay_in_the_box_and_repeat_with_the_seed() -> None:
 
 
 def test_noise_is_cut_off_better_than_by_dropping_negative_values(points: np.ndarray) -> None:
+    """On average over the noise, since a single map may go either way.
+
+    The differences that are asserted are 0.030 +- 0.025 and 0.017 +- 0.007 a draw: over 40, 7 and 15 deviations.
+    """
     made = release_of(points, epsilon="1/20", random_state=1)
-    field = evaluate(made, size=40)
-    exact = made.kernel.exact_density(points, field.queries)
+    queries = evaluate(made, size=40).queries
+    exact = made.kernel.exact_density(points, queries)
     truth = exact / exact.sum()
-    cut = np.maximum(field.values.ravel(), 0)
-    nearest, empty = nearest_density(field.values.ravel()), truth < 1e-5
-    assert np.abs(nearest - truth).sum() < 0.95 * np.abs(cut / cut.sum() - truth).sum()
-    assert nearest[empty].sum() < 0.9 * cut[empty].sum() / cut.sum()
+    empty, found = truth < 1e-5, []
+    for noisy in noisy_copies(made, points, 40):
+        values = noisy.query(queries)
+        both = np.stack([nearest_density(values), np.maximum(values, 0) / np.maximum(values, 0).sum()])
+        found.append([np.abs(both - truth).sum(axis=1), both[:, empty].sum(axis=1)])
+    (nearest, cut), (nearest_empty, cut_empty) = np.mean(found, axis=0)
+    assert nearest < 0.95 * cut
+    assert nearest_empty < 0.9 * cut_empty
 
 
 @pytest.mark.parametrize("values", [[3.0, 2.0, -1.0], [1.0, 0.0, 0.0], [0.5, 0.4, 0.3, -0.2], [1e-9, 2e-9]])

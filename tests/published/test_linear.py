@@ -19,6 +19,7 @@ from tests.published.requests import (
     DENSITY,
     GAUSSIAN,
     LINEAR,
+    LISTS,
     POINTS,
     QUERIES,
     TRUTH,
@@ -33,6 +34,11 @@ SIZES: dict[str, dict[str, Any]] = {
     "bernstein": {"degree": 5},
     "even-trig": {"degree": 6},
 }
+MESH = np.stack(np.meshgrid(*[(np.arange(40) + 0.5) / 40] * 2), axis=-1).reshape(-1, 2)
+PREDICTED = (
+    MESH * [6, 4],
+    MESH * [2, 4 / 3] + [2, 4 / 3],
+)  # queries all over the box, and in the middle as lsq-fgt's are
 CASES = [(name, {}) for name in LINEAR] + [("lsq-fgt", {"groups": 5}), ("lsq-fgt", {"cutoff": "fixed"})]
 
 
@@ -100,7 +106,8 @@ def test_predictions_of_noise_hold(name: str, epsilon: Fraction) -> None:
     asked = request(epsilon=epsilon, **facts(name, **SIZES.get(name, {})))
     predicted = METHODS[name].predict(asked, 1e-9).rmse
     mechanism = METHODS.build(name, asked)
-    reading = mechanism.encoder.weigh(QUERIES, np.zeros(mechanism.encoder.size))
+    queries = QUERIES if name in LISTS else PREDICTED[name == "lsq-fgt"]
+    reading = mechanism.encoder.weigh(queries, np.zeros(mechanism.encoder.size))
     noise = math.sqrt(mechanism.noise.variance * reading.weight_squares.mean()) / N
     assert predicted == pytest.approx(noise, rel=0.12)
 

@@ -183,11 +183,15 @@ def _landmarks(kernel: Kernel, rank: int) -> Quantizer:
     return LandmarkQuantizer.fit(fitted, estimates(fitted, [rank])[0], scale=2**15)
 
 
-def _checked() -> Quantizer:
+def _checked(columns: int = 5) -> Quantizer:
     kernel = Gaussian(2.0)
-    fitted = similarities(kernel, np.random.default_rng(3).normal(size=(40, 5)), (-4, 4))
+    fitted = similarities(kernel, np.random.default_rng(3).normal(size=(40, columns)), (-4, 4))
     own = LandmarkQuantizer.fit(fitted, estimates(fitted, [12])[0], scale=2**15)
-    return CheckedLandmarks(own, ShardedFourier(Phases.draw(kernel, 5, 40, 6, (-4, 4)), 4, 2**9))
+    return CheckedLandmarks(own, ShardedFourier(Phases.draw(kernel, columns, 40, 6, (-4, 4)), 4, 2**9))
+
+
+def _cells_of_landmarks() -> Quantizer:
+    return _cells(_checked(3))
 
 
 def _ball() -> Ball:
@@ -214,6 +218,7 @@ QUANTIZERS: dict[str, Callable[[], Quantizer]] = {
     "projected-fast": partial(_projected, "fast"),
     "cells-sharded": _cells_of_groups,
     "cells-grid": _cells_of_grids,
+    "cells-checked": _cells_of_landmarks,
     "p-stable": _p_stable,
     "binning": _binning,
     "signed-projections": _signs,

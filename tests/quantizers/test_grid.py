@@ -244,14 +244,12 @@ def test_queries_outside_the_box_fade_away(far: float) -> None:
 @pytest.mark.parametrize("rows", [SMOOTH, DISCRETE], ids=["smooth", "discrete"])
 @pytest.mark.parametrize("spacing", [0.25, 0.4, 0.6])
 def test_errors_stay_within_the_stated_bias(kernel: ShiftInvariantKernel, rows: np.ndarray, spacing: float) -> None:
+    """What records can miss at most, whatever they are: no seed is excepted; the largest share of 150 seeds was .88."""
     quantizer = GridQuantizer(kernel, SQUARE, spacing)
     edges = np.array([[0.0, 0.0], [10.0, 10.0], [0.0, 5.0], [5.0, 10.0]])
     queries = np.concatenate([rows[:60], np.random.default_rng(5).uniform(0, 10, size=(60, 2)), edges])
     errors, bias = _errors(quantizer, rows, queries)
-    within = np.abs(errors) / bias
-    assert (within < 1).mean() > 0.68
-    assert (within < 2).mean() > 0.95
-    assert np.abs(errors).max() < 3 * bias.max()
+    assert (np.abs(errors) < bias).all()
 
 
 def test_the_stated_bias_depends_on_the_query() -> None:
@@ -265,12 +263,14 @@ def test_the_stated_bias_depends_on_the_query() -> None:
 def test_a_higher_degree_has_less_bias(kernel: ShiftInvariantKernel) -> None:
     steps = 1 + 8 * (np.arange(57) + 0.5) / 57  # all over: at a few places degree 2 may do better than 3
     queries = np.stack(np.meshgrid(steps, steps), axis=-1).reshape(-1, 2)
-    stated, measured = [], []
+    misfit, stated, measured = [], [], []
     for degree in (0, 1, 2, 3):
-        errors, bias = _errors(GridQuantizer(kernel, SQUARE, 0.3, degree), DISCRETE, queries)
+        quantizer = GridQuantizer(kernel, SQUARE, 0.3, degree)
+        errors, bias = _errors(quantizer, DISCRETE, queries)
+        misfit.append(float(np.mean(quantizer._misfit(quantizer._duals(queries)))))
         stated.append(float(np.sqrt(np.mean(bias**2))))
         measured.append(float(np.sqrt(np.mean(errors**2))))
-    assert stated == sorted(stated, reverse=True)
+    assert misfit == sorted(misfit, reverse=True)
     assert measured[0] > 2 * measured[1] > 2 * measured[3]
     assert stated[0] > 1.5 * stated[3]
 

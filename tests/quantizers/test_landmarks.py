@@ -157,12 +157,24 @@ class TestAnswers:
 
     @pytest.mark.parametrize("kernel", [Gaussian(2.0), Exponential(3.0)], ids=["gaussian", "exponential"])
     def test_answers_are_those_of_the_oracle_but_for_the_stated_bias(self, kernel: Kernel) -> None:
-        quantizer = fit(kernel, 40, LANDMARKS)
-        sums, known = self.released(quantizer, RECORDS)
-        reading = quantizer.reading(QUERIES, sums, known)
-        errors = np.abs(reading.total / len(RECORDS) - kernel.exact_density(RECORDS, QUERIES))
-        assert 0.4 < np.sqrt(np.square(errors).mean()) / np.sqrt(np.square(reading.bias).mean()) < 1.6
-        assert (errors < 3 * reading.bias).mean() > 0.97
+        """Over draws of the landmarks: a bias is the accident of one draw, and its square varies by .9 of the bar's.
+
+        The mean square of 30 draws is 1.4 and 1.1 times the bars', with a deviation of .17: like a gamma law of 68
+        degrees it exceeds 1.6^2 in one of 2 million runs. Of the errors 97.5 % and 99 % lie within three bars, 4 % more
+        or less from draw to draw: .93 is six deviations away.
+        """
+        squares, bars, within = [], [], []
+        for draw in range(30):
+            quantizer = fit(kernel, 40, sample(200, 100 + draw))
+            records, queries = sample(2000, 200 + draw), sample(60, 300 + draw)
+            sums, known = self.released(quantizer, records)
+            reading = quantizer.reading(queries, sums, known)
+            errors = np.abs(reading.total / len(records) - kernel.exact_density(records, queries))
+            squares.append(np.square(errors).mean())
+            bars.append(np.square(reading.bias).mean())
+            within.append((errors < 3 * reading.bias).mean())
+        assert 0.4 < np.sqrt(np.mean(squares) / np.mean(bars)) < 1.6
+        assert np.mean(within) > 0.93
 
     def test_completion_takes_away_most_of_the_bias_of_points_unlike_each_other(self) -> None:
         """Over the draw of the landmarks plain answers miss about 1 / L, and completed ones a small part of that."""

@@ -33,14 +33,14 @@ def release_of(points: np.ndarray, bandwidth: float, epsilon: float, seed: int =
     return PrivateKDE(kernel, epsilon=epsilon, **facts).fit(points).release_
 
 
-def errors_of(bandwidth: float, epsilon: float, seeds: int, dimension: int = 12, **more: object) -> np.ndarray:
+def errors_of(bandwidth: float, epsilon: float, seeds: int, data: int = 0) -> np.ndarray:
     """Squared errors (plain, shrunk), squared bars and whether two bars cover, means over queries, a row a seed."""
-    points = blobs(40_500, dimension)
+    points = blobs(40_500, 12, data)
     records, queries = points[:40_000], points[40_000:]
     truth = Gaussian(bandwidth).exact_density(records, queries)
     rows = []
     for seed in range(1, seeds + 1):
-        made = release_of(records, bandwidth, epsilon, seed, **more)
+        made = release_of(records, bandwidth, epsilon, 100 * data + seed)
         plain, shrunk = (made.query(queries, return_std=True, read=read) for read in ("plain", "shrunk"))
         rows.append(
             [
@@ -67,41 +67,56 @@ def test_an_answer_does_not_depend_on_other_queries(bounds):
 
 
 def test_gains_where_noise_is_large():
-    # All seeds are fixed, so there are no false alarms. The ratio is 0.82; over other seeds it would have a
-    # deviation of about 0.023 (0.08 a seed), so the limit says what was measured and is no test at many deviations.
-    found = errors_of(bandwidth=2.2, epsilon=0.05, seeds=12)
+    """The ratio is 0.79: it differs by 0.03 from data to data and by 0.05 from seed to seed.
+
+    Over five of each its deviation is 0.016, of which the limit is five. Bars are 1.07 +- 0.024 times the errors, and
+    two of them cover 96 % +- 0.6 %.
+    """
+    found = np.concatenate([errors_of(bandwidth=2.2, epsilon=0.05, seeds=5, data=data) for data in range(5)])
     plain, shrunk, bars, covered = found.mean(axis=0)
-    assert np.sqrt(shrunk / plain) < 0.85
+    assert np.sqrt(shrunk / plain) < 0.87
     assert 0.8 < np.sqrt(bars / shrunk) < 1.3
     assert covered > 0.9
 
 
-@pytest.mark.parametrize(("bandwidth", "epsilon"), [(2.2, 5.0), (4.0, 0.5), (8.0, 0.1)])
-def test_loses_nothing_where_noise_is_small(bandwidth, epsilon):
-    plain, shrunk, bars, covered = errors_of(bandwidth, epsilon, seeds=6).mean(axis=0)
+@pytest.mark.parametrize(("bandwidth", "epsilon", "seeds"), [(2.2, 5.0, 10), (4.0, 0.5, 30), (8.0, 0.1, 40)])
+def test_loses_nothing_where_noise_is_small(bandwidth, epsilon, seeds):
+    """The wider the kernel, the fewer waves make an error, which differs the more from seed to seed.
+
+    Its square over the bar's is 0.96 with deviations of 0.1, 0.4 and 0.53 a seed, and two bars cover 96 % with 2 %, 4 %
+    and 6 %: all limits are five deviations or more from the means over so many seeds.
+    """
+    plain, shrunk, bars, covered = errors_of(bandwidth, epsilon, seeds).mean(axis=0)
     assert np.sqrt(shrunk / plain) < 1.02
     assert 0.75 < np.sqrt(bars / shrunk) < 1.4
     assert covered > 0.9
 
 
 def test_maps_of_few_columns():
+    """Records sit in few bumps, where a release errs as a whole: its bars cover 95 % +- 3.5 % of them, 83 % at times.
+
+    Plain ones cover as many and differ as much. Means over ten releases: 94.5 % +- 1.5 % (the data's part included),
+    and over the map 98 % +- 0.35 %. Errors at records are 1.022 +- 0.0065 times those of plain answers, over the map
+    0.44. All limits are five and a half deviations away.
+    """
     points = blobs(40_500, 2)
     records, queries = points[:40_000], points[40_000:]
     kernel, random = Gaussian(0.5), np.random.default_rng(3)
-    anywhere = random.uniform(-12, 12, size=(2000, 2))
+    places = queries, random.uniform(-12, 12, size=(2000, 2))
+    truths = [kernel.exact_density(records, asked) for asked in places]
     ratios, covered = [], []
-    for seed in range(1, 5):
+    for seed in range(1, 11):
         made = release_of(records, 0.5, 0.05, seed, bounds=(-12, 12))
         assert isinstance(made.spread, PlacesSpread)
-        for asked in (queries, anywhere):
-            truth = kernel.exact_density(records, asked)
+        for asked, truth in zip(places, truths, strict=True):
             plain, (shrunk, bars) = made.query(asked), made.query(asked, return_std=True, read="shrunk")
             ratios.append(np.mean((shrunk - truth) ** 2) / np.mean((plain - truth) ** 2))
             covered.append(np.mean(np.abs(shrunk - truth) < 2 * bars))
             assert (shrunk >= 0).all()
-    at_records, over_the_map = np.sqrt(np.array(ratios).reshape(4, 2).mean(axis=0))
-    assert at_records < 1.02 and over_the_map < 0.7
-    assert np.mean(covered) > 0.94 and min(covered) > 0.88
+    at_records, over_the_map = np.sqrt(np.array(ratios).reshape(10, 2).mean(axis=0))
+    assert at_records < 1.06 and over_the_map < 0.7
+    at_records, over_the_map = np.array(covered).reshape(10, 2).mean(axis=0)
+    assert at_records > 0.86 and over_the_map > 0.96
 
 
 @pytest.mark.parametrize(

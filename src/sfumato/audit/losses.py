@@ -167,8 +167,10 @@ def norms(law: NoiseLaw, changes: Changes) -> Floats:
 
 
 def _stack(law: Stack, changes: Changes) -> list[tuple[Any, Changes]]:
-    """Every block's law with its part of the changes."""
-    return list(zip(law.parts, np.split(changes, np.cumsum(law.sizes)[:-1], axis=1), strict=True))
+    """Every part's law with its own of the changes, in all draws of the stack."""
+    draws = changes.reshape(len(changes), -1, law.block)
+    pieces = np.split(draws, np.cumsum(law.sizes)[:-1], axis=2)
+    return [(part, piece.reshape(len(changes), -1)) for part, piece in zip(law.parts, pieces, strict=True)]
 
 
 def _length(block: Changes) -> Fraction:
@@ -334,8 +336,8 @@ def log_weights(law: NoiseLaw, noise: NDArray[np.number]) -> NDArray[np.float64]
         norms = [float(part.rate) * np.abs(piece).max(axis=-1) for part, piece in zip(law.parts, pieces, strict=True)]
         energy = np.sum(norms, axis=0).sum(axis=-1)
     elif isinstance(law, Stack):
-        pieces = np.split(noise, np.cumsum(law.sizes)[:-1], axis=-1)
-        energy = -np.sum([log_weights(part, piece) for part, piece in zip(law.parts, pieces, strict=True)], axis=0)
+        parts = _stack(law, noise.reshape(-1, noise.shape[-1]).astype(np.int64))
+        energy = -np.sum([log_weights(part, piece) for part, piece in parts], axis=0).reshape(noise.shape[:-1])
     else:
         raise InputError(f"the likelihood of {law!r} is not known; pass a statistic of your own")
     return np.asarray(-energy)

@@ -23,9 +23,11 @@ change by at most the sum of b + t: replacing costs the larger of the two. The c
 covers it. With rules of thumb among the candidates, half of epsilon buys the columns' histograms first (`private`):
 they add up.
 
-Variance. A noisy mean over m pairs has variance 2 / (rate 512 m)^2, up to what the noise on m adds; beside it stands
-the sampling of pairs, which all candidates share. Narrow candidates have the most noise, in units of a density, and
-would win by it: the choice is by the score plus two deviations of its noise.
+Variance. A noisy mean over m pairs has variance 2 / (rate 512 m)^2, up to what the noise on m adds. Beside it stands
+the sampling of pairs. Where the density is flat across a kernel, (K*K - 2 K) I has the mean -I and the mean square I
+times at most 1.02 (a Gaussian in one column), so that its variance is about the size of its mean at most; of a mean
+that noise hides it is known that less than one pair was near. Narrow candidates have the most of both, in units of a
+density, and would win by it: the choice is by the score plus two deviations.
 """
 
 from __future__ import annotations
@@ -73,7 +75,7 @@ class Scored:
     kernel : Kernel
         The candidate, with its bandwidth.
     score, error : float
-        The noisy criterion, smaller is better, in units that all candidates share, and the deviation of its noise.
+        The noisy criterion, smaller is better, in units that all candidates share, and its deviation: noise and pairs.
     """
 
     kernel: Kernel
@@ -298,13 +300,14 @@ def judged(scores: PairScores, noisy: Integers, deviation: float, release_epsilo
         unit = math.exp(max(least - integral, -FARTHEST_EXPONENT))
         mean = total / (UNIT * pairs) * (1 - 1 / n)
         score = unit * (mean + own_height(kernel, d) / n)
+        error = math.hypot(deviation / UNIT, math.sqrt(max(-mean * pairs, 1.0))) / pairs
         if release_epsilon is not None:
             try:
                 spread = _release_noise(kernel, scores, release_epsilon)
             except InputError:  # a length that a rule read off noise, of which there is no release
                 spread = math.inf
             score += unit**2 * spread**2 * math.exp(min(log_volume - least, FARTHEST_EXPONENT))
-        found.append(Scored(kernel, score, unit * deviation / (UNIT * pairs)))
+        found.append(Scored(kernel, score, unit * error))
     return tuple(sorted(found, key=lambda each: each.score + 2 * each.error))
 
 

@@ -209,8 +209,9 @@ class PairDistances:
         """Bandwidth, in every column, at which the pairs have the target's mean kernel value."""
         below = _growing(noisy)
         # Numbers of near pairs that noise alone could make are taken for none: they would shrink the bandwidth a lot.
+        # So are those of nearer cells, or fewer pairs would be within a distance than within a shorter one.
         doubtful = below < 3 * noise * np.sqrt(np.arange(1, PAIR_CELLS + 1))
-        masses = np.diff(np.where(doubtful, 0.0, below), prepend=0.0)
+        masses = np.diff(np.where(np.logical_or.accumulate(doubtful[::-1])[::-1], 0.0, below), prepend=0.0)
         if masses.sum() <= 0:
             masses[-1] = 1.0
         shares, centres, power = masses / masses.sum(), self._centres, POWERS[self.kernel]

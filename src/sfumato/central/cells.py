@@ -31,6 +31,7 @@ from sfumato.kernels import Product
 from sfumato.methods.method import Mechanism, Method, Prediction
 from sfumato.methods.request import GENERAL_OPTIONS, INTEGER_BYTES, SMALLEST_DENSITY, Limits, Request, header_size
 from sfumato.privacy.gaussian import gaussian_noise
+from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from sfumato.quantizers.base import Quantizer
 from sfumato.quantizers.cells import Cells, Tally
@@ -103,12 +104,16 @@ def refuse(request: Request) -> str | None:
     """Why this method does not apply."""
     if not isinstance(request.kernel, Product):
         return "it needs categories: pass categories=, each with its public values"
-    cells = request.kernel.cells
-    if cells > MOST_CELLS:
-        return f"the categories' values have {cells} combinations, and {MOST_CELLS} are the most; merge rare values"
-    if request.kernel.numbers is None:
-        return None
+    if (reason := too_many(request.kernel)) is not None or request.kernel.numbers is None:
+        return reason
     return None if list(_choices(request)) else "; ".join(_reasons(request))
+
+
+def too_many(kernel: Product) -> str | None:
+    """Refuse more cells than there may be."""
+    if kernel.cells <= MOST_CELLS:
+        return None
+    return f"the categories' values have {kernel.cells} combinations, and {MOST_CELLS} are the most; merge rare values"
 
 
 def _inner_requests(request: Request) -> Iterator[tuple[Method, Request]]:
@@ -124,18 +129,23 @@ def _inner_requests(request: Request) -> Iterator[tuple[Method, Request]]:
         fits = set(own) <= {*GENERAL_OPTIONS["central"], *method.options}
         if wanted not in (None, name) or not fits or method.pure == bool(request.delta):
             continue
-        density = max(_inner_density(name, kernel, request.density), SMALLEST_DENSITY)
-        yield (
-            method,
-            replace(
-                request,
-                kernel=kernel.numbers,
-                dimension=len(kernel.of_numbers(request.dimension)),
-                options={**own, "density": density},
-                limits=_inner_limits(request, kernel),
-                read_share=1 / kernel.cells,
-            ),
-        )
+        yield method, inner_request(replace(request, options=own), name)
+
+
+def inner_request(request: Request, name: str) -> Request:
+    """Return what a method of numbers is asked for, by whose name the density is chosen."""
+    kernel = _product(request)
+    assert kernel.numbers is not None
+    density = max(_inner_density(name, kernel, request.density), SMALLEST_DENSITY)
+    return replace(
+        request,
+        kernel=kernel.numbers,
+        dimension=len(kernel.of_numbers(request.dimension)),
+        options={**request.options, "density": density},
+        limits=_inner_limits(request, kernel),
+        copies=kernel.cells,
+        seen=_mean(kernel) ** 2 / _squares(kernel),
+    )
 
 
 def _inner_limits(request: Request, kernel: Product) -> Limits:
@@ -200,7 +210,7 @@ def build(request: Request) -> Mechanism:
         name, quantizer, noise = choice.method.name, Cells(kernel, inner.encoder), inner.noise
         sizes = {size: value for size, value in inner.parameters.items() if size != "n_hint"}
         if isinstance(noise, DiscreteGaussian):
-            noise, parts["feature_loss"] = _gaussian(request, quantizer)
+            noise, parts["feature_loss"] = gaussian(request, quantizer)
     made = Mechanism.of(
         request, NAME, quantizer, noise, parameters={"inner": name, **sizes, "cells": kernel.cells}, **parts
     )
@@ -209,7 +219,7 @@ def build(request: Request) -> Mechanism:
     return replace(made, guarantee=request.guarantee(*conditions, kernel.condition()))
 
 
-def _gaussian(request: Request, quantizer: Cells) -> Any:
+def gaussian(request: Request, quantizer: Cells) -> tuple[DiscreteGaussian, Loss]:
     """Calibrate Gaussian noise for f records, which may touch as many cells."""
     factor, bound = request.factor, quantizer.bound
     touched = min(factor * (bound.touched or quantizer.inner.size), quantizer.size)

@@ -159,7 +159,7 @@ class Curator:
         terms: dict[str, Any] = {"neighbours": request.neighbours, "unit": request.unit}
         if account is not None:
             account.check(request.epsilon, request.delta, **terms)
-        sums, kept, seen = self.engine.sum(self.source, purchase.moments, self.bits, self.progress)
+        sums, kept, seen = self.engine.sum(self.source, purchase.encoder, self.bits, self.progress)
         law, count = purchase.rest.count_law, None
         if law is not None:
             if account is not None:

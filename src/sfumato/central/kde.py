@@ -182,12 +182,13 @@ class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
 
     def _purchase(self, request: Request, repeatable: bool) -> Purchase | None:
         """Buy moments first for "reference", or where "auto" predicts the least error for it."""
-        name = self.method
+        name, unspent = self.method, 0.0
         if name == "auto":
             readable = repeatable and self.n_hint != PAID
             if not readable or all(method.reason(request) is not None for method in BOUGHT.values()):
                 return None
-            name = choose(offered(request), request).method
+            row = choose(offered(request), request)
+            name, unspent = row.method, request.delta if row.unspent_delta else 0.0
         if name not in BOUGHT:
             return None
         if self.n_hint == PAID:
@@ -195,7 +196,7 @@ class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
         method = BOUGHT[name]
         if (reason := method.reason(request)) is not None:
             raise InputError(f"{name} does not apply: {reason}")
-        return replace(cast(Purchase, method.built(request)), unspent=request.delta)
+        return replace(cast(Purchase, method.built(request.pure() if unspent else request)), unspent=unspent)
 
     def _mechanism(self, request: Request) -> Mechanism:
         if self.method in BOUGHT:

@@ -158,9 +158,9 @@ def work_of(request: Request, rank: int, size: int) -> int:
 
 
 def file_size(request: Request, rank: int, size: int) -> int:
-    """Return the bytes of a release with so many landmarks."""
-    numbers = size * (request.dimension + rank + 1) + 2 * rank + 1
-    return header_size(request.kernel, request.dimension) + INTEGER_BYTES * numbers
+    """Return the bytes of a release with so many landmarks, or of one of its copies: the landmarks are stored once."""
+    shared = -(-(size * (request.dimension + rank + 1) + rank) // request.copies)
+    return header_size(request.kernel, request.dimension) + INTEGER_BYTES * (shared + rank + 1)
 
 
 def fits(request: Request, rank: int, check: checking.Check | None, landmarks: int) -> bool:

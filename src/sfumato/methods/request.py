@@ -127,8 +127,11 @@ class Request:
         Who sees the points.
     radius, eta : float or None
         For guarantees that weaken with distance: inside `radius`, except with probability `eta` over the hashes.
-    read_share : float
-        Mean square of the weight that a record has in an answer: below 1 where an answer reads some of the records.
+    copies : int
+        Sets of sums beside each other, one for every cell of a table: a record adds to one of them.
+    seen : float
+        Mean kernel value of the records that an answer sees, in units of its noise, over P of all records: below 1 in
+        cells.
     """
 
     kernel: Kernel
@@ -148,7 +151,8 @@ class Request:
     trust: str = "central"
     radius: float | None = None
     eta: float | None = None
-    read_share: float = 1.0
+    copies: int = 1
+    seen: float = 1.0
 
     def __post_init__(self) -> None:
         check_choice("trust", self.trust, tuple(GENERAL_OPTIONS))
@@ -197,6 +201,11 @@ class Request:
                 f"density must be a number above 0 ({SMALLEST_DENSITY:g} at least) and at most 1, got {value!r}"
             )
         return float(value)
+
+    @property
+    def read_share(self) -> float:
+        """Mean square of the weight that a record has in an answer: below 1 where an answer reads some of them."""
+        return 1 / self.copies
 
     @property
     def of_distances(self) -> bool:

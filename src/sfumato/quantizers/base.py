@@ -190,8 +190,8 @@ class Reader(ABC):
         """Upper limit of the bias at queries, per record, for readers that can state one for any records."""
         raise InputError(f"{self.name} states the typical bias in its error bars, and no limit of it")
 
-    def records_shown(self, sums: Floats) -> float | None:
-        """Return the number of records as the sums show it, linear in them; None where they do not."""
+    def records_shown(self, sums: Floats, known: Known) -> tuple[float, float] | None:
+        """Estimate the number of records, with the noise's standard error; None where the sums do not show it."""
         return None
 
     def similarity(self, sums: Floats, known: Known) -> tuple[float, float] | None:

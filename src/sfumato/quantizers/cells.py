@@ -8,7 +8,9 @@ Reading. k(x, y) = K(cell of x, cell of y) k_numbers(x, y), so the answer to y i
 sum_c K(c, cell of y) S_c, which it is linear in. The noise in these has Q(y) = sum_c K(c, cell of y)^2 times the
 variance of that in one cell's sums: 1 where different values are not similar at all. All cells have the same
 features, so the terms of a mean stay independent draws of one law, and their spread shows the error of their mean.
-The bias of an inner reader is per record of the sums that it reads, of which there are sum_c K(c, .) n_c and not n.
+Landmarks and their check (`checked`) read sums of weighted records as they read any: what the check measures is what
+the landmarks miss of the records that this query sees. The bias of an inner reader is per record of the sums that it
+reads, of which there are sum_c K(c, .) n_c and not n.
 
 Integers (law 1). A code is rounded and cut to the category's codes, so that a row with finite numbers has one cell,
 whatever the others are. The coins of a row are drawn in the rows' order and go with it to its cell.
@@ -42,6 +44,7 @@ from sfumato.quantizers.base import (
     TermReader,
 )
 from sfumato.quantizers.box import Box
+from sfumato.quantizers.checked import CheckedLandmarks
 from sfumato.quantizers.fourier import FourierQuantizer, ShardedFourier
 from sfumato.quantizers.grid import GridQuantizer
 
@@ -80,13 +83,23 @@ class Tally(LinearQuantizer):
         """Read the count."""
         return Reading(np.full(len(Y), sums[0]), np.ones(len(Y)), np.zeros(len(Y)))
 
-    def records_shown(self, sums: Floats) -> float:
+    def records_shown(self, sums: Floats, known: Known) -> tuple[float, float]:
         """Return the count."""
-        return float(sums[0])
+        return float(sums[0]), math.sqrt(known.noise_variance)
 
 
 # Quantizers whose sums cells may hold, in a file from anywhere.
-INNER = tuple(family.name for family in (FourierQuantizer, GridQuantizer, ShardedFourier, Tally))
+INNER = tuple(family.name for family in (CheckedLandmarks, FourierQuantizer, GridQuantizer, ShardedFourier, Tally))
+
+
+def table_box(kernel: Product, numbers: Box) -> Box:
+    """Return the box of whole rows: that of the numbers, and the codes of every category."""
+    columns = numbers.dimension + len(kernel.places)
+    lower, upper, inner = np.zeros(columns), np.ones(columns), list(kernel.of_numbers(columns))
+    lower[inner], upper[inner] = numbers.lower, numbers.upper
+    for place, category in zip(kernel.places, kernel.categories, strict=True):
+        upper[place] = max(category.size - 1, 1)
+    return Box(tuple(lower.tolist()), tuple(upper.tolist()), numbers.outside, numbers.declared)
 
 
 class DealtCoins:
@@ -137,8 +150,8 @@ class Cells(Quantizer):
     schema = Schema({"quantizer": name}, inner=Object())
 
     def __post_init__(self) -> None:
-        if not isinstance(self.inner, TermReader | LinearReader):
-            raise InputError(f"cells take a quantizer of fixed weights or of random terms, not {self.inner.name}")
+        if not isinstance(self.inner, TermReader | LinearReader | CheckedLandmarks):
+            raise InputError(f"cells take fixed weights, random terms or checked landmarks, not {self.inner.name}")
         self.kernel.of_numbers(self.dimension)
         if self.size > MOST_INTEGERS:
             raise InputError(
@@ -162,11 +175,7 @@ class Cells(Quantizer):
     @cached_property
     def box(self) -> Box:
         """The inner box, and the codes of every category."""
-        inner, lower, upper = self.inner.box, np.zeros(self.dimension), np.ones(self.dimension)
-        lower[self._numbers], upper[self._numbers] = inner.lower, inner.upper
-        for place, category in zip(self.kernel.places, self.kernel.categories, strict=True):
-            upper[place] = max(category.size - 1, 1)
-        return Box(tuple(lower.tolist()), tuple(upper.tolist()), inner.outside, inner.declared)
+        return table_box(self.kernel, self.inner.box)
 
     @property
     def terms(self) -> int:
@@ -246,14 +255,17 @@ class Cells(Quantizer):
     def _seen(self, sums: Floats, row: Floats) -> Floats:
         return np.asarray(row @ sums.reshape(self.count, self.inner.size))
 
-    def _share(self, seen: Floats, squares: float, known: Known) -> float:
-        """Return the inner reader's records in units of all, their noise added; 1 where the sums do not show it."""
-        records = self.inner.records_shown(seen)
-        if records is None:
-            return 1.0
-        one = self.inner.records_shown(np.ones(self.inner.size)) or 0.0
-        deviation = one / math.sqrt(self.inner.size) * math.sqrt(known.noise_variance * squares)
-        return min(1.0, (max(records, 0.0) + deviation) / known.count)
+    def _known(self, seen: Floats, row: Floats, known: Known) -> Known:
+        """Return what is known of the sums that a query sees: their noise, and the records that biases are counted by.
+
+        Noise on many sums of a small cell hides how many records it has. A bias that is relative to the answer must not
+        be counted by fewer of them than those by which it is weighed again: the noise is added to what the sums show.
+        """
+        squares = float(row @ row)
+        noise, parts = known.noise_variance * squares, tuple(part * squares for part in known.noise_parts)
+        known = replace(known, noise_variance=noise, noise_parts=parts)
+        shown, error = self.inner.records_shown(seen, known) or (known.count, 0.0)
+        return replace(known, records=min(known.count, max(shown, 0.0) + error))
 
     def weights(self, Y: Floats) -> Floats:
         """Weights of all sums, cell by cell."""
@@ -266,22 +278,22 @@ class Cells(Quantizer):
         """Read the sums that each query sees."""
         total, error, bias = np.empty(len(Y)), np.empty(len(Y)), np.empty(len(Y))
         for asked, numbers, row in self._by_cell(Y):
-            seen, squares = self._seen(sums, row), float(row @ row)
-            share = self._share(seen, squares, known)
-            answer = self.inner.read(numbers, seen, _of_cells(known, squares, share))
+            seen = self._seen(sums, row)
+            own = self._known(seen, row, known)
+            answer = self.inner.read(numbers, seen, own)
             total[asked], error[asked] = answer.total, answer.standard_error
-            bias[asked] = answer.bias * share
+            bias[asked] = answer.bias * (own.records / known.count)
         return Answer(total, error, bias)
 
     def combined(self, Y: Floats, coefficients: Floats, sums: Floats, known: Known) -> Combined:
         """Combine answers; the errors of different cells' answers are added up as if they went together."""
         total, deviation, stated, answers = 0.0, 0.0, 0.0, np.empty(len(Y))
         for asked, numbers, row in self._by_cell(Y):
-            seen, squares = self._seen(sums, row), float(row @ row)
-            share = self._share(seen, squares, known)
-            part = self.inner.combined(numbers, coefficients[asked], seen, _of_cells(known, squares, share))
+            seen = self._seen(sums, row)
+            own = self._known(seen, row, known)
+            part = self.inner.combined(numbers, coefficients[asked], seen, own)
             total, deviation = total + part.total, deviation + math.sqrt(part.variance)
-            stated += part.stated * share
+            stated += part.stated * (own.records / known.count)
             answers[asked] = part.answers
         return Combined(total, deviation**2, answers, stated)
 
@@ -296,7 +308,7 @@ class Cells(Quantizer):
                 assert found is not None
                 paths[:, asked] = found
             return paths
-        if self.size * draws > MOST_DRAWN:
+        if self.size * draws > MOST_DRAWN or isinstance(self.inner, CheckedLandmarks):
             return None
         bits = SecureBits.seeded(seed)
         drawn = np.array([noise.sample(bits, self.size) for _ in range(draws)], dtype=np.float64)
@@ -309,7 +321,8 @@ class Cells(Quantizer):
         """Return the inner limit, per record of all: a cell's similarity is at most 1."""
         limits = np.empty(len(Y))
         for asked, numbers, row in self._by_cell(Y):
-            limits[asked] = self.inner.bias_bound(numbers, self._seen(sums, row), known)
+            seen = self._seen(sums, row)
+            limits[asked] = self.inner.bias_bound(numbers, seen, self._known(seen, row, known))
         return limits
 
     def to_document(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -330,12 +343,3 @@ class Cells(Quantizer):
         if not isinstance(inner, Quantizer):
             raise ReleaseFileError(f"the records of cells are encoded, and {inner.name} only reads")
         return cls(kernel, inner)
-
-
-def _of_cells(known: Known, squares: float, share: float) -> Known:
-    """Return what is known of the sums that a query sees: their noise, and the records that biases are counted by.
-
-    Noise on many sums of a small cell hides how many records it has. A bias that is relative to the answer must not be
-    counted by fewer of them than those by which it is weighed again.
-    """
-    return replace(known, noise_variance=known.noise_variance * squares, records=share * known.count)

@@ -31,6 +31,9 @@ l = max((1 - 6.25 v / D^2)+, t / (t + v)).
 Error bar: squared, the noise of A, v, and (1 - l)^2 (D^2 - v)+, what was measured and not corrected. It assumes nothing
 of the records: landmarks that resemble them give smaller errors, and bars no smaller than the check can confirm.
 
+In cells (`cells`) the sums are those of records with weights: all of this holds for them, n being the sum of the
+weights as far as the sums show it. It counts what the sums are compared with, and cancels from answers and bars.
+
 `bias_bound`: by Cauchy and Schwarz A misses at most sqrt(H (1 - |g(y)|^2)); H is at most its estimate plus five
 deviations, and at most what the residual says (`landmarks`).
 """
@@ -73,8 +76,6 @@ class Difference:
     ----------
     sums : ndarray
         R, in the Fourier sums' integers.
-    slopes : ndarray, shape (rank, m)
-        W' times the terms of E(Z): g(y).slopes are the terms of E's projection.
     energy, energy_error : float
         H, per record squared, and its standard error.
     completed : ndarray, shape (rank,)
@@ -84,7 +85,6 @@ class Difference:
     """
 
     sums: Floats
-    slopes: Floats
     energy: float
     energy_error: float
     completed: Floats
@@ -173,18 +173,20 @@ class CheckedLandmarks(Quantizer):
         angles = self._angles(Y)
         return np.stack([np.cos(angles), np.sin(angles)], axis=2).reshape(len(Y), self.pairs.size)
 
-    def _transform(self, weights: Floats) -> Floats:
-        """Sum over the landmarks of their weight times the (cos, sin) of every frequency, shape (2 m,)."""
-        total, block = np.zeros(self.pairs.size), max(1, BLOCK_NUMBERS // self.pairs.size)
-        for start in range(0, len(weights), block):
-            part = slice(start, start + block)
-            total += weights[part] @ self._pairs_at(self._points[part])
-        return total
-
     @cached_property
     def _directions(self) -> Floats:
         """W, which is in units of 2^-bits in the file."""
         return np.ldexp(self.landmarks.projection, -self.landmarks.bits)
+
+    @cached_property
+    def _explained(self) -> Floats:
+        """W' times the (cos, sin) of every frequency at the landmarks, and c times them in the last row."""
+        weights = np.column_stack([self._directions, self.landmarks.completion])
+        total, block = np.zeros((weights.shape[1], self.pairs.size)), max(1, BLOCK_NUMBERS // self.pairs.size)
+        for start in range(0, len(weights), block):
+            part = slice(start, start + block)
+            total += weights[part].T @ self._pairs_at(self._points[part])
+        return total
 
     @cached_property
     def _seen(self) -> dict[tuple[bytes, Known], Difference]:
@@ -202,16 +204,12 @@ class CheckedLandmarks(Quantizer):
 
     def _measure(self, sums: Floats, known: Known) -> Difference:
         own, waves = self._cut(sums)
-        weights = self._directions @ (own[:-1] / self.landmarks.amplitude) + known.count * self.landmarks.completion
-        left = waves - self._transform(weights) / self._decoding
-        slopes, block = np.zeros((self.landmarks.rank, self.pairs.terms)), max(1, BLOCK_NUMBERS // self.pairs.size)
-        for start in range(0, len(weights), block):
-            part = slice(start, start + block)
-            slopes += self._directions[part].T @ self.pairs.term_values(self._points[part], left)
+        records = _records(known)
+        left = waves - np.append(own[:-1] / self.landmarks.amplitude, records) @ self._explained / self._decoding
         energy, error = self._similarity(left, known)
         similar = max(self._similarity(waves, known)[0], 0.0)
-        real = similar * max(energy - self.energy_by_chance - SURE * error, 0.0) * known.count**2
-        return Difference(left, slopes, energy, error, known.count * self._projected_completion, real)
+        real = similar * max(energy - self.energy_by_chance - SURE * error, 0.0) * records**2
+        return Difference(left, energy, error, records * self._projected_completion, real)
 
     @cached_property
     def _projected_completion(self) -> Floats:
@@ -224,13 +222,22 @@ class CheckedLandmarks(Quantizer):
         return self.landmarks.resemblance.residual / len(self._points)
 
     def _similarity(self, waves: Floats, known: Known) -> tuple[float, float]:
-        found = self.pairs.similarity(waves, replace(known.of_part(1), count=max(known.count, 1.0)))
+        found = self.pairs.similarity(waves, replace(known.of_part(1), count=max(_records(known), 1.0)))
         assert found is not None
         return found
 
     def _terms(self, Y: Floats, features: Floats, found: Difference) -> Floats:
         """Terms of D, shape (len(Y), m)."""
-        return np.asarray(self.pairs.term_values(Y, found.sums) - features @ found.slopes)
+        terms, block = np.empty((len(Y), self.pairs.terms)), max(1, BLOCK_NUMBERS // self.pairs.size)
+        for start in range(0, len(Y), block):
+            part = slice(start, start + block)
+            weighed = self._apart(Y[part], features[part]) * (found.sums * self._decoding)
+            terms[part] = weighed.reshape(-1, self.pairs.terms, 2).sum(axis=2)
+        return terms
+
+    def _apart(self, Y: Floats, features: Floats) -> Floats:
+        """(cos, sin) of every frequency less their projection, shape (len(Y), 2 m)."""
+        return np.asarray(self._pairs_at(Y) - features @ self._explained[:-1])
 
     def _missed(self, Y: Floats, features: Floats, found: Difference) -> tuple[Floats, Floats]:
         """D and v at queries, as sums over the records; v is infinite where one term shows no spread."""
@@ -251,9 +258,10 @@ class CheckedLandmarks(Quantizer):
         values, features = self.landmarks.features(Y)
         missed, variance = self._missed(Y, features, found)
         share = self._share(missed, variance, features, found)
-        total = features @ own[:-1] / self.landmarks.amplitude + known.count * (values @ self.landmarks.completion)
+        records = _records(known)
+        total = features @ own[:-1] / self.landmarks.amplitude + records * (values @ self.landmarks.completion)
         noise = known.of_part(0).noise_variance * np.square(features).sum(axis=1) / self.landmarks.amplitude**2
-        bias = (1 - share) * np.sqrt(np.maximum(np.square(missed) - variance, 0.0)) / max(known.count, 1.0)
+        bias = (1 - share) * np.sqrt(np.maximum(np.square(missed) - variance, 0.0)) / max(records, 1.0)
         return Answer(total + share * missed, np.sqrt(noise + variance), bias)
 
     def combined(self, Y: Floats, coefficients: Floats, sums: Floats, known: Known) -> Combined:
@@ -276,9 +284,8 @@ class CheckedLandmarks(Quantizer):
     def weights(self, Y: Floats) -> Floats:
         """Weights of A + D without completion, which is unbiased."""
         _, features = self.landmarks.features(Y)
-        at_landmarks = self._pairs_at(self._points)
-        apart = self._pairs_at(Y) - features @ (self._directions.T @ at_landmarks)
-        own = features - apart @ at_landmarks.T @ self._directions / self.pairs.terms
+        apart = self._apart(Y, features)
+        own = features - apart @ self._explained[:-1].T / self.pairs.terms
         first = np.column_stack([own / self.landmarks.amplitude, np.zeros(len(Y))])
         return np.concatenate([first, apart * (self._decoding / self.pairs.terms)], axis=1)
 
@@ -301,11 +308,20 @@ class CheckedLandmarks(Quantizer):
         found, (_, features) = self.difference(sums, known), self.landmarks.features(Y)
         reach = np.maximum(1 - np.square(features).sum(axis=1), 0.0)
         missed, variance = self._missed(Y, features, found)
-        energy = max(found.energy, 0.0) + CONFIDENT * found.energy_error
+        energy, part = max(found.energy, 0.0) + CONFIDENT * found.energy_error, 1.0
+        if known.records:  # weighted records have less of an energy of their own than was taken off
+            energy, part = energy + self.pairs.shards / known.records, known.records / known.count
         rounding = (math.sqrt(self.landmarks.rank) + 2) / self.landmarks.amplitude
-        measured = np.sqrt(energy * reach) + rounding
+        measured = part * np.sqrt(energy * reach) + rounding
         least = np.minimum(self.landmarks.bias_bound(Y, self._cut(sums)[0], known.of_part(0)), measured)
         return np.asarray((1 - self._share(missed, variance, features, found)) * least)
+
+    def records_shown(self, sums: Floats, known: Known) -> tuple[float, float]:
+        """Estimate the number of records as if they resembled the landmarks."""
+        reference, amplitude = self.landmarks.reference, self.landmarks.amplitude
+        length = max(math.sqrt(float(reference @ reference)), 1e-9)
+        noise = math.sqrt(known.of_part(0).noise_variance) / (amplitude * length)
+        return float(sums[: len(reference)] @ reference) / (amplitude * length**2), noise
 
     def similarity(self, sums: Floats, known: Known) -> tuple[float, float] | None:
         """Estimate P from the Fourier sums."""
@@ -342,3 +358,8 @@ class CheckedLandmarks(Quantizer):
         own = LandmarkQuantizer.from_document(fields["landmarks"], arrays, kernel, rank + 1)
         check_reader_cost(len(own.fitted.points) * (own.dimension + rank))
         return cls(own, kind.from_document(fields["pairs"], {}, kernel, size - rank - 1))
+
+
+def _records(known: Known) -> float:
+    """Return how many records the sums stand for: all, or those that a cell's query sees."""
+    return known.records or known.count

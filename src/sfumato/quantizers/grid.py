@@ -17,12 +17,15 @@ their mean estimates |T|^2 / B + noise without bias (`Reading.spread`); g.T / sq
 
 Bias. f(x).g(y) misses k(x, y) by about the axes' relative residuals (`splines.Dual`) and rounding errors times the
 kernel. Records that share few values may all miss by the same amount in every column, records that are spread smoothly
-hardly miss at all. `weigh` and `bias_bound` state the former, the sum over the columns of residual and rounding times
-the answer. Error bars (`reading`) state what typical records leave and, beside it, what the sums show: along each axis
-the sums are read with the other axes' weights, which leaves a grid of one column, and the squared differences of its
-neighbouring nodes, the noise's part taken off, say how rough the records are there (`splines`). Noise of variance s^2
-on the sums hides roughness of s per node, whose bias is the misfit times the noise of the answer: little beside it.
-Records beyond a query's window add at most its `truncation`.
+hardly miss at all. `weigh` and `bias_bound` state the former, the larger of two: the sum over the columns of residual
+and rounding times the answer; and what records can miss at most wherever in their cells they are, read from the sums
+like an answer, with `Dual.worst` and the rounding for one column's weights after the other. The first alone is too
+little for records in cells that the residual reaches and the kernel hardly. Error bars (`reading`) state what typical
+records leave and, beside it, what the sums show: along each axis the sums are read with the other axes' weights, which
+leaves a grid of one column, and the squared differences of its neighbouring nodes, the noise's part taken off, say how
+rough the records are there (`splines`). Noise of variance s^2 on the sums hides roughness of s per node, whose bias is
+the misfit times the noise of the answer: little beside it. Records beyond a query's window add at most its
+`truncation`.
 """
 
 from __future__ import annotations
@@ -264,10 +267,14 @@ class GridQuantizer(LinearQuantizer):
         constant = self._constant(duals) / self.scale
         total *= constant
         squares = np.prod([dual.squares for dual in duals], axis=0) / self.scale**2
-        records = max(self.records_shown(sums), least, 1.0)
+        records = max(float(sums.sum()) / self.scale, least, 1.0)
         size = np.minimum(np.abs(total) / records, 1.0)
         bias = self._misfit(duals) * size
-        if noise is not None:
+        if noise is None:
+            narrow = [dual for column, dual in enumerate(duals) if column not in self.wide]
+            reach = self._reach(wide, profiles, sums) * constant / records + self._misfit(narrow) * size
+            bias = np.maximum(bias, reach)
+        else:
             shown = np.zeros(len(Y))
             for dual, profile in zip(wide, profiles, strict=True):
                 others = squares / np.maximum(dual.squares, np.finfo(np.float64).tiny)
@@ -275,9 +282,9 @@ class GridQuantizer(LinearQuantizer):
             bias = np.minimum(np.hypot(self._typical(duals) * size, np.sqrt(np.maximum(shown, 0.0)) / records), bias)
         return Reading(total, squares, bias + sum(solver.truncation for solver in self._solvers), spread)
 
-    def records_shown(self, sums: Floats) -> float:
+    def records_shown(self, sums: Floats, known: Known) -> tuple[float, float]:
         """Return the number of records: each adds the same to the sums."""
-        return float(sums.sum()) / self.scale
+        return float(sums.sum()) / self.scale, math.sqrt(self.size * known.noise_variance) / self.scale
 
     def weights(self, Y: Floats) -> Floats:
         """Weights of all sums, shape (queries, size); `read` is the way to answer many queries."""
@@ -309,8 +316,19 @@ class GridQuantizer(LinearQuantizer):
         return np.asarray(np.prod([np.ones(len(duals[0].first)), *single], axis=0))
 
     def _misfit(self, duals: list[Dual]) -> Floats:
-        """Error of f(x).g(y) relative to the kernel where all records miss alike."""
+        """Error of f(x).g(y) relative to the kernel where all records miss as they would at its largest value."""
         return np.asarray(self._collisions + sum(dual.residual + self._rounding * dual.steepness for dual in duals))
+
+    def _reach(self, wide: list[Dual], profiles: list[Floats], sums: Floats) -> Floats:
+        """Sum over the wide axes of what the records miss there at most, whatever their places in their cells are."""
+        background = 0.0 if self.buckets is None else float(sums.mean())  # what other nodes add to every bucket
+        whole = [dual.weights.sum(axis=1) for dual in wide]
+        reach = np.zeros(1)
+        for axis, (dual, profile) in enumerate(zip(wide, profiles, strict=True)):
+            others = np.prod([*whole[:axis], *whole[axis + 1 :], np.ones(len(profile))], axis=0)
+            missed = dual.worst + (self._rounding * dual.steepness)[:, None]
+            reach = reach + (missed * (profile - background * others[:, None])).sum(axis=1)
+        return reach
 
     def _typical(self, duals: list[Dual]) -> Floats:
         """Error for typical records: theirs differ from place to place and from column to column."""

@@ -233,7 +233,9 @@ class LandmarkQuantizer(LinearQuantizer):
         count = max(known.count - deviations * math.sqrt(known.count_variance), 1.0)
         rounded = 1.0 if deviations else 0.5  # what the floor took away: at most one, a half on average
         scale, amplitude = self.scale, self.amplitude
-        mean = (scale * (noisy / count + rounded) - (scale**2 - amplitude**2)) / amplitude**2
+        # The sums of a part of the records, as in cells, hold less of this; a limit then takes nothing off.
+        room = 0.0 if deviations and known.records else scale**2 - amplitude**2
+        mean = (scale * (noisy / count + rounded) - room) / amplitude**2
         return min(max(mean, 0.0), 1.0)
 
     def inflation(self, sums: Floats, known: Known) -> float:

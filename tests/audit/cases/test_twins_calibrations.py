@@ -24,6 +24,9 @@ CLOSE = {
     ("3nb-published", "1 instance"): 0.1,
     ("fkm-lr", "epsilon 6; angular"): 0.6,
     ("reference", "pure, replace; 1 columns"): 0.75,  # squares and residuals of two records do not point apart
+    ("reference", "delta, replace; 1 columns"): 0.65,
+    ("reference", "pure, replace; a table"): 0.94,  # but records of two cells do, in what moves either cell
+    ("reference", "delta, replace; a table"): 0.66,
     ("hrw-online", "delta, replace; asked"): 0.68,
     ("secure-aggregation", "discrete-gaussian, fourier, 1-d"): 0.93,
     ("secure-aggregation", "discrete-gaussian, landmarks, 1-d"): 0.65,

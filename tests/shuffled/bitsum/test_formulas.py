@@ -56,6 +56,7 @@ def test_tails() -> None:
     )  # sum of (3/4)^k / 2
 
 
+@pytest.mark.exact
 def test_laws() -> None:
     assert np.allclose(law_from_ratios(np.log([2.0, 0.5])), [0.25, 0.5, 0.25])
     assert np.allclose(response_pair(2, 1, 0.25, 1e-15).first, [0.0625, 0.375, 0.5625])

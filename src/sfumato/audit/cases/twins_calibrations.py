@@ -220,6 +220,8 @@ GENEROUS: dict[tuple[str, str, str], str] = {
     ("secure-aggregation", "discrete-gaussian, landmarks, 1-d", LOW_NOISE): _POSITIVE,
     ("fkm-lr", "epsilon 6; angular", LOW_NOISE): "Hoeffding's bound, as published, counts more rows than differ",
     (purchases.ONLINE, "delta, replace; asked", LOW_NOISE): _POSITIVE,
+    (REFERENCE, "delta, replace; 1 columns", LOW_NOISE): _POSITIVE,
+    (REFERENCE, "delta, replace; a table", LOW_NOISE): _POSITIVE,
 }
 
 
