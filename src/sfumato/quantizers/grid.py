@@ -18,8 +18,9 @@ their mean estimates |T|^2 / B + noise without bias (`Reading.spread`); g.T / sq
 Bias. f(x).g(y) misses k(x, y) by about the axes' relative residuals (`splines.Dual`) and rounding errors times the
 kernel. Records that share few values may all miss by the same amount in every column, records that are spread smoothly
 hardly miss at all. `weigh` and `bias_bound` state the former, the larger of two: the sum over the columns of residual
-and rounding times the answer; and what records can miss at most wherever in their cells they are, read from the sums
-like an answer, with `Dual.worst` and the rounding for one column's weights after the other. The first alone is too
+and rounding times the answer; and about what records can miss at most wherever in their cells they are, read from the
+sums like an answer, with `Dual.worst` and the rounding for one column's weights after the other; what is missed in two
+columns at once is left out. The first alone is too
 little for records in cells that the residual reaches and the kernel hardly. Error bars (`reading`) state what typical
 records leave and, beside it, what the sums show: along each axis the sums are read with the other axes' weights, which
 leaves a grid of one column, and the squared differences of its neighbouring nodes, the noise's part taken off, say how

@@ -19,7 +19,8 @@ with changing signs and hardly any error remains, records that share few values 
 largest value (over quadrature points and the query itself), relative to the kernel's; `Dual.missed`
 its root mean square, of which `RESIDUAL_SHARE` remains for typical records. `Dual.worst` is its largest value where a
 node's spline is not zero. The splines of a place sum to 1, so that |r(x)| <= sum_c worst_c B_c(x): the nodes' sums
-times `worst` are the most that the records can miss, wherever in their cells they are.
+times `worst` are about the most that the records can miss, wherever in their cells they are: |r| is looked at in a few
+places of every cell, between which it can be a tenth larger.
 
 Roughness. The bias at y is the sum of r over the records, and depends on that part of their density alone which no
 spline sees. Were the density white beyond the grid's resolution, with variance v(x) per length, the squared bias would
