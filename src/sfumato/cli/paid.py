@@ -1,8 +1,9 @@
 """Make what is paid for and put it on disk, so that no budget is lost without need.
 
 Everything that can be refused is refused first, the output's space is reserved, the sum runs, the ledger is charged,
-and only then is noise drawn and the file written. Until the charge an interrupt costs nothing; once the release is paid
-for, signals to end wait until it is on disk, and a disk that refuses it after all is left for another one (`rescued`).
+and only then is noise drawn and the file written. Until the charge an interrupt costs nothing; between the charge and
+the last noise it costs the release; once that is made, signals to end wait until it is on disk, and a disk that refuses
+it after all is left for another one (`rescued`).
 """
 
 from __future__ import annotations
