@@ -80,12 +80,12 @@ def interrupted_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sfumato.engines.Threads, "sum", interrupt)
 
 
-def interrupted_write(monkeypatch: pytest.MonkeyPatch) -> None:
+def interrupted_write(monkeypatch: pytest.MonkeyPatch, number: int = signal.SIGINT) -> None:
     genuine = sfumato.Release.to_bytes
 
     def interrupt(release: sfumato.Release) -> bytes:
         if release.count.value < 10**18:  # not the draft that tells the size
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
         return genuine(release)
 
     monkeypatch.setattr(sfumato.Release, "to_bytes", interrupt)
@@ -110,6 +110,27 @@ def test_an_interrupt_says_what_was_written_and_spent(
     assert message in plain(result.stderr)
     assert Ledger(ledger_path).account("survey").spent[0] == spent
     assert [path.name for path in folder.iterdir()] == (["out.sfm"] if written else [])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_end_waits_for_what_is_paid_for(
+    run: Run, files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """A machine that shuts down and a terminal that closes are told after the release is on disk, and as before."""
+    target, found = tmp_path / "out.sfm", []
+
+    def end(number: int, frame: object) -> None:
+        found.append((number, target.exists()))
+
+    interrupted_write(monkeypatch, number)
+    before = signal.signal(number, end)
+    try:
+        result = run("release", files["csv"], "-o", target, *NEEDED, "--dataset", "survey")
+        assert signal.getsignal(number) is end
+    finally:
+        signal.signal(number, before)
+    assert found[0] == (number, True)
+    assert result.exit_code == 0 and sfumato.load(target).guarantee.epsilon == 1
 
 
 @pytest.mark.parametrize("fault", [KeyboardInterrupt(), StorageError("cannot write: the disk is full")])

@@ -31,9 +31,9 @@ def run(*words: object) -> str:
     return result.output
 
 
-def refused(*words: object) -> str:
+def refused(*words: object, code: int = 2) -> str:
     result = CliRunner().invoke(app, [str(word) for word in words])
-    assert result.exit_code == 2, result.output
+    assert result.exit_code == code, result.output
     return " ".join(result.output.split())
 
 
@@ -52,6 +52,8 @@ def test_parts_are_summed_merged_and_charged_once(points: list[str], tmp_path: P
     for data, part in zip(points, parts, strict=True):
         assert "PRIVATE" in run("sum", data, "-o", part, *ASKED)
         assert part.stat().st_mode & 0o777 == 0o600
+        for asked in (("inspect", part), ("verify", part), ("query", part, "--at", "0,0")):
+            assert "sfumato release --parts" in refused(*asked, code=4)
     ledger = ["--ledger", tmp_path / "ledger"]
     told = json.loads(
         run("release", "--parts", *parts, "-o", tmp_path / "all.sfm", "--dataset", "p", *ledger, "--json")

@@ -111,6 +111,20 @@ def test_no_command_writes_over_what_it_reads(run: Run, world: dict[str, list[ob
             hard.unlink()
 
 
+def test_the_values_of_a_category_are_not_written_over(run: Run, files: dict[str, Path], tmp_path: Path) -> None:
+    values = tmp_path / "kinds.png"
+    values.write_text("a\nb\n")
+    given = ("--category", f"kind={values}", *NEEDED)
+    for command in (
+        ("release", files["csv"], "-o", values),
+        ("sum", files["csv"], "-o", values, "--feature-seed", 1),
+        ("plan", "--columns", "x,kind", "--plot", values),
+    ):
+        result = run(*command, *given, "--force")
+        assert result.exit_code == 2 and "stays as it is" in plain(result.stderr), result.output
+        assert values.read_text() == "a\nb\n"
+
+
 def test_a_release_that_was_paid_for_is_kept_elsewhere(
     run: Run, files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

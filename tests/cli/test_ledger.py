@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from sfumato.cli import ledger
 from sfumato.privacy.ledger import Ledger
 
 from .conftest import QUICK, Run, plain
@@ -148,3 +152,22 @@ def test_a_ledger_that_was_moved_away_fails_closed(
     ledger_path.unlink()
     note.unlink()
     assert run(*release, tmp_path / "two.sfm").exit_code == 0
+
+
+def test_two_budgets_at_once_are_both_noted(
+    run: Run, tmp_path: Path, ledger_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    genuine, both = ledger._noted, threading.Barrier(2)
+
+    def noted(note: Path) -> set[str]:
+        found = genuine(note)
+        with suppress(threading.BrokenBarrierError):
+            both.wait(1)  # of two that have both read the old note
+        return found
+
+    accounts = [Ledger(ledger_path).account(name) for name in ("one", "two")]
+    monkeypatch.setattr(ledger, "_noted", noted)
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(ledger.note_budget, accounts))
+    (note,) = (tmp_path / "config" / "sfumato" / "budgets").iterdir()
+    assert json.loads(note.read_bytes())["datasets"] == ["one", "two"]

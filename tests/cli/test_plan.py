@@ -6,6 +6,7 @@ import json
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 
@@ -53,6 +54,18 @@ def test_a_public_sample_tells_p(run: Run, files: dict[str, Path]) -> None:
     document = json.loads(run("plan", *facts, "--public", files["npy"]).stdout)
     low, high = document["density_range"]
     assert low == high == document["density"] != 0.02
+
+
+@pytest.mark.parametrize("flag", ["--public", "--landmarks"])
+def test_public_points_are_read_with_the_separator_and_the_decimal_mark(run: Run, tmp_path: Path, flag: str) -> None:
+    rows = np.random.default_rng(0).normal(size=(50, 2))
+    usual, other = tmp_path / "usual.csv", tmp_path / "other.csv"
+    usual.write_text("x,y\n" + "".join(f"{x:.3f},{y:.3f}\n" for x, y in rows))
+    other.write_text("x;y\n" + "".join(f"{x:.3f};{y:.3f}\n".replace(".", ",") for x, y in rows))
+    facts = ("--columns", "x,y", "--bandwidth", 1, "--epsilon", 1, "--n-hint", 1000, "--json", flag)
+    expected = run("plan", *facts, usual)
+    assert expected.exit_code == 0, expected.output
+    assert run("plan", *facts, other, "--separator", ";", "--decimal", ",").stdout == expected.stdout
 
 
 def test_json_is_the_plan(run: Run) -> None:

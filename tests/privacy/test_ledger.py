@@ -22,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, clone
 
+from sfumato.central.curator import account_of
 from sfumato.errors import BudgetError, InputError, LedgerError
 from sfumato.privacy import journal
 from sfumato.privacy.accounting import compose
@@ -44,6 +45,23 @@ def path(tmp_path: Path) -> Path:
     account.charge("lsq-rff", 0.25, 1e-6)
     account.charge("race", "1/3", note="größe")
     return tmp_path / "ledger.jsonl"
+
+
+@pytest.mark.parametrize("first", ["folder", "file"])
+def test_a_folder_and_its_file_get_no_two_accounts_at_once(ledger: Ledger, tmp_path: Path, first: str) -> None:
+    """Both found no account before either charged: the second is refused under the lock."""
+    paths = {"folder": tmp_path / "trips", "file": tmp_path / "trips" / "may.csv"}
+    paths["folder"].mkdir()
+    paths["file"].write_text("x\n1\n")
+    accounts = {name: account_of(ledger, path) for name, path in paths.items()}
+    (second,) = set(accounts) - {first}
+    accounts[first].charge("count", 1)
+    with pytest.raises(InputError, match="a second (one|account) would be a second budget"):
+        accounts[second].charge("count", 1)
+    accounts[first].charge("lsq-rff", 1)
+    assert ledger.datasets == (str(paths[first]),) and accounts[first].spent[0] == 2
+    ledger.account("another name").charge("lsq-rff", 1)  # whoever names an account has decided
+    assert ledger.account(str(paths[second])).charge("lsq-rff", 1).epsilon == 1
 
 
 def test_adds_up_exactly_and_spends_to_the_last_bit(ledger: Ledger) -> None:

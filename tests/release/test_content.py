@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato import PrivateDistance, PrivateKDE, ReleaseFileError
-from sfumato.kernels import Gaussian, Overlap, Product
+from sfumato import Part, PrivateDistance, PrivateKDE, RaceSketch, ReleaseFileError
+from sfumato.kernels import L2LSH, Gaussian, Overlap, Product
 from sfumato.release import format as container
 from sfumato.release import from_content
 from sfumato.release.content import load
@@ -34,6 +34,17 @@ def test_categories_beyond_the_columns_are_refused(tmp_path: Path) -> None:
     kernel = Product(Gaussian(1.0), {5: Overlap(["a", "b"])}).to_document()
     with pytest.raises(ReleaseFileError, match="categories beyond the release's 2 columns"):
         from_content({**header, "kernel": kernel}, arrays)
+
+
+def test_what_is_private_is_called_so(tmp_path: Path) -> None:
+    """A site's part and a raw sketch lie in the same container: the error says what they are and what to do."""
+    model = PrivateKDE(bandwidth=1.0, epsilon=1, n_hint=100, bounds=(-3, 3), method="grid", feature_seed=1)
+    Part.of(model, np.zeros((5, 1))).save(tmp_path / "north.part")
+    with pytest.raises(ReleaseFileError, match="a part of one site, .* 'sfumato release --parts'"):
+        load(tmp_path / "north.part")
+    RaceSketch(L2LSH(1.0), dimension=1, rows=2, width=4, feature_seed=1).save(tmp_path / "raw")
+    with pytest.raises(ReleaseFileError, match="a raw sketch, .* sfumato.RaceSketch.load"):
+        load(tmp_path / "raw")
 
 
 @pytest.mark.parametrize("field", ["guarantee", "kernel", "noise", "quantizer", "count"])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -206,6 +208,29 @@ def test_an_answer_that_is_cut_off_is_no_answer(run: Run) -> None:
         sending.send(sending.Route(f"http://127.0.0.1:{listening.getsockname()[1]}"), "0" * 64, 0, b"report")
         thread.join()
     assert len(bodies) == 2 and bodies[0] == bodies[1]
+
+
+def test_a_server_that_never_comes_to_the_point_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step is quick, and there is no end of them: one deadline holds for the whole exchange."""
+    import socket
+    import threading
+
+    clock = itertools.count(0, 10)
+    monkeypatch.setattr(sending, "monotonic", lambda: next(clock))
+
+    def serve(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.recv(1 << 16)
+            connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n" * 100_000)  # as good as endless
+            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n\0")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, args=(listening,))
+        thread.start()
+        with pytest.raises(sending.UnreachableError, match="whole exchange"):
+            sending.Route(f"http://127.0.0.1:{listening.getsockname()[1]}", tries=1).ask("GET", "/v1/log")
+        thread.join()
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sfumato.errors import BudgetError, InputError
@@ -55,6 +59,26 @@ class TestAccount:
     def test_an_account_has_a_budget_of_its_own(self, options: dict[str, Any]) -> None:
         with pytest.raises(InputError, match="pass both"):
             client_of(small_protocol(), **options)
+
+
+def test_two_threads_take_part_once() -> None:
+    """Without an account on disk too: the second waits until the first has made its messages, and is refused."""
+    client, both = client_of(small_protocol()), threading.Barrier(2)
+
+    class Point:
+        def __array__(self, *_: object, **options: object) -> Any:
+            with suppress(threading.BrokenBarrierError):
+                both.wait(1)  # of two threads that are both past the check
+            return np.array([0.0], dtype=object)
+
+    def take_part(_: int) -> bool:
+        try:
+            return len(client.messages(Point())) > 0
+        except InputError as refused:
+            return "made already" not in str(refused)
+
+    with ThreadPoolExecutor(2) as threads:
+        assert sorted(threads.map(take_part, range(2))) == [False, True]
 
 
 class TestLimits:

@@ -99,7 +99,7 @@ class TestOrder:
         monkeypatch.setattr(shuffler, "MOST_BUCKETS", 1)
         with Shuffler(tmp_path / "inbox", small_protocol(1, 2000), memory=1 << 20) as mixer:
             mixer.receive(*(made_up(2000, seed) for seed in range(10)))
-            with pytest.raises(InputError, match="pass memory= of at least"):
+            with pytest.raises(InputError, match=r"pass memory= of at least \d+ bytes .*\(--memory 7, in megabytes"):
                 mixer.shuffle(tmp_path / "batch")
 
 

@@ -258,4 +258,39 @@ export const checks: Check[] = [
       equal((await refusal(() => account.spent()))?.includes("is damaged"), true, "damage");
     },
   },
+  {
+    name: "an account of the first version, which had no checksum, is read and goes on as one of the second",
+    async run() {
+      const store = new MemoryStore();
+      const account = new Account(store, "5/2");
+      const answer = await account.remembered("a", new Fraction(2), () => utf8("one"));
+      const { sha256, ...rest } = parse(store.text ?? "") as JsonObject;
+      store.text = canonicalText({ ...rest, version: 1n });
+      equal(await account.spent(), "2", "spent");
+      equal(hex(await account.remembered("a", new Fraction(2), () => utf8("two"))), hex(answer), "kept");
+      equal((parse(store.text) as JsonObject)["version"], 2n, "version");
+      equal((parse(store.text) as JsonObject)["sha256"], sha256, "checksum");
+      store.text = canonicalText({ ...rest, version: 2n });
+      equal((await refusal(() => account.spent()))?.includes("is damaged"), true, "the second has a checksum");
+    },
+  },
+  {
+    name: "an answer without end is read no further than the largest that there can be",
+    async run() {
+      const [size, most] = [1 << 20, 64];
+      let given = 0;
+      const body = new ReadableStream<Uint8Array>({
+        pull(controller) {
+          if (given++ < most) controller.enqueue(new Uint8Array(size));
+          else controller.close();
+        },
+      });
+      const { fetch } = answering([new Response(body), new Response(new Uint8Array(1 << 24).fill(7)), new Response(null)]);
+      const route = new Route("http://server", { fetch, sleep, tries: 1 });
+      equal((await refusal(() => route.ask("/v1/log")))?.includes("the answer is too long"), true, "refusal");
+      equal(given <= 18, true, "read"); // 16 MiB, the piece beyond them and the one that a stream keeps ready
+      equal((await route.ask("/v1/log")).every((byte) => byte === 7), true, "the largest answer");
+      equal((await route.ask("/v1/log")).length, 0, "an answer without a body");
+    },
+  },
 ];

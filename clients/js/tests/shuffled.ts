@@ -201,6 +201,18 @@ export const checks: Check[] = [
     },
   },
   {
+    name: "a class whose number would become another one is refused by name",
+    async run() {
+      const { document } = vectorOf("public classes");
+      const labelled = (label: bigint): JsonObject => changed(document, ["mechanism", "groups", "2", "label"], label, false);
+      equal((await ShuffledProtocol.open(labelled(2n ** 53n - 1n))).classes?.[2], 2 ** 53 - 1, "exact");
+      for (const label of [2n ** 53n + 1n, -(2n ** 53n) - 1n]) {
+        const said = await refusal(() => ShuffledProtocol.open(labelled(label)));
+        equal(said, `the class ${label} is a number beyond 2^53, which is not exact here; take part with Python`, "refusal");
+      }
+    },
+  },
+  {
     name: "an answer that is kept goes to its own class, whichever is named later",
     async run() {
       const protocol = await open("public classes");

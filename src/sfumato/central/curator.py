@@ -48,7 +48,6 @@ from sfumato.errors import InputError, OddDataWarning, TooFewError, UnpaidWarnin
 from sfumato.methods.method import Mechanism
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
-from sfumato.privacy.datasets import account_among
 from sfumato.privacy.guarantee import amount_text
 from sfumato.privacy.ledger import Account, Ledger
 from sfumato.privacy.noise import DiscreteLaplace, wrapped
@@ -252,8 +251,7 @@ def account_of(payer: Payer, data: Any) -> Account | None:
         payer = Ledger(os.fspath(payer))
     if not isinstance(payer, Ledger):
         raise InputError(f"ledger must be an account, a ledger or its path; got {type(payer).__name__}")
-    named = isinstance(data, str | os.PathLike)
-    return payer.account(account_among(payer.datasets, data) if named else IN_MEMORY)
+    return payer.account_of(data) if isinstance(data, str | os.PathLike) else payer.account(IN_MEMORY)
 
 
 def warn_of_validation() -> None:

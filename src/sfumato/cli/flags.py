@@ -322,6 +322,17 @@ def parse_categories(
     return {one_column(name, data): category for name, category in found.items()}
 
 
+def category_files(texts: Sequence[str] | None) -> list[str]:
+    """Files that `parse_categories` reads.
+
+    Examples
+    --------
+    >>> category_files(["kind=kinds.txt"])
+    ['kinds.txt']
+    """
+    return [path for text in texts or () if (path := text.partition("=")[2])]
+
+
 def _mismatches(texts: Sequence[str] | None) -> dict[str, float]:
     """Similarities by the categories' names; the empty name stands for all others."""
     found = {}

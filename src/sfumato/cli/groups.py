@@ -101,6 +101,11 @@ class Kinds:
         """Columns of categories."""
         return flags.parse_categories(self.category, self.mismatch, self.unseen, data)
 
+    @property
+    def files(self) -> list[str]:
+        """Files of the categories' values."""
+        return flags.category_files(self.category)
+
     def curved(self, data: str) -> dict[Any, Any]:
         """Columns on circles and spheres."""
         return flags.parse_kinds(self.circle, self.sphere, data)

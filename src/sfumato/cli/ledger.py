@@ -121,7 +121,7 @@ def account_to_charge(
     if no_ledger or seed is not None:
         return None
     book = open_ledger(ledger)
-    account = book.account(find_dataset(book, dataset) if dataset else account_among(book.datasets, data))
+    account = book.account(find_dataset(book, dataset)) if dataset else book.account_of(data)
     check_noted(account)
     return account
 
@@ -152,10 +152,11 @@ def note_budget(account: Account) -> None:
     try:
         note = _note(path)
         private_folder(note.parent)
-        document = {"ledger": str(path), "datasets": sorted(_noted(note) | {account.dataset})}
-        with AtomicFile(note, overwrite=True, private=True) as file:
-            file.write(json.dumps(document).encode())
-    except (OSError, RuntimeError, StorageError) as error:  # a read-only or homeless machine
+        with account.ledger.locked():  # another run may note a budget too
+            document = {"ledger": str(path), "datasets": sorted(_noted(note) | {account.dataset})}
+            with AtomicFile(note, overwrite=True, private=True) as file:
+                file.write(json.dumps(document).encode())
+    except (OSError, RuntimeError, StorageError, LedgerError) as error:  # a read-only or homeless machine
         warn(f"the budget is set; should the ledger be moved away nobody will notice, for no note was written: {error}")
 
 

@@ -2,7 +2,7 @@
 
 Everything that can be refused is refused first, the output's space is reserved, the sum runs, the ledger is charged,
 and only then is noise drawn and the file written. Until the charge an interrupt costs nothing; once the release is paid
-for, an interrupt waits until it is on disk, and a disk that refuses it after all is left for another one (`rescued`).
+for, signals to end wait until it is on disk, and a disk that refuses it after all is left for another one (`rescued`).
 """
 
 from __future__ import annotations
@@ -43,6 +43,9 @@ class Made(Protocol):
 
 
 Thing = TypeVar("Thing", bound=Made)
+Handler = Callable[[int, FrameType | None], object] | int | None
+# Of a keyboard, of a machine that shuts down, and of a terminal that closes; Windows has no SIGHUP.
+_ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 def make_release(
@@ -189,7 +192,7 @@ def _spent_in_vain(account: Account | None, before: set[str]) -> str:
 
 
 class Interrupts:
-    """Within the ``with`` block, and after `hold`, an interrupt is kept until the end of the block.
+    """Within the ``with`` block, and after `hold`, a signal that ends the process is kept until the end of the block.
 
     Examples
     --------
@@ -205,18 +208,21 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
-        self._arrived = False
-        self._previous: object = None
-        self._holding = False
+        self._arrived = 0
+        self._previous: dict[int, Handler] = {}
 
     def hold(self) -> None:
-        """Keep interrupts from here on. Only a process's main thread gets any; elsewhere this does nothing."""
-        if threading.current_thread() is threading.main_thread():
-            self._previous = signal.signal(signal.SIGINT, self._keep)
-            self._holding = True
+        """Keep signals from here on. Only a process's main thread gets any; elsewhere this does nothing."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number in _ENDING:
+            before = signal.getsignal(number)
+            # An ignored one (nohup, a job in the background) ends nothing; one that is not Python's cannot be put back.
+            if before is not None and before != signal.SIG_IGN:
+                self._previous[number] = signal.signal(number, self._keep)
 
     def _keep(self, number: int, frame: FrameType | None) -> None:
-        self._arrived = True
+        self._arrived = number
 
     def __enter__(self) -> Interrupts:
         return self
@@ -224,7 +230,10 @@ class Interrupts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._holding:
-            signal.signal(signal.SIGINT, self._previous)  # type: ignore[arg-type]
-        if self._arrived and kind is None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        if not self._arrived or kind is not None:
+            return
+        if self._arrived == signal.SIGINT:
             raise KeyboardInterrupt("interrupted; the release had been paid for and was written")
+        signal.raise_signal(self._arrived)

@@ -56,7 +56,7 @@ def sum_rows(
     every release that is made of the part is.
     """
     target, length = _check_needed(output, bandwidth, epsilon, n_hint, feature_seed)
-    refuse_inputs(target, *data, choices.landmarks)
+    refuse_inputs(target, *data, choices.landmarks, *kinds.files)
     model, source = releasing.estimator(
         data,
         reading,

@@ -12,6 +12,7 @@ from sfumato.cli.console import out, print_json
 from sfumato.cli.flags import (
     Neighbours,
     Outside,
+    category_files,
     flag,
     parse_bandwidth,
     parse_categories,
@@ -21,7 +22,7 @@ from sfumato.cli.flags import (
     read_bounds,
     refuse_inputs,
 )
-from sfumato.cli.groups import check_users
+from sfumato.cli.groups import Reading, check_users
 from sfumato.cli.release import read_bandwidth
 from sfumato.errors import InputError
 
@@ -155,7 +156,7 @@ def plan(
     """
     from sfumato.methods.request import LIMIT
 
-    refuse_inputs(plot, landmarks, public)
+    refuse_inputs(plot, landmarks, public, *category_files(category))
     check_users(user_column, max_records_per_user)
     categories = parse_categories(category, mismatch, unseen, "")
     if bandwidth_metres is not None or latitude is not None:
@@ -167,6 +168,7 @@ def plan(
     options = parse_options(option) | ({} if outside is Outside.CLIP else {"outside": outside.value})
     if max_records_per_user is not None:
         options[LIMIT] = max_records_per_user
+    reading = Reading(columns, separator, decimal)
     facts: dict[str, Any] = {
         "dimension": width,
         "kernel": kernel,
@@ -174,11 +176,11 @@ def plan(
         "delta": delta,
         "neighbours": neighbours.value,
         "bounds": bounds_given,
-        "landmarks": _landmarks(landmarks, columns, width),
+        "landmarks": _landmarks(landmarks, reading, width),
         "categories": categories or None,
         "kinds": kinds or None,
         "method": method,
-        "public": _landmarks(public, columns, width),
+        "public": _landmarks(public, reading, width),
         "unit": "user" if LIMIT in options else "record",
         "options": options,
         "density": density,
@@ -202,14 +204,14 @@ def plan(
             out().print(f"{name} does not apply: {reason}", markup=False)
 
 
-def _landmarks(path: str | None, columns: str | None, width: int) -> Any:
+def _landmarks(path: str | None, reading: Reading, width: int) -> Any:
     """Read the public points, once for all the plans that a target error takes."""
-    if path is None:
+    source = reading.public(path)
+    if source is None:
         return None
     from sfumato.quantizers.nystrom import PublicSample
-    from sfumato.sources import open_source
 
-    return PublicSample.of(open_source(path, parse_columns(columns, path)), width)
+    return PublicSample.of(source, width)
 
 
 def _columns(

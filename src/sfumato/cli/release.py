@@ -125,7 +125,7 @@ def release(
         return _release_parts(data, output, payment, run)
     target = check_needed(output, epsilon, n_hint, paid_count)
     account = payment.account(_one_name(data, payment.dataset))
-    refuse_inputs(target, *data, choices.landmarks, None if account is None else account.ledger.path)
+    refuse_inputs(target, *data, choices.landmarks, *kinds.files, None if account is None else account.ledger.path)
     model, source = estimator(
         data,
         reading,

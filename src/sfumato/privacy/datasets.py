@@ -93,5 +93,23 @@ def account_among(known: tuple[str, ...], data: str | os.PathLike[str]) -> str:
     return related[0]
 
 
+def refuse_overlap(known: tuple[str, ...], path: str) -> None:
+    """Refuse a first event of a path's account where another account has come to hold its records.
+
+    Examples
+    --------
+    >>> refuse_overlap(("/data",), "/data"), refuse_overlap(("/other",), "/data")
+    (None, None)
+    >>> refuse_overlap(("/data",), "/data/trips.csv")
+    Traceback (most recent call last):
+    sfumato.errors.InputError: the data set '/data', which holds '/data/trips.csv', was given an account meanwhile, ...
+    """
+    if path not in known and (holder := account_among(known, path)) in known:
+        raise InputError(
+            f"the data set {holder!r}, which holds {path!r}, was given an account meanwhile, and a second one would be "
+            "a second budget: nothing was spent; run again"
+        )
+
+
 def _overlap(name: str, path: str) -> bool:
     return holds(name, path) or holds(path, name) or (os.path.isfile(path) and same_file(name, path))

@@ -72,13 +72,19 @@ class Journal:
 
         `decide` gets all records, while nobody else can add one, and returns the record to add, or raises to add none.
         """
-        with self._store.locked():
+        with self.locked():
             content = self._store.read()
             records, previous = self._parse(content)
             record = decide(records)
             if content is None:
                 content, previous = _line({"event": "ledger", "version": VERSION}, "")
             self._store.replace(content + _line(record, previous)[0])
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep everybody else from adding a record meanwhile."""
+        with self._store.locked():
+            yield
 
     def damaged(self, number: int, problem: str) -> LedgerError:
         """Return the error that line `number`, counted from 1, is not as it was written."""

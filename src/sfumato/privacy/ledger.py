@@ -9,6 +9,8 @@ the data is in a ledger: no counts, no hashes, no times. docs/ledger.md explains
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +19,7 @@ from typing import TypedDict, Unpack
 from sfumato.errors import BudgetError, InputError, LedgerError
 from sfumato.owner import user_folder
 from sfumato.privacy.accounting import Standing, basic_composition
+from sfumato.privacy.datasets import account_among, refuse_overlap
 from sfumato.privacy.guarantee import promised_epsilon
 from sfumato.privacy.journal import Journal, Record
 from sfumato.privacy.loss import Budget, Charge, Event, Loss, account_name, event_from_record
@@ -109,6 +112,32 @@ class Ledger:
         """
         return Account(self, dataset)
 
+    def account_of(self, data: str | os.PathLike[str]) -> Account:
+        """Return the account of a file or folder that was given no name (`datasets.account_among`).
+
+        It charges nothing if another account came to hold the same records meanwhile.
+
+        Examples
+        --------
+        >>> Ledger().account_of("/data/../data/trips.csv").dataset
+        '/data/trips.csv'
+        """
+        return Account(self, account_among(self.datasets, data), unnamed=True)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep every other thread and process from adding an event; the block itself must add none.
+
+        Examples
+        --------
+        >>> ledger = Ledger()
+        >>> with ledger.locked():
+        ...     ledger.datasets
+        ()
+        """
+        with self._journal.locked():
+            yield
+
     def _events(self, records: list[Record]) -> list[Event]:
         events = []
         for number, record in enumerate(records, 2):  # line 1 is the version
@@ -125,10 +154,12 @@ class Ledger:
         charges = tuple(event for event in own if isinstance(event, Charge))
         return Standing(dataset, budgets[-1] if budgets else None, charges)
 
-    def _append(self, event: Event) -> None:
+    def _append(self, event: Event, unnamed: bool) -> None:
         """Add an event unless the standing of its data set, read under the lock, refuses it."""
 
         def decide(records: list[Record]) -> Record:
+            if unnamed:
+                refuse_overlap(tuple({each.dataset for each in self._events(records)}), event.dataset)
             self._standing(event.dataset, records).refuse(event)
             record = event.to_document()
             event_from_record(record)  # what could not be read back would close the whole ledger
@@ -166,9 +197,10 @@ class Account:
     ((Fraction(1, 2), 0.0), None, None)
     """
 
-    def __init__(self, ledger: Ledger, dataset: str) -> None:
+    def __init__(self, ledger: Ledger, dataset: str, unnamed: bool = False) -> None:
         self.ledger = ledger
         self.dataset = account_name(dataset)
+        self._unnamed = unnamed
 
     @property
     def budget(self) -> tuple[Fraction, float] | None:
@@ -227,7 +259,7 @@ class Account:
         'gdp'
         """
         epsilon = promised_epsilon(epsilon)
-        self.ledger._append(Budget(dataset=self.dataset, epsilon=epsilon, delta=delta, rule=rule))
+        self.ledger._append(Budget(dataset=self.dataset, epsilon=epsilon, delta=delta, rule=rule), self._unnamed)
 
     def check(self, epsilon: Epsilon, delta: float = 0.0, **terms: Unpack[Terms]) -> None:
         """Raise what `charge` would raise now, and spend nothing; the arguments are those of `charge`."""
@@ -267,7 +299,7 @@ class Account:
             If the account is kept under another relation or unit, the file is damaged, or the lock is not free.
         """
         charge = self._charge(mechanism, epsilon, delta, terms)
-        self.ledger._append(charge)
+        self.ledger._append(charge, self._unnamed)
         return charge
 
     def _charge(self, mechanism: str, epsilon: Epsilon, delta: float, terms: Terms) -> Charge:
@@ -281,8 +313,8 @@ class Account:
     def __deepcopy__(self, memo: object) -> Account:
         return self
 
-    def __reduce__(self) -> tuple[type[Account], tuple[Ledger, str]]:
-        return Account, (self.ledger, self.dataset)
+    def __reduce__(self) -> tuple[type[Account], tuple[Ledger, str, bool]]:
+        return Account, (self.ledger, self.dataset, self._unnamed)
 
     def __repr__(self) -> str:
         return f"{self.ledger!r}.account({self.dataset!r})"

@@ -18,6 +18,14 @@ from sfumato.quantizers import quantizer_from_document
 from sfumato.release import format as container
 from sfumato.release.release import Count, Release
 
+# What lies in the same container and is private, by what its header says of it.
+_PRIVATE = {
+    "exact sums of one site: PRIVATE data, not a release": "a part of one site, which is PRIVATE and holds no noise: "
+    "make a release of the parts of all sites with 'sfumato release --parts', or with sfumato.merge_parts in Python",
+    "raw RACE sketch: PRIVATE data, not a release": "a raw sketch, which is PRIVATE and holds no noise: read it with "
+    "sfumato.RaceSketch.load, and publish what its release method makes",
+}
+
 
 def load(path: str | Path, max_memory: int | None = None) -> Release:
     """Read a release from a file and check it.
@@ -42,6 +50,8 @@ def from_content(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Rel
             "predict' on the command line"
         )
     with container.read_as("a release"):
+        if private := _PRIVATE.get(header.get("content", "")):
+            raise ReleaseFileError(f"the file holds {private}")
         release = _rebuild(header, arrays)
         _check_faithful(release, header, arrays)
     return release

@@ -11,11 +11,16 @@ server the content and no address.
 from __future__ import annotations
 
 import http.client
+import io
 import random
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from time import monotonic
+from typing import Any
 from urllib.parse import urlsplit
 
 from sfumato.errors import InputError, SfumatoError
@@ -37,9 +42,11 @@ from sfumato.services.wire import (
 from sfumato.shuffled.messages import written_batch
 from sfumato.shuffled.sealing import Hexadecimal
 
-SECONDS = 30.0
+SECONDS = 30.0  # of one step
+LEAST_RATE = 1 << 17  # bytes a second of a whole exchange, so that a server that drips holds nobody for ever
 MOST_TRIES = 8
 _PIECE = 1 << 20
+_RECORD = 1 << 14  # what TLS sends in one step
 _AGAIN = {408, 425, 429, 500, 502, 503, 504, 507}
 Body = bytes | Callable[[], Iterator[bytes]]
 
@@ -93,6 +100,8 @@ class Route:
 
     def _once(self, method: str, where: str, body: Body, headers: Mapping[str, str]) -> tuple[int, str, bytes]:
         connection, prefix = self._connection()
+        sent = len(body) if isinstance(body, bytes) else int(headers["content-length"])
+        connection.until = monotonic() + SECONDS + (sent + LARGEST) / LEAST_RATE
         try:
             content = body if isinstance(body, bytes) else body()
             connection.request(method, prefix + where, content, dict(headers))
@@ -104,15 +113,68 @@ class Route:
         finally:
             connection.close()
 
-    def _connection(self) -> tuple[http.client.HTTPConnection, str]:
+    def _connection(self) -> tuple[_Connection, str]:
         scheme, host, port, prefix = _parts(self.address, ("http", "https"), "https://collector.example:8443")
-        kind = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
+        kind = _SealedConnection if scheme == "https" else _Connection
         if self.relay is None:
             return kind(host, port, timeout=SECONDS), prefix
         _, between, door, _ = _parts(self.relay, ("http",), "http://relay.example:8080")
         made = kind(between, door, timeout=SECONDS)
         made.set_tunnel(host, port)
         return made, prefix
+
+
+class _Connection(http.client.HTTPConnection):
+    """A connection with one deadline, `until`, for all that is sent and read."""
+
+    until = 0.0
+
+    def __init__(self, *where: Any, **options: Any) -> None:
+        super().__init__(*where, **options)
+        self.response_class = partial(_Response, self)  # type: ignore[assignment]
+
+    def send(self, data: Any) -> None:
+        """Send in steps that each look at the clock."""
+        view = memoryview(data)
+        for start in range(0, len(view), _RECORD):
+            if self.sock is not None:  # it is made by the first step
+                self.sock.settimeout(self.left())
+            super().send(view[start : start + _RECORD])
+
+    def left(self) -> float:
+        """Return the seconds that the next step may take."""
+        left = self.until - monotonic()
+        if left <= 0:
+            raise TimeoutError("the whole exchange took too long")
+        return min(left, SECONDS)
+
+
+class _SealedConnection(_Connection, http.client.HTTPSConnection):
+    """The same with TLS."""
+
+
+class _Response(http.client.HTTPResponse):
+    """An answer, also that of a relay, of which every read looks at the clock."""
+
+    def __init__(self, connection: _Connection, sock: socket.socket, *rest: Any, **options: Any) -> None:
+        super().__init__(sock, *rest, **options)
+        self.fp = io.BufferedReader(_Reading(connection, sock, self.fp.detach()))
+
+
+class _Reading(io.RawIOBase):
+    def __init__(self, connection: _Connection, sock: socket.socket, raw: io.RawIOBase) -> None:
+        self._connection, self._sock, self._raw = connection, sock, raw
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._sock.settimeout(self._connection.left())
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
 
 
 def _parts(address: str, schemes: tuple[str, ...], example: str) -> tuple[str, str, int | None, str]:

@@ -15,6 +15,7 @@ answers once, for good: the answer is charged to its account on disk before it i
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from datetime import datetime
 from fractions import Fraction
@@ -191,6 +192,7 @@ class Client:
         self._protocol = protocol
         self._account = account
         self._sent = False
+        self._sending = threading.Lock()  # two threads must not both find that nothing was sent
         check_size(self._group)
 
     def messages(self, x: Any, *, secure: SecureBits | None = None, now: datetime | None = None) -> Submission:
@@ -216,13 +218,16 @@ class Client:
         """
         protocol = self._protocol
         check_open(protocol, now)
-        if self._sent:
-            raise InputError("this participant's messages were made already; send those again, a second set costs more")
         public, secure = protocol.key, SecureBits() if secure is None else secure
-        point = protocol.features.points(np.asarray(x, dtype=object).reshape(1, -1))
-        if self._account is not None:
-            charge_once(self._account, protocol.fingerprint, protocol.promise.budget.epsilon)
-        self._sent = True
+        with self._sending:
+            if self._sent:
+                raise InputError(
+                    "this participant's messages were made already; send those again, a second set costs more"
+                )
+            point = protocol.features.points(np.asarray(x, dtype=object).reshape(1, -1))
+            if self._account is not None:
+                charge_once(self._account, protocol.fingerprint, protocol.promise.budget.epsilon)
+            self._sent = True
         counts = self._fitting(protocol.features.bits(point, secure)[0], secure)
         numbers, cover = np.arange(protocol.features.instances), self._group.messages - _size(counts)
         named = np.concatenate([numbers, numbers, [COVER[0]]])

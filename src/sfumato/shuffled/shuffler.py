@@ -313,8 +313,10 @@ def _scatter(folder: Path, pieces: Iterable[bytes], size: int, memory: int) -> t
     """Write messages to buckets by a keyed hash, drop copies, and count what is left."""
     buckets = -(-size * _SHARE // memory)
     if buckets > MOST_BUCKETS:
+        least = -(-size * _SHARE // MOST_BUCKETS)
         raise InputError(
-            f"the batch is {size} bytes; pass memory= of at least {-(-size * _SHARE // MOST_BUCKETS)} for it"
+            f"the batch is {size} bytes; pass memory= of at least {least} bytes for it (--memory {-(-least >> 20)}, in "
+            "megabytes, on the command line)"
         )
     key, names = secrets.token_bytes(32), [folder / str(number) for number in range(buckets)]
     with ExitStack() as stack:

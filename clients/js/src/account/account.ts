@@ -1,7 +1,7 @@
 /**
  * What a device has spent and answered, written before anything leaves.
  *
- * The content is that of Python's `DeviceAccount`, version 2: of each collection how many answers were charged and at
+ * The content is that of Python's `DeviceAccount`, version 2 (version 1 had no checksum, and is read too): of each collection how many answers were charged and at
  * what epsilon, the answers themselves, the budget over all, and a checksum that tells damage. Where it is kept is a
  * `Store`'s matter: it hands out one account at a time, and a change is durable when `update` returns.
  */
@@ -159,19 +159,20 @@ function checksum(document: JsonObject): string {
   return hex(sha256(utf8(pythonJson(document))));
 }
 
-const FIELDS = {
+const FIRST_FIELDS = {
   format: oneOf(FORMAT),
-  version: whole(2, 2),
+  version: whole(1, 1),
   budget: ratio(),
   key: hexadecimal(2 * KEY_BYTES),
   protocols: anything,
   kept: anything,
-  sha256: hexadecimal(64),
 };
+const FIELDS = { ...FIRST_FIELDS, version: whole(2, 2), sha256: hexadecimal(64) };
 const CHARGE = { epsilon: ratio(), reports: whole(0, Number.MAX_SAFE_INTEGER) };
 
 function checked(document: Json): Content {
-  const read = readFields(document, "", FIELDS);
+  const first = isObject(document) && document["version"] === 1n;
+  const read = first ? { ...readFields(document, "", FIRST_FIELDS), sha256: null } : readFields(document, "", FIELDS);
   if (!isObject(read.protocols) || !isObject(read.kept)) throw new InputError("no objects");
   const protocols = new Map(
     Object.entries(read.protocols).map(([question, charge]) => [question, readFields(charge, question, CHARGE)]),
@@ -183,6 +184,6 @@ function checked(document: Json): Content {
     }
   }
   const content = { budget: read.budget.toString(), key: read.key, protocols, kept: read.kept };
-  if (checksum(toDocument(content)) !== read.sha256) throw new InputError("checksum");
+  if (!first && checksum(toDocument(content)) !== read.sha256) throw new InputError("checksum");
   return content;
 }

@@ -14,6 +14,7 @@ const FIRST_WAIT = 0.5;
 const LONGEST_WAIT = 60;
 const AGAIN = [408, 425, 429, 500, 502, 503, 504, 507];
 const MOST_PROBLEM = 10_000;
+const FIRST_BYTES = 1 << 16;
 
 /** A body of frames: of each the length, 4 bytes, and the content. */
 export function framed(...contents: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
@@ -94,11 +95,32 @@ export class Route {
       redirect: "error",
       referrerPolicy: "no-referrer",
     });
-    const content = new Uint8Array(await answer.arrayBuffer());
-    if (content.length > LARGEST) throw new Error("the answer is too long");
+    const content = await contentOf(answer);
     const again = answer.headers.get("retry-after") ?? "";
     return { status: answer.status, again: /^[0-9]+$/.test(again) ? Math.min(Number(again), LONGEST_WAIT) : 0, content };
   }
+}
+
+/** What an answer holds, read no further than the largest that there can be. */
+async function contentOf(answer: Response): Promise<Uint8Array> {
+  const reader = answer.body?.getReader();
+  let [content, size] = [new Uint8Array(reader ? FIRST_BYTES : 0), 0];
+  while (reader) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    if (size + value.length > LARGEST) {
+      await reader.cancel();
+      throw new Error("the answer is too long");
+    }
+    if (size + value.length > content.length) {
+      const longer = new Uint8Array(Math.max(2 * content.length, size + value.length));
+      longer.set(content);
+      content = longer;
+    }
+    content.set(value, size);
+    size += value.length;
+  }
+  return content.slice(0, size);
 }
 
 /** A number from 0 to 1 that spreads the tries of many devices. */

@@ -99,6 +99,7 @@ export class ShuffledProtocol {
       limits.maxDelta ?? MAX_DELTA,
     );
     groups.forEach(checkSize);
+    groups.forEach(checkLabel);
     return made;
   }
 
@@ -265,6 +266,13 @@ function checkSize(group: Group): void {
       `everybody would have to send ${group.messages} messages, more than ${MOST_MESSAGES}; ask for a protocol with the ` +
         "bit sum 'rr', fewer instances or a larger epsilon",
     );
+  }
+}
+
+/** Refuse a class whose number would become another one in `classes`. */
+function checkLabel({ label }: Group): void {
+  if (typeof label === "bigint" && !Number.isSafeInteger(Number(label))) {
+    throw new InputError(`the class ${label} is a number beyond 2^53, which is not exact here; take part with Python`);
   }
 }
 
