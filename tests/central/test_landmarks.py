@@ -153,16 +153,27 @@ class TestErrors:
         assert (errors < made.release_.bias_bound(QUERIES) + 0.01).mean() >= 0.99
 
     def test_a_part_of_the_public_domain_widens_the_bars(self) -> None:
-        """Records of one kind only: answers stay good, bars grow with the difference that the release shows."""
-        kind = POINTS[np.square(POINTS - CENTRES[3]).sum(axis=1) < 10]
-        places = people(2000, 8)
-        places = places[np.square(places - CENTRES[3]).sum(axis=1) < 10]
-        made = model(n_hint=len(kind), options=ALONE).fit(kind)
-        answers, bars = made.query(places, return_std=True)
-        errors = np.abs(answers - KERNEL.exact_density(kind, places))
-        assert (errors < 2.576 * bars).mean() > 0.98
-        like = model(n_hint=len(kind), options=ALONE).fit(POINTS[: len(kind)])
-        assert bars.mean() > 2 * like.query(places, return_std=True)[1].mean()
+        """Records of one kind of the twelve only: bars grow with the difference that the release shows.
+
+        All answers for a kind share one bias, which the bars guess from what the features see. So errors as a whole
+        are of the bars' size, and those of a single kind can be several times larger: over 44 draws of all data they
+        exceeded 2.576 bars for 11 of 528 kinds, and reached 6.1. If one kind in 25 does, 7 of 12 do with a probability
+        of 1e-7. The bound holds for every kind.
+        """
+        short = 0
+        for number, centre in enumerate(CENTRES):
+            kind, places = (all_[np.square(all_ - centre).sum(axis=1) < 10] for all_ in (POINTS, people(1000, 8)))
+            release = model(n_hint=len(kind), random_state=number, options=ALONE).fit(kind).release_
+            answers, bars = release.query(places, return_std=True)
+            errors = np.abs(answers - KERNEL.exact_density(kind, places))
+            short += math.sqrt(np.square(errors / bars).mean()) > 2.576
+            assert isinstance(release.reader, LandmarkQuantizer)
+            like = release.reader.weigh(places, release.values)
+            noise = np.sqrt(release.noise.variance * like.weight_squares) / len(kind)
+            assert (errors < release.bias_bound(places) + 5 * noise).all()
+            # 3.6 times or more in 44 draws, with a deviation of a sixth in the logarithm around 5.
+            assert bars.mean() > 2 * np.hypot(noise, like.bias).mean()
+        assert short < 7
 
     def test_the_residual_of_the_records_is_shown(self) -> None:
         """Within five deviations of noise; records outside the landmarks' reach have a residual of 1."""
