@@ -208,7 +208,7 @@ def test_more_columns_and_less_budget_mean_a_lower_degree() -> None:
         ({"dimension": 3}, "grid"),
         ({"dimension": 10}, "fourier"),
         ({"bounds": None}, "fourier"),
-        ({"delta": 1e-6}, "lattice"),
+        ({"delta": 1e-6, "options": {"density": 0.02}}, "lattice"),  # where P is a guess they are even
         ({"kernel": Gaussian([[1.0, 0.5], [0.0, 1.0]])}, "fourier"),
         ({"bounds": (0, 1e9)}, "fourier"),
         ({"options": {"spacing": 0.5}}, "grid"),

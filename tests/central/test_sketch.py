@@ -145,7 +145,7 @@ class TestRaw:
         assert _table(again.merge(other)) == (2 * np.array(_table(sketch))).tolist()
         with pytest.raises(BudgetError, match="released before"):
             again.release(epsilon=1)
-        with pytest.raises(ReleaseFileError, match="does not describe a release"):
+        with pytest.raises(ReleaseFileError, match="holds a raw sketch, which is PRIVATE"):
             load(tmp_path / "shard")
         again.release(epsilon=1, ledger=ledger).save(tmp_path / "public.sfm")
         with pytest.raises(ReleaseFileError, match="not a raw sketch"):

@@ -9,7 +9,7 @@ count is one of the integers: nothing is bought apart, unless the option count_s
 Error of one answer, P the mean kernel value, c the noise multiplier, W = 2 sum |c_j| over the pairs, w the coefficient
 of the mode 0, a^2 the count's part of the squared norm beside W, and U^2 = (P - w)^2 + (S P)^2 the mean square of an
 answer less w (S P is its deviation over queries): MSE = (c f / n)^2 (W + a^2) (W + U^2 / a^2) + bias^2, which is least
-at a^2 = U. Where P is not told it is assumed to be small, and a^2 has a larger least part: that costs 4 % of the error
+at a^2 = U. Where P is not told it is assumed to be small, and a^2 has a larger least part: that costs 2 % of the error
 if P is small indeed, and saves a third of it and more where answers are .3 and more. There is no Monte Carlo error.
 More modes leave less bias and cost little noise; the number of modes and the periods are those of least predicted error
 that the limits allow.
@@ -39,7 +39,7 @@ OPTIONS = ("n_features",)
 MOST_COLUMNS, MOST_PAIRS = 5, 4096
 SMALLEST_LENGTH = 2**12  # of a record: less would be too coarse
 # Least part of the norm that the count has, however near the mean density is to the mode 0; and where P is a guess.
-SMALLEST_COUNT, GUESSED_COUNT = 0.03, 0.12
+SMALLEST_COUNT, GUESSED_COUNT = 0.03, 0.08
 # Deviation of the density over queries like the records, in units of its mean, as is typical.
 SPREAD = 0.6
 # Fewer modes are taken at a mean square error up to so many times the least.

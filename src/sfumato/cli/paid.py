@@ -197,6 +197,7 @@ class Interrupts:
 
     Examples
     --------
+    >>> before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     >>> try:
     ...     with Interrupts() as interrupts:
     ...         interrupts.hold()
@@ -206,6 +207,7 @@ class Interrupts:
     ...     print(interrupt)
     written
     interrupted; the release had been paid for and was written
+    >>> _ = signal.signal(signal.SIGINT, before)
     """
 
     def __init__(self) -> None:
