@@ -84,3 +84,18 @@ def test_the_package_runs_as_a_module() -> None:
         [sys.executable, "-m", "sfumato", "--version"], env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == f"sfumato {sfumato.__version__}"
+
+
+@pytest.mark.parametrize(
+    ("command", "given", "threads"), [("plan", None, "1"), ("plan", "2", "2"), ("query", None, "")]
+)
+def test_small_commands_keep_blas_to_one_thread(command: str, given: str | None, threads: str) -> None:
+    """Unless somebody says otherwise; a second one waits busily for longer than a plan takes."""
+    told = "import atexit, os, sys; from sfumato.cli import main; sys.argv = ['sfumato', *sys.argv[1:]]\n"
+    told += "atexit.register(lambda: print('threads', os.environ.get('OPENBLAS_NUM_THREADS', ''))); main()"
+    environment = {name: text for name, text in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    environment |= {} if given is None else {"OPENBLAS_NUM_THREADS": given}
+    ended = subprocess.run(
+        [sys.executable, "-c", told, command, "--help"], env=environment, capture_output=True, text=True, check=True
+    )
+    assert ended.stdout.splitlines()[-1].split() == ["threads", *([threads] if threads else [])]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 import sys
 import warnings
 from importlib import import_module
@@ -21,6 +22,8 @@ from sfumato.errors import NotPrivateWarning, OddDataWarning, SfumatoError, Wait
 from sfumato.version import __version__
 
 INTERRUPTED = 130
+# Commands whose matrices are small: a second thread of BLAS would only wait, and wait busily.
+SMALL = ("plan", "inspect", "verify", "ledger")
 
 
 class Commands(PlainGroup):
@@ -162,4 +165,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter shows its code
-    only(sys.argv[1] if len(sys.argv) > 1 else None)(prog_name="sfumato")
+    name = sys.argv[1] if len(sys.argv) > 1 else None
+    if name in SMALL:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is loaded
+    only(name)(prog_name="sfumato")
