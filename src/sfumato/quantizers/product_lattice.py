@@ -9,8 +9,8 @@ Integers (law 1). A value becomes a position p = floor((x - lower) 2^20 / L), on
 once each. exp(2 pi i p / 2^20) is the product of two table entries of radius F = 2^20, and its powers follow by
 multiplication, each time divided by F and cut towards 0. In a half of several columns powers are rounded to the radius
 R = 2^12, and so is the product of two columns; at last a part a is rounded to a radius r_a of its own. All of these are
-float64 below 2^53 that hold whole numbers or their quotients by powers of two, hence exact; sums over a block of 2^9
-rows are at most 2^9 R^2 < 2^53: the matrix product is exact too, in any order, and blocks are added as 64-bit integers.
+float64 below 2^53 that hold whole numbers or their quotients by powers of two, hence exact; sums over a block of 2^12
+rows are at most 2^12 R^2 < 2^53: the matrix product is exact too, in any order, and blocks are added as 64-bit integers.
 
 Amplitudes. The coefficients c_j multiply over the columns, and so do the best amplitudes sqrt |c_j|: the radii r_a of
 the halves' parts are in proportion to the square roots of their own coefficients.
@@ -52,7 +52,8 @@ from sfumato.quantizers.series import MOST_MODE
 RADIUS = 2**12  # R
 FINE = 2**20  # F, of a power; and positions in a period
 TABLE_BITS = 10
-ROW_BLOCK = 512
+# Rows of a matrix product: enough that threads seldom meet, and fewer where their parts would take much memory.
+ROW_BLOCK, MOST_ROWS, BLOCK_PARTS = 512, 4096, 2**17
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,8 +202,10 @@ class ProductLattice(LatticeQuantizer):
     def _blocks(self, rows: NDArray[Any]) -> Iterator[tuple[Floats, Floats]]:
         """Both halves' integers, block by block, in the same place."""
         turned, spaces = np.empty((0, 2, 0)), [[np.empty(0)]] * 2
-        for start in range(0, len(rows), ROW_BLOCK):
-            block = rows[start : start + ROW_BLOCK]
+        largest = max(len(half.radii) for half in self._halves)
+        length = max(ROW_BLOCK, min(MOST_ROWS, BLOCK_PARTS // largest))
+        for start in range(0, len(rows), length):
+            block = rows[start : start + length]
             if turned.shape[2] != len(block):
                 turned = np.empty((self.domain.dimension, 2, len(block)))
                 spaces = [half.space(len(block)) for half in self._halves]
