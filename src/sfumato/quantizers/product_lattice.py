@@ -10,7 +10,8 @@ once each. exp(2 pi i p / 2^20) is the product of two table entries of radius F 
 multiplication, each time divided by F and cut towards 0. In a half of several columns powers are rounded to the radius
 R = 2^12, and so is the product of two columns; at last a part a is rounded to a radius r_a of its own. All of these are
 float64 below 2^53 that hold whole numbers or their quotients by powers of two, hence exact; sums over a block of 2^12
-rows are at most 2^12 R^2 < 2^53: the matrix product is exact too, in any order, and blocks are added as 64-bit integers.
+rows are at most 2^12 R^2 < 2^53: the matrix product is exact too, in any order, and blocks are added as 64-bit
+integers.
 
 Amplitudes. The coefficients c_j multiply over the columns, and so do the best amplitudes sqrt |c_j|: the radii r_a of
 the halves' parts are in proportion to the square roots of their own coefficients.
