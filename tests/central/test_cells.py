@@ -18,6 +18,8 @@ from sfumato.kernels import Gaussian, Overlap, Product, ShiftInvariant
 from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.quantizers import quantizer_from_document
+from sfumato.sources import open_source
+from tests.central.repeated import repeated
 
 N = 20_000
 KINDS = {0: Overlap(["a", "b", "c"], mismatch=0.3), 3: Overlap([5, 6], unseen="other")}
@@ -90,11 +92,10 @@ def test_a_table_without_numbers_has_the_variance_of_its_noise() -> None:
     table = _table()[["kind", "class"]]
     named = {"kind": KINDS[0], "class": KINDS[3]}
     exact = np.array([((table["kind"] == k) & (table["class"] == c)).sum() for k in "abc" for c in (5, 6, 7)])
-    facts: dict[str, Any] = {"epsilon": 1, "n_hint": N, "categories": named}
-    noise = [
-        PrivateKDE(feature_seed=1, random_state=seed, **facts).fit(table).release_.values - exact for seed in range(450)
-    ]
-    law = PrivateKDE(feature_seed=1, random_state=1, **facts).fit(table).release_.noise
+    made = PrivateKDE(feature_seed=1, random_state=1, epsilon=1, n_hint=N, categories=named)
+    source = open_source(table, categories=named)
+    noise = [release.values - exact for release in repeated(made.mechanism(source), source, 450, seed=0)]
+    law = made.fit(table).release_.noise
     assert np.var(noise) == pytest.approx(law.variance, rel=0.25)
     assert float(law.rate) == pytest.approx(0.95)  # type: ignore[attr-defined]
 
