@@ -175,6 +175,18 @@ def test_replacing_and_users_pay_for_the_cells_that_they_touch() -> None:
     assert float(noise.rate) == pytest.approx(float(alone.rate) / 3, rel=1e-9)
 
 
+def test_a_delta_that_buys_nothing_is_not_spent() -> None:
+    """Named or chosen, cells hold a grid where its pure noise is the least, and the promise is the pure one."""
+    table = _table(2000)
+    for method in ("cells", "auto"):
+        release = _model(delta=1e-6, method=method).fit(table).release_
+        assert (release.method, release.parameters["inner"], release.guarantee.delta) == ("cells", "grid", 0)
+        assert release.parameters["unspent_delta"] == 1e-6
+        assert np.array_equal(release.values, _model(method=method).fit(table).release_.values)
+    asked = _model(delta=1e-6, method="cells", options={"inner": "fourier-gaussian"}).fit(table).release_
+    assert asked.guarantee.delta == 1e-6
+
+
 def test_a_plan_gives_an_estimator_that_finds_its_columns() -> None:
     named = {"kind": KINDS[0], "class": KINDS[3]}
     made = plan(n_hint=N, dimension=4, bandwidth=1.5, epsilon=1, bounds=(-5, 5), categories=named)
