@@ -43,11 +43,10 @@ from sfumato.public.portable import cos_sin_turns
 from sfumato.quantizers.base import Floats, Integers, stored_array
 from sfumato.quantizers.cosines import cosine_table
 from sfumato.quantizers.lattice import LatticeQuantizer
+from sfumato.quantizers.product_sums import FINE, TABLE_BITS, add, encode_each
 from sfumato.quantizers.series import MOST_MODE
 
 RADIUS = 2**12  # R
-FINE = 2**20  # F, of a power; and positions in a period
-TABLE_BITS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,8 +203,6 @@ class ProductLattice(LatticeQuantizer):
 
     def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
         """Integers of the kept rows: the count's, then pairs (cos, sin, cos, sin, ...)."""
-        from sfumato.quantizers.product_sums import encode_each
-
         pairs, which = self._products
         flat = np.empty((len(rows), 2 * len(self.modes)), dtype=np.int64)
         signs = np.column_stack([half.sign for half in self._halves])
@@ -216,8 +213,6 @@ class ProductLattice(LatticeQuantizer):
 
     def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
         """Add the rows' integers: the halves' products are summed first, to the same end."""
-        from sfumato.quantizers.product_sums import add
-
         pairs, which = self._products
         products = np.zeros((len(pairs), 4), dtype=np.int64)
         total = int(add(rows, *self._recipe, pairs, products))

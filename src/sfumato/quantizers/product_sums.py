@@ -1,4 +1,4 @@
-"""Sums of products of columns (`product_lattice`), compiled: loaded with Numba, when rows are first encoded.
+"""Sums of products of columns (`product_lattice`), compiled.
 
 Rows are taken in tiles that stay in the first-level cache: positions, powers, parts and the products of parts follow
 one another there. Parts are whole numbers of 16 bits, below R = 2^12 in magnitude.
@@ -13,36 +13,26 @@ joined as 64-bit integers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from sfumato.compiled import njit
-from sfumato.deferred import brought_by
+from sfumato.compiled import Written, njit
 from sfumato.quantizers.clamping import held
-from sfumato.quantizers.product_lattice import FINE, TABLE_BITS
 
-with brought_by("curator"):
-    from llvmlite import ir
-    from numba import types
-    from numba.core.cgutils import get_or_insert_function
-    from numba.extending import intrinsic
-
+FINE = 2**20  # F, of a power; and positions in a period
+TABLE_BITS = 10
 TILE = 256
 AT_ONCE = 16
 CELLS = 1 << TABLE_BITS
 QUARTER = CELLS // 4
 
 
-def _emit_dots(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+def _emit_dots(ir: Any, builder: Any, starts: Sequence[Any]) -> list[Any]:
     numbers = ir.VectorType(ir.IntType(16), AT_ONCE)
     wide, lanes = (ir.VectorType(ir.IntType(32), count) for count in (AT_ONCE, AT_ONCE // 2))
-    joined = ir.VectorType(ir.IntType(64), AT_ONCE // 2)
     even, odd = (ir.Constant(lanes, list(range(begin, AT_ONCE, 2))) for begin in (0, 1))
-    starts = [
-        context.make_array(kind)(context, builder, array).data
-        for kind, array in zip(signature.args, arguments, strict=True)
-    ]
     sums = [ir.Constant(lanes, None)] * 4
     for place in range(0, TILE, AT_ONCE):
         factors = []
@@ -56,19 +46,14 @@ def _emit_dots(context: Any, builder: Any, signature: Any, arguments: Any) -> An
             # Neighbours together: what the one instruction does.
             pair = [builder.shuffle_vector(products, ir.Constant(wide, ir.Undefined), half) for half in (even, odd)]
             sums[which] = builder.add(sums[which], builder.add(*pair))
-    total = get_or_insert_function(
-        builder.module, ir.FunctionType(ir.IntType(64), [joined]), f"llvm.vector.reduce.add.v{AT_ONCE // 2}i64"
-    )
-    totals = [builder.call(total, [builder.sext(lane, joined)]) for lane in sums]
-    return context.make_tuple(builder, signature.return_type, totals)
+    joined, name = ir.VectorType(ir.IntType(64), AT_ONCE // 2), f"llvm.vector.reduce.add.v{AT_ONCE // 2}i64"
+    module = builder.module
+    total = module.globals.get(name) or ir.Function(module, ir.FunctionType(ir.IntType(64), [joined]), name)
+    return [builder.call(total, [builder.sext(lane, joined)]) for lane in sums]
 
 
-def _dots(context: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
-    return types.UniTuple(types.int64, 4)(a, b, c, d), _emit_dots
-
-
-# Sums of a c, a d, b c and b d over a tile: four arrays of TILE numbers of 16 bits, side by side, which nobody checks.
-dots: Any = intrinsic(_dots)
+# Sums of a c, a d, b c and b d over a tile: four arrays of TILE numbers of 16 bits, side by side.
+dots: Any = Written(_emit_dots)
 
 
 @njit(nogil=True, cache=True)
