@@ -67,8 +67,10 @@ def add(rows, tables, first, second, pairs, products):  # type: ignore[no-untype
         for k in range(len(pairs)):
             a, b = pairs[k]
             found = dots(left[0, a], left[1, a], right[0, b], right[1, b])
-            for which in range(4):
-                products[k, which] += found[which]
+            products[k, 0] += found[0]
+            products[k, 1] += found[1]
+            products[k, 2] += found[2]
+            products[k, 3] += found[3]
         total += kept
     return total
 
@@ -93,20 +95,27 @@ def encode_each(rows, tables, first, second, which, signs, encoded):  # type: ig
 
 @njit(nogil=True, cache=True)
 def _room(columns, first, second):  # type: ignore[no-untyped-def]
-    """Room for a tile: values, turns, two lines, and for each half its parts, those before, and a column's powers."""
-    most = max(first[-1], second[-1])
-    halves = np.zeros((5, 2, most, TILE), np.int16)
-    return np.zeros((columns, TILE)), np.zeros((columns, 2, TILE)), np.zeros((2, TILE)), halves
+    """Room for a tile: values, turns, two lines of powers, and what each half needs."""
+    return np.zeros((columns, TILE)), np.zeros((columns, 2, TILE)), np.zeros((2, TILE)), _thrice(first), _thrice(second)
+
+
+@njit(nogil=True, cache=True)
+def _thrice(half):  # type: ignore[no-untyped-def]
+    """Room for a half's parts, those before, and the powers of a column: apart, which is faster than in one piece."""
+    height = half[-1]
+    return (
+        np.zeros((2, height, TILE), np.int16),
+        np.zeros((2, height, TILE), np.int16),
+        np.zeros((2, height, TILE), np.int16),
+    )
 
 
 @njit(nogil=True, cache=True)
 def _fill(rows, start, tables, first, second, room):  # type: ignore[no-untyped-def]
     """Find the parts of the next rows that the box keeps, a tile at most; and how many, and where to go on."""
-    spots, turned, lines, halves = room
+    spots, turned, lines, one, other = room
     start, kept = _turn(rows, start, tables, spots, turned)
-    left = _parts(turned, first, lines, halves[0], halves[1], halves[4])
-    right = _parts(turned, second, lines, halves[2], halves[3], halves[4])
-    return start, kept, left, right
+    return start, kept, _parts(turned, first, lines, one), _parts(turned, second, lines, other)
 
 
 @njit(nogil=True, cache=True)
@@ -135,8 +144,9 @@ def _turn(rows, start, tables, spots, turned):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _parts(turned, half, lines, found, other, powers):  # type: ignore[no-untyped-def]
-    """Compute what one half sees of the modes: `found` or `other`, whichever the last column leads to."""
+def _parts(turned, half, lines, room):  # type: ignore[no-untyped-def]
+    """Compute what one half sees of the modes."""
+    found, other, powers = room
     columns, heights, constant, shrinks, steps, ends, factors, _ = half
     if len(columns) == 0:
         found[0, 0], found[1, 0] = constant, 0
