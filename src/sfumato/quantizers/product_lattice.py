@@ -78,7 +78,8 @@ class Half:
     def of(cls, modes: Integers, columns: tuple[int, ...], radii: Integers) -> Half:
         """Find the parts of all modes in some columns."""
         own = modes[:, list(columns)]
-        sign = np.array([next((1 if j > 0 else -1 for j in mode if j), 1) for mode in own.tolist()], dtype=np.int64)
+        leading = own[np.arange(len(own)), (own != 0).argmax(axis=1)] if columns else np.zeros(len(own))
+        sign = np.where(leading < 0, -1, 1)
         own = own * sign[:, None]
         parts = [np.arange(int(own[:, :1].max(initial=0)) + 1)[:, None]]
         parts += [np.unique(own[:, : length + 1], axis=0) for length in range(1, len(columns))]

@@ -135,7 +135,7 @@ def _turn(rows, start, tables, spots, turned):  # type: ignore[no-untyped-def]
         for i in range(kept):
             # One subtraction and one product, each rounded once: the same position on every machine.
             position = held((spots[j, i] - lower[j]) * inverse[j], 0, FINE - 1)
-            high, low = position >> TABLE_BITS, position & (CELLS - 1)
+            high, low = (position >> TABLE_BITS) & (CELLS - 1), position & (CELLS - 1)
             a, b = coarse[high], coarse[(high - QUARTER) & (CELLS - 1)]
             c, d = fine[0, low], fine[1, low]
             turned[j, 0, i] = np.trunc((a * c - b * d) * (1 / FINE))
