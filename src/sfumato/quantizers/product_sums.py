@@ -120,7 +120,7 @@ def _fill(rows, start, tables, first, second, room):  # type: ignore[no-untyped-
 
 @njit(nogil=True, cache=True)
 def _turn(rows, start, tables, spots, turned):  # type: ignore[no-untyped-def]
-    """Put exp(2 pi i p / 2^20) of every column; what was there before stays behind the rows that are kept."""
+    """Put exp(2 pi i p / 2^20) of every column, in units of 2^20; what was there stays behind the rows that are kept."""
     (lower, upper, drop), inverse, coarse, fine = tables
     columns, kept = rows.shape[1], 0
     while start < len(rows) and kept < TILE:
@@ -138,8 +138,8 @@ def _turn(rows, start, tables, spots, turned):  # type: ignore[no-untyped-def]
             high, low = (position >> TABLE_BITS) & (CELLS - 1), position & (CELLS - 1)
             a, b = coarse[high], coarse[(high - QUARTER) & (CELLS - 1)]
             c, d = fine[0, low], fine[1, low]
-            turned[j, 0, i] = np.trunc((a * c - b * d) * (1 / FINE))
-            turned[j, 1, i] = np.trunc((a * d + b * c) * (1 / FINE))
+            turned[j, 0, i] = np.trunc((a * c - b * d) * (1 / FINE)) * (1 / FINE)
+            turned[j, 1, i] = np.trunc((a * d + b * c) * (1 / FINE)) * (1 / FINE)
     return start, kept
 
 
@@ -166,15 +166,15 @@ def _raise(turned, shrinks, lines, powers):  # type: ignore[no-untyped-def]
     real, imaginary = lines[0], lines[1]  # unpacked as one, the loop is not vectorised
     for i in range(TILE):
         powers[0, 0, i], powers[1, 0, i] = np.int16(np.rint(FINE * shrinks[0])), np.int16(0)
-        real[i], imaginary[i] = turned[0, i], turned[1, i]
+        real[i], imaginary[i] = FINE * turned[0, i], FINE * turned[1, i]
     for j in range(1, len(shrinks)):
         shrink = shrinks[j]
         for i in range(TILE):
             a, b = real[i], imaginary[i]
             powers[0, j, i] = np.int16(np.rint(a * shrink))
             powers[1, j, i] = np.int16(np.rint(b * shrink))
-            real[i] = np.trunc((a * turned[0, i] - b * turned[1, i]) * (1 / FINE))
-            imaginary[i] = np.trunc((a * turned[1, i] + b * turned[0, i]) * (1 / FINE))
+            real[i] = np.trunc(a * turned[0, i] - b * turned[1, i])
+            imaginary[i] = np.trunc(a * turned[1, i] + b * turned[0, i])
 
 
 @njit(nogil=True, cache=True)
