@@ -120,7 +120,7 @@ def _fill(rows, start, tables, first, second, room):  # type: ignore[no-untyped-
 
 @njit(nogil=True, cache=True)
 def _turn(rows, start, tables, spots, turned):  # type: ignore[no-untyped-def]
-    """Put exp(2 pi i p / 2^20) of every column, in units of 2^20; what was there stays behind the rows that are kept."""
+    """Put exp(2 pi i p / 2^20) of every column, in units of 2^20; behind the rows that are kept is what was there."""
     (lower, upper, drop), inverse, coarse, fine = tables
     columns, kept = rows.shape[1], 0
     while start < len(rows) and kept < TILE:
