@@ -79,15 +79,15 @@ class TestPrediction:
     @pytest.mark.parametrize("name", CASES)
     @pytest.mark.parametrize(("bitsum", "epsilon"), [("rr", 1), ("rr", 8), ("3nb", 2)])
     def test_predicted_is_measured(self, name: str, bitsum: str, epsilon: float) -> None:
-        """Within 20 %, and five deviations of what 80 draws of features and coins measure (false alarms below 1e-6).
+        """Within 20 %, and five deviations of what 100 draws of features and coins measure (false alarms below 1e-6).
 
         Predictions were .95 to 1.14 of the errors of 200 draws. Answers of one draw go together: the mean square error
         of one has a deviation of .36 to .85 of its mean.
         """
-        squares, protocol, density = errors_of(name, bitsum, epsilon, 80)
+        squares, protocol, density = errors_of(name, bitsum, epsilon, 100)
         plan, measured = protocol.plan(density).accuracy, math.sqrt(squares.mean())
         chance = 5 * squares.std(ddof=1) / math.sqrt(len(squares)) / (2 * squares.mean())
-        assert chance < 0.3
+        assert chance < 0.4
         assert plan.rmse == pytest.approx(measured, rel=0.2 + chance)
         assert measured < plan.published
 
