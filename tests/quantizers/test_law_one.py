@@ -15,7 +15,6 @@ from sfumato.quantizers import Quantizer
 from sfumato.sources import open_source
 from tests.quantizers.families import QUANTIZERS, AssignedCoins
 
-
 pytestmark = pytest.mark.once
 
 
