@@ -193,13 +193,13 @@ class TestPrediction:
         assert check is not None
         reach, density, random = 0.4, 0.05, np.random.default_rng(7)
         own = check.variance(energy)
-        missed = checking.Missed(size**2 * reach * own, energy, 1e-3, 2e-4, reach)
+        missed = checking.Missed(size**2 * reach * own, 1e-7, energy, 1e-3, 2e-4, reach)
         variance, error = reach * own, 2 * math.sqrt(check.pairs) * own
         bias = math.sqrt(missed.square) * random.normal(size=10**6)
         seen = bias + math.sqrt(variance) * random.normal(size=10**6)
         measured = energy + math.hypot(error, missed.spread) * random.normal(size=10**6)
-        real = density * reach * np.maximum(measured - missed.by_chance - 3 * error, 0.0)
-        weight = np.maximum(1 - 6.25 * variance / np.square(seen), real / (real + variance))
+        expected = 1e-7 + density * reach * np.maximum(measured - missed.by_chance - 3 * error, 0.0)
+        weight = np.maximum(1 - 9 * variance / np.square(seen), expected / (expected + variance))
         left = np.square(bias - weight * seen)
         slack = 5 * left.std() / 1000 + 0.01 * variance
         assert abs(check.remaining(missed, density) - left.mean()) < slack

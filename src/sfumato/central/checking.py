@@ -59,6 +59,8 @@ class Missed:
     ----------
     square : float
         Mean square of it at queries, before the correction.
+    like : float
+        What the reader expects of that for records like the sample.
     energy, by_chance : float
         H, and what a public sample misses by chance.
     spread : float
@@ -68,6 +70,7 @@ class Missed:
     """
 
     square: float
+    like: float
     energy: float
     by_chance: float
     spread: float
@@ -129,11 +132,11 @@ class Check:
         error = 2 * math.sqrt(self.pairs) * own
         clear = missed.energy - missed.by_chance - checked.SURE * error
         measured = clear + math.hypot(error, missed.spread) * COARSE
-        real = np.maximum(density * missed.reach * measured, 0.0)
+        expected = missed.like + np.maximum(density * missed.reach * measured, 0.0)
         share, total = missed.square / (missed.square + variance), missed.square + variance
         squares = total * np.square(FINE)
         own_weight = np.maximum(1 - checked.CLEAR**2 * variance / np.maximum(squares, 1e-300), 0.0)
-        weight = np.maximum(own_weight, (real / (real + variance))[:, None])
+        weight = np.maximum(own_weight, (expected / (expected + variance))[:, None])
         left = _of_normal(COARSE) @ np.square(share - weight) @ (_of_normal(FINE) * squares)
         return float(share * variance + left)
 

@@ -149,7 +149,8 @@ def _missed(request: Request, found: Fit, estimate: Estimate, density: float) ->
     bias, size = _bias(request, found, estimate), _landmarks(request)
     by_chance = estimate.residual / size
     energy = by_chance if _shows(request, found, estimate) else density
-    return checking.Missed(bias**2, energy, by_chance, bias * math.sqrt(2 / size), estimate.residual)
+    spread = estimate.bias * math.sqrt(2 / size)
+    return checking.Missed(bias**2, estimate.bias**2, energy, by_chance, spread, estimate.residual)
 
 
 def _landmarks(request: Request) -> int:

@@ -67,7 +67,7 @@ class Design:
         features = Estimate(self.rank, self.strength, 1 - self.strength, 0.0, 0.0, 0.0)
         energy, seen, reach = self.missed * density, self.request.seen, 1 - self.strength
         square = (1 + TYPICAL_SPREAD**2) * energy**2 / seen
-        missed = checking.Missed(square, energy, seen * reach / LANDMARKS, 0.0, reach)
+        missed = checking.Missed(square, 0.0, energy, seen * reach / LANDMARKS, 0.0, reach)
         noise = landmarks.answer_noise(self.request, features)
         return noise + self.check.remaining(missed, density / seen) + self.request.typical_count_error(density)
 
