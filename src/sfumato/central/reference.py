@@ -58,7 +58,7 @@ FEWEST_IN_CELLS = 7  # without a delta: in fewer, a grid in cells has less error
 SCALES = (128, 64, 32, 16)  # B, the largest at which ball noise can be drawn
 LEAST_REACH = 2.0  # half widths in assumed deviations: zeros and ones, and narrower columns, have no normal law
 LARGEST_ERROR = 0.5  # of a moment, in assumed variances: beyond, the law would be noise
-NEARLY = 1.1  # mean square error beside the least, at which less work is preferred where noise is the same at any rank
+NEARLY = 1.05  # mean square error beside the least, at which less work is preferred where noise is the same at any rank
 MOST_WORK = 5e10  # of all records, some ten seconds of a core: beyond, it is taken where it is asked for
 
 
