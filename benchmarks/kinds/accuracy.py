@@ -4,7 +4,8 @@ Settings: `kernel`, `neighbours`, `count_share`, `epsilons` (text), `seeds` (how
 set aside: the first `queries` are asked, all of them measure P), `data` (tables with `set` and `bandwidth`),
 `methods` (tables with `name`, `label`, and `options` or `best_times`, a multiple of the method's own best size,
 `delta` where it is not 0, `told` where sizes are chosen with the true P, `read` where answers are not read plainly, and
-`sets` where not all data sets suit it). The first method of a case is its baseline.
+`sets` where not all data sets suit it). The first method of a case is its baseline; another has no row where it does
+not apply.
 
 All methods of one unit (a data set and an epsilon) run after one another with the same points, queries, seeds,
 neighbouring relation and count share. Run s uses s as feature seed and as noise seed. The error is the root mean
@@ -29,6 +30,7 @@ from benchmarks.kinds import Measurement, Settings, Unit
 from benchmarks.methods import Facts
 from sfumato import PrivateKDE
 from sfumato.kernels import Kernel, get_kernel, kernel_from_document
+from sfumato.methods.registry import METHODS
 from sfumato.methods.request import TYPICAL_DENSITY, Request
 from sfumato.privacy.guarantee import exact_epsilon
 
@@ -96,7 +98,7 @@ def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
     experiment = Experiment(settings, split, kernel, unit["epsilon"], truth, density)
     baseline: Measurement | None = None
     for method in settings["methods"]:
-        if unit["set"] not in method.get("sets", [unit["set"]]):
+        if unit["set"] not in method.get("sets", [unit["set"]]) or not _applies(experiment, method):
             continue
         row = _measure_method(experiment, method, baseline)
         baseline = baseline or row
@@ -112,14 +114,22 @@ def _kernel(kernel: Any, bandwidth: Any) -> Kernel:
     )
 
 
-def _measure_method(experiment: Experiment, method: Mapping[str, Any], baseline: Measurement | None) -> Measurement:
-    settings, delta = experiment.settings, float(method.get("delta", 0.0))
-    facts = experiment.facts(delta)
-    options = dict(method.get("options", {}))
+def _options(experiment: Experiment, method: Mapping[str, Any]) -> dict[str, Any]:
+    facts, options = experiment.facts(float(method.get("delta", 0.0))), dict(method.get("options", {}))
     if "best_times" in method:
         options |= facts.best(method["name"], method["best_times"])
-    if method.get("told", False):
-        options["density"] = experiment.density
+    return options | ({"density": experiment.density} if method.get("told", False) else {})
+
+
+def _applies(experiment: Experiment, method: Mapping[str, Any]) -> bool:
+    """Tell whether the method takes these points with this budget."""
+    request = experiment.facts(float(method.get("delta", 0.0))).request.with_options(**_options(experiment, method))
+    return method["name"] == "auto" or METHODS[method["name"]].reason(request) is None
+
+
+def _measure_method(experiment: Experiment, method: Mapping[str, Any], baseline: Measurement | None) -> Measurement:
+    settings, delta = experiment.settings, float(method.get("delta", 0.0))
+    facts, options = experiment.facts(delta), _options(experiment, method)
     read = method.get("read", "plain")
     seeds = list(range(1, settings["seeds"] + 1))
     runs = [_run(experiment, method["name"], delta, options, seed, read) for seed in seeds]
