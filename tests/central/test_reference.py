@@ -260,7 +260,7 @@ class TestRefusals:
         assert reference.METHOD.reason(request(n=10**7, options={"reference_share": "1/10"})) is None
 
     def test_a_few_directions_less_keep_within_the_work(self) -> None:
-        many = request(n=100_000, delta=1e-6, options={"density": 0.05})
+        many = request(n=120_000, delta=1e-6, options={"density": 0.05})
         quick = Purchase.of(many)
         slow = Purchase.of(many.with_options(reference_share="1/10"))
         assert quick.design.rank < slow.design.rank
