@@ -30,7 +30,6 @@ from benchmarks.kinds import Measurement, Settings, Unit
 from benchmarks.methods import Facts
 from sfumato import PrivateKDE
 from sfumato.kernels import Kernel, get_kernel, kernel_from_document
-from sfumato.methods.registry import METHODS
 from sfumato.methods.request import TYPICAL_DENSITY, Request
 from sfumato.privacy.guarantee import exact_epsilon
 
@@ -123,8 +122,8 @@ def _options(experiment: Experiment, method: Mapping[str, Any]) -> dict[str, Any
 
 def _applies(experiment: Experiment, method: Mapping[str, Any]) -> bool:
     """Tell whether the method takes these points with this budget."""
-    request = experiment.facts(float(method.get("delta", 0.0))).request.with_options(**_options(experiment, method))
-    return method["name"] == "auto" or METHODS[method["name"]].reason(request) is None
+    facts = experiment.facts(float(method.get("delta", 0.0)))
+    return method["name"] == "auto" or facts.applies(method["name"], _options(experiment, method))
 
 
 def _measure_method(experiment: Experiment, method: Mapping[str, Any], baseline: Measurement | None) -> Measurement:
