@@ -64,7 +64,7 @@ test-lowest: $(LOWEST)/ready
 	$(LOWEST)/bin/pytest -n 2 --dist loadfile $(SMOKE)
 
 # N rounds in which every seed of the tests stands for another one; FIRST=21 goes on after twenty. The first one of a run
-# finds out which tests draw a salted number, the others run only these.
+# finds out which tests draw a salted number, the others run only these, without those of the mark `once`.
 test-salted: $(VENV)/ready
 	rm -f .salted-tests
 	for salt in $$(seq $(FIRST) $$(($(FIRST) + $(N) - 1))); do echo "round $$salt"; SFUMATO_SALTED_TESTS=.salted-tests \

@@ -8,7 +8,8 @@ So do those which say that an audit catches a broken twin: its strength is a fac
 
 The first round writes to the file ``SFUMATO_SALTED_TESTS`` which tests drew a salted number; rounds that find that file
 run no others. A number that is drawn while a file is collected or a fixture is set up counts for all tests of the file,
-and of the files that import from it.
+and of the files that import from it. Tests that draw numbers and say nothing about them (hostile files, full disks,
+kills, memory, pictures, the conventions of scikit-learn) carry the mark `once`: of several rounds the first has them.
 
 Every run ends with the processor time of each suite, and of the dearest files; the latter begin first, so that no
 process is left alone with one of them at the end.
@@ -201,7 +202,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     listed = set(Path(LISTED).read_text().splitlines()) if LISTED and Path(LISTED).exists() else None
     kept, left = [], []
     for item in items:
-        here = listed is None or item.nodeid in listed or _files(item.path) & listed
+        once = item.get_closest_marker("once") is not None
+        here = listed is None or (not once and (item.nodeid in listed or _files(item.path) & listed))
         (kept if here and not _is_exact(item) else left).append(item)
     config.hook.pytest_deselected(items=left)
     items[:] = kept

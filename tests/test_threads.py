@@ -51,3 +51,19 @@ def test_work_is_taken_from_the_items_as_it_is_done() -> None:
 
     spread(items(), lambda item: item * item, take, workers=2)
     assert sorted(results) == [item * item for item in range(50)]
+
+
+def test_a_single_item_is_done_by_the_caller() -> None:
+    done: list[threading.Thread] = []
+    spread([1], lambda item: threading.current_thread(), done.append)
+    assert done == [threading.current_thread()]
+    spread([], lambda item: item, done.append)
+    assert len(done) == 1
+
+
+@pytest.mark.usefixtures("two_blas_threads")
+@pytest.mark.parametrize("items", [1, 3])
+def test_every_task_has_one_blas_thread(items: int) -> None:
+    found: list[int] = []
+    spread(range(items), lambda item: blas_threads(), found.append)
+    assert found == [1] * items and blas_threads() == 2

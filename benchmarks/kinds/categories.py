@@ -109,7 +109,7 @@ def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
     facts = {"set": unit["set"], "n": len(points), "d": width, "queries": len(queries)}
     found: dict[str, dict[str, Any]] = {}
     for label, (method, way) in ways.items():
-        if label == "auto" and _chosen(unit, way, truth) == "cells":
+        if label == "auto" and _planned(_model(unit, "auto", way, truth, 1), width).method == "cells":
             found[label] = dict(found["cells"])
         else:
             found[label] = _run(settings, unit, method, way, truth)
@@ -143,10 +143,6 @@ def _planned(model: PrivateKDE, dimension: int) -> Row:
     request = model.request(dimension)
     known = offered(request)
     return choose(known if model.method == "auto" else [each for each in known if each.name == model.method], request)
-
-
-def _chosen(unit: Unit, way: Any, truth: NDArray[np.float64]) -> str:
-    return _planned(_model(unit, "auto", way, truth, 1), way[1].shape[1]).method
 
 
 def _run(settings: Settings, unit: Unit, method: str, way: Any, truth: NDArray[np.float64]) -> dict[str, Any]:

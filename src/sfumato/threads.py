@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import lru_cache
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -31,14 +33,21 @@ def spread(
     take: Callable[[Result], None],
     workers: int | None = None,
 ) -> None:
-    """Run a task on every item, on threads, and hand over each result as it is done; one item waits at most."""
+    """Run a task on every item, on threads, and hand over each result as it is done; one item waits at most.
+
+    A single item is done by the caller: small data are fitted in less time than a thread takes to start.
+    """
     from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
     workers = default_threads() if workers is None else workers
-    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
+    rest = iter(items)
+    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:  # which starts no thread before it is given work
+        first = list(islice(rest, 2))
+        if len(first) == 1:
+            return take(task(first[0]))
         pending: set[Future[Result]] = set()
         try:
-            for item in items:
+            for item in chain(first, rest):
                 pending.add(pool.submit(task, item))
                 if len(pending) > workers:
                     done, pending = wait(pending, return_when=FIRST_COMPLETED)
@@ -51,29 +60,37 @@ def spread(
             raise
 
 
-@cache
-def _controller() -> ThreadpoolController:
-    """Find the loaded BLAS once: the search takes milliseconds."""
+@lru_cache(maxsize=1)
+def _controller(modules: int) -> ThreadpoolController:
+    """Find the loaded BLAS, again only after imports, which may have brought another: it takes milliseconds."""
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController()
+    return ThreadpoolController().select(user_api="blas")
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Keep BLAS to one thread: who owns the threads calls it, and two layers of them cost twice the time.
 
-    The limit is the process's. Callers on several threads share it: the first sets it and the last takes it back.
+    The limit is the process's. Callers on several threads share it: the first sets it and the last takes it back. Where
+    BLAS has one thread already there is none to set.
     """
     with _single:
-        _limits.append(_limits[0] if _limits else _aside(lambda: _controller().limit(limits=1, user_api="blas")))
+        _limits.append(_limits[0] if _limits else _limit())
     try:
         yield
     finally:
         with _single:
             limit = _limits.pop()
-            if not _limits:
+            if limit is not None and not _limits:
                 _aside(limit.restore_original_limits)
+
+
+def _limit() -> Any:
+    found = _controller(len(sys.modules))
+    if all(library.num_threads == 1 for library in found.lib_controllers):
+        return None
+    return _aside(lambda: found.limit(limits=1))
 
 
 def _aside(task: Callable[[], Any]) -> Any:

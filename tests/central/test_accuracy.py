@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from sfumato import PrivateKDE
 from sfumato.central import fourier
+from sfumato.central.curator import Curator
+from sfumato.engines import Threads
 from sfumato.kernels import Gaussian
+from sfumato.methods.registry import METHODS
+from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.gaussian import gaussian_multiplier
+from sfumato.sources import open_source
 from tests.central.expected import coin_variance, pair_variance, phase_variance
 
 N, RUNS = 1200, 500
@@ -53,19 +59,20 @@ EXPECTED = {"lsq-rff": _lsq_rff, "fourier": _fourier, "fourier-gaussian": _fouri
 )
 def test_error_is_the_formula(method: str, features: int, neighbours: str) -> None:
     errors, squares, scores = [], [], []
+    model = PrivateKDE(
+        bandwidth=1.0,
+        epsilon="1/2",
+        method=method,
+        n_hint=N,
+        neighbours=neighbours,
+        options={"n_features": features},
+        delta=1e-6 if method == "fourier-gaussian" else 0.0,
+    )
+    request, source = model.request(3), open_source(POINTS)
     for seed in range(RUNS):
-        model = PrivateKDE(
-            bandwidth=1.0,
-            epsilon="1/2",
-            method=method,
-            n_hint=N,
-            neighbours=neighbours,
-            options={"n_features": features},
-            delta=1e-6 if method == "fourier-gaussian" else 0.0,
-            random_state=seed,
-            feature_seed=seed,
-        ).fit(POINTS)
-        answers, bars = model.query(QUERIES, return_std=True)
+        mechanism = METHODS.build(method, replace(request, feature_seed=seed))
+        release = Curator(source, None, SecureBits.seeded(seed), Threads(1)).run(mechanism)
+        answers, bars = release.query(QUERIES, return_std=True)
         errors.append((answers - EXACT).mean())
         squares.append(((answers - EXACT) ** 2).mean())
         scores.append((((answers - EXACT) / bars) ** 2).mean())

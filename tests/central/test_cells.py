@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from sfumato.kernels import Gaussian, Overlap, Product, ShiftInvariant
 from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.quantizers import quantizer_from_document
+from sfumato.sources import Source, open_source
+from sfumato.sources.base import Rows
+from tests.central.repeated import repeated
 
 N = 20_000
 KINDS = {0: Overlap(["a", "b", "c"], mismatch=0.3), 3: Overlap([5, 6], unseen="other")}
@@ -50,6 +54,13 @@ def _model(seed: int | None = 1, **facts: Any) -> PrivateKDE:
     return PrivateKDE(**{**usual, "feature_seed": seed, "random_state": seed, **facts})
 
 
+def _looked_up(table: pd.DataFrame) -> Source:
+    """Open a table whose words are looked up once, and not in every fit."""
+    source = open_source(table, categories={"kind": KINDS[0], "class": KINDS[3]})
+    rows = Rows(source.whole())
+    return replace(source, read=lambda _: iter([rows]))
+
+
 @pytest.mark.parametrize(
     ("inner", "delta", "runs", "least"),
     [("fourier", 0.0, 40, 0.6), ("grid", 0.0, 40, 0.6), ("fourier-gaussian", 1e-6, 120, 0.4)],
@@ -69,7 +80,8 @@ def test_answers_are_unbiased_and_bars_and_predictions_are_right(
     options: dict[str, Any] = {"inner": inner, "density": float(truth.mean())}
     if inner == "fourier-gaussian":
         options |= {"n_features": 500, "per_group": 125}
-    found = [_model(seed, delta=delta, options=options).fit(table).query(asked, return_std=True) for seed in seeds]
+    data = _looked_up(table)
+    found = [_model(seed, delta=delta, options=options).fit(data).query(asked, return_std=True) for seed in seeds]
     errors = np.array([answers - truth for answers, _ in found])
     bars = np.array([bars for _, bars in found])
     deviation = errors.std(axis=0, ddof=1) / math.sqrt(len(seeds))
@@ -90,11 +102,10 @@ def test_a_table_without_numbers_has_the_variance_of_its_noise() -> None:
     table = _table()[["kind", "class"]]
     named = {"kind": KINDS[0], "class": KINDS[3]}
     exact = np.array([((table["kind"] == k) & (table["class"] == c)).sum() for k in "abc" for c in (5, 6, 7)])
-    facts: dict[str, Any] = {"epsilon": 1, "n_hint": N, "categories": named}
-    noise = [
-        PrivateKDE(feature_seed=1, random_state=seed, **facts).fit(table).release_.values - exact for seed in range(450)
-    ]
-    law = PrivateKDE(feature_seed=1, random_state=1, **facts).fit(table).release_.noise
+    made = PrivateKDE(feature_seed=1, random_state=1, epsilon=1, n_hint=N, categories=named)
+    source = open_source(table, categories=named)
+    noise = [release.values - exact for release in repeated(made.mechanism(source), source, 450, seed=0)]
+    law = made.fit(table).release_.noise
     assert np.var(noise) == pytest.approx(law.variance, rel=0.25)
     assert float(law.rate) == pytest.approx(0.95)  # type: ignore[attr-defined]
 
@@ -162,6 +173,18 @@ def test_replacing_and_users_pay_for_the_cells_that_they_touch() -> None:
     )  # fmt: skip
     noise: Any = METHODS.build(cells.NAME, users).noise
     assert float(noise.rate) == pytest.approx(float(alone.rate) / 3, rel=1e-9)
+
+
+def test_a_delta_that_buys_nothing_is_not_spent() -> None:
+    """Named or chosen, cells hold a grid where its pure noise is the least, and the promise is the pure one."""
+    table = _table(2000)
+    for method in ("cells", "auto"):
+        release = _model(delta=1e-6, method=method).fit(table).release_
+        assert (release.method, release.parameters["inner"], release.guarantee.delta) == ("cells", "grid", 0)
+        assert release.parameters["unspent_delta"] == 1e-6
+        assert np.array_equal(release.values, _model(method=method).fit(table).release_.values)
+    asked = _model(delta=1e-6, method="cells", options={"inner": "fourier-gaussian"}).fit(table).release_
+    assert asked.guarantee.delta == 1e-6
 
 
 def test_a_plan_gives_an_estimator_that_finds_its_columns() -> None:

@@ -33,13 +33,17 @@ def test_each_row_alone_decides_its_integers() -> None:
 
 
 def test_moments_are_read_back() -> None:
+    """Values are 0.17 from 0.55 at most, so that no record is scaled down; rounding to 1 / 256 is all that is lost.
+
+    The errors have deviations of 4e-5 in a mean and of 1e-5 in a covariance.
+    """
     random = np.random.default_rng(1)
-    mixing = random.normal(size=(5, 5)) / 20
-    rows = 0.6 + random.normal(size=(4000, 5)) @ mixing
+    mixing = random.normal(size=(5, 5))
+    rows = 0.55 + random.uniform(-0.17, 0.17, size=(4000, 5)) @ (mixing / np.abs(mixing).sum(axis=0))
     encoder = Covariances(Box.from_bounds((0.0, 1.0), 5), 128)
     means, covariances = encoder.read(encoder.encode(rows).sum(axis=0), len(rows))
     assert means == pytest.approx(2 * (rows.mean(axis=0) - 0.5), abs=1e-3)
-    assert covariances == pytest.approx(4 * np.cov(rows.T), abs=1e-3)
+    assert covariances == pytest.approx(4 * np.cov(rows.T), abs=1e-4)
 
 
 def test_assumed_moments_are_read_back() -> None:

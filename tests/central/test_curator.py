@@ -13,11 +13,13 @@ import pytest
 from sklearn.model_selection import cross_val_score
 
 from sfumato import BudgetError, InputError, Ledger, PrivateDistance, PrivateKDE, TooFewError
-from sfumato.central.curator import IN_MEMORY, account_of, check_expected, warn_of_score, warn_of_validation
+from sfumato.central.curator import IN_MEMORY, Curator, account_of, check_expected, warn_of_score, warn_of_validation
 from sfumato.errors import OddDataWarning, UnpaidWarning
 from sfumato.privacy import body, noise
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.ledger import Account
+from sfumato.sources import open_source
+from tests.central.repeated import repeated
 
 POINTS = np.random.default_rng(0).normal(size=(300, 2))
 
@@ -36,6 +38,18 @@ def test_a_release_is_charged_for_its_count_and_then_for_the_rest_of_epsilon() -
     _model(account).fit(POINTS)
     charges = [(charge.mechanism, charge.epsilon) for charge in account.charges]
     assert charges == [("count", Fraction(1, 40)), ("fourier", Fraction(19, 40))]
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"method": "lsq-rff"}, {"neighbours": "replace", "method": "grid", "bounds": (-4, 4)}]
+)
+def test_a_run_publishes_what_repeated_runs_do(arguments: dict[str, Any]) -> None:
+    source, mechanism = open_source(POINTS), _model(_account(), **arguments).mechanism(open_source(POINTS))
+    first, second = repeated(mechanism, POINTS, 2, seed=1)
+    made = Curator(source, None, SecureBits.seeded(1)).run(mechanism)
+    assert np.array_equal(made.values, first.values) and made.count == first.count
+    assert not np.array_equal(first.values, second.values)
+    assert (first.count == second.count) == ("neighbours" in arguments)
 
 
 def test_a_paid_count_is_charged_first_and_the_total_is_epsilon() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from sfumato import InputError, PrivateKDE
 from sfumato.audit import audit
 from sfumato.audit.cases.features import inner_product_cases, signs_cases
 from sfumato.central import inner_product
+from sfumato.central.curator import Curator
+from sfumato.engines import Threads
 from sfumato.kernels import Gaussian, InnerProduct
 from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Limits, Request
@@ -22,6 +25,8 @@ from sfumato.privacy.ball import BallNoise
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.gaussian import gaussian_multiplier
 from sfumato.privacy.noise import DiscreteLaplace
+from sfumato.sources import open_source
+from tests.central.repeated import repeated
 
 DIMENSION, N, RUNS = 12, 900, 500
 RANDOM = np.random.default_rng(0)
@@ -30,6 +35,7 @@ POINTS *= 3 / np.linalg.norm(POINTS, axis=1, keepdims=True)
 QUERIES = RANDOM.normal(size=(10, DIMENSION))
 KERNEL = InnerProduct(3.0)
 EXACT = KERNEL.exact_density(POINTS, QUERIES)
+SOURCE = open_source(POINTS)
 
 
 def request(**arguments: Any) -> Request:
@@ -64,19 +70,16 @@ def signs_variance(draws: int) -> float:
 def test_error_is_the_formula(method: str, delta: float, options: dict[str, Any], neighbours: str) -> None:
     """500 independent runs: t statistics of 5, false alarms below 1e-6 each."""
     errors, squares, scores = [], [], []
-    for seed in range(RUNS):
-        model = PrivateKDE(
-            KERNEL,
-            epsilon="1/2",
-            delta=delta,
-            method=method,
-            n_hint=N,
-            neighbours=neighbours,
-            options=options,
-            random_state=seed,
-            feature_seed=seed,
-        ).fit(POINTS, threads=1)
-        answers, bars = model.query(QUERIES, return_std=True)
+    asked = request(epsilon=Fraction(1, 2), delta=delta, neighbours=neighbours, options=options)
+    if options:
+        mechanisms = (METHODS.build(method, replace(asked, feature_seed=seed)) for seed in range(RUNS))
+        releases = [
+            Curator(SOURCE, None, SecureBits.seeded(seed), Threads(1)).run(made) for seed, made in enumerate(mechanisms)
+        ]
+    else:  # no public features
+        releases = repeated(METHODS.build(method, asked), POINTS, RUNS, seed=0)
+    for release in releases:
+        answers, bars = release.query(QUERIES, return_std=True)
         errors.append((answers - EXACT).mean())
         squares.append(np.square(answers - EXACT).mean())
         scores.append(np.square((answers - EXACT) / bars).mean())

@@ -21,6 +21,7 @@ POINTS = np.random.default_rng(0).normal(size=(600, 2))
 SEEDED: dict[str, Any] = {"bandwidth": 0.7, "epsilon": 1, "n_hint": 600, "random_state": 3, "feature_seed": 4}
 
 
+@pytest.mark.once
 @parametrize_with_checks(
     [PrivateKDE(bandwidth=1.0, epsilon=1.0, n_hint=10)],
     expected_failed_checks=lambda estimator: {

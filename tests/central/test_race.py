@@ -19,6 +19,8 @@ from sfumato.methods.request import Limits, Request
 from sfumato.privacy.gaussian import gaussian_multiplier
 from sfumato.published import as_published
 from sfumato.quantizers import HashingQuantizer
+from sfumato.sources import open_source
+from tests.central.repeated import repeated
 
 N = 800
 POINTS = np.random.default_rng(0).normal(size=(N, 3)) * 0.6
@@ -60,9 +62,10 @@ def test_noise_of_an_answer_is_the_formula(case: str) -> None:
     """The same hash functions, fresh noise: unbiased, and of the stated variance, the count's part included."""
     options, arguments = NOISES[case]
     runs = 400
-    models = [_model(seed, options=options, **arguments).fit(POINTS) for seed in range(runs)]
-    answers = np.array([model.query(QUERIES) for model in models])
-    release, request = models[0].release_, models[0].request(3)
+    model = _model(0, options=options, **arguments)
+    releases = repeated(model.mechanism(open_source(POINTS)), POINTS, runs, seed=0)
+    answers = np.array([release.query(QUERIES) for release in releases])
+    release, request = releases[0], model.request(3)
     quantizer = release.reader
     sums = np.zeros(quantizer.size, dtype=np.int64)
     quantizer.accumulate(POINTS, sums)
@@ -81,10 +84,8 @@ def test_noise_of_an_answer_is_the_formula(case: str) -> None:
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_count_of_the_sketch_is_unbiased_with_its_variance(delta: float) -> None:
-    counts = [
-        _model(seed, options={"rows": 30, "width": 32, "own_count": True}, delta=delta).fit(POINTS).release_.count
-        for seed in range(300)
-    ]
+    model = _model(0, options={"rows": 30, "width": 32, "own_count": True}, delta=delta)
+    counts = [release.count for release in repeated(model.mechanism(open_source(POINTS)), POINTS, 300, seed=0)]
     values = np.array([count.value for count in counts])
     assert abs(values.mean() - N) < 5.5 * math.sqrt(counts[0].variance / 300)
     assert abs(values.var() / counts[0].variance - 1) < 6 * math.sqrt(2 / 300) * 1.1

@@ -18,6 +18,8 @@ from sfumato.learn import DensityClassifier
 from sfumato.quantizers.box import Box
 from sfumato.sources import open_source
 
+pytestmark = pytest.mark.once
+
 N = 3000
 GOOD = np.random.default_rng(0).normal(size=(N, 2))
 FAR = GOOD + np.array([50.0, -50.0])

@@ -133,7 +133,9 @@ CENTRAL: dict[str, Making] = {
     "inner-product delta": _density("inner-product", InnerProduct(2.0), dimension=3, bounds=None, delta=DELTA),
     "cells": _density("cells", dimension=3, categories=KINDS, options={"n_features": 6, "per_group": 3}),
     "cells grid": _density("cells", categories=KINDS, options=COARSE),
-    "cells delta": _density("cells", dimension=3, delta=DELTA, categories=KINDS, options=FEW),
+    "cells delta": _density(
+        "cells", dimension=3, delta=DELTA, categories=KINDS, options={**FEW, "inner": "fourier-gaussian"}
+    ),
     "cells table": _density("cells", bounds=None, categories={**KINDS, 0: KINDS[1]}),
     "race": _density("race", L2LSH(0.5), options=NARROW),
     "race delta": _density("race", L1LSH(0.5), delta=DELTA, options=NARROW),

@@ -88,11 +88,14 @@ CASES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_predictions_and_error_bars(name: str) -> None:
-    """Measured errors over even records follow the forecast, and the stated standard errors."""
+    """Measured errors over even records follow the forecast, and the stated standard errors.
+
+    The deviation of the rmse of 150 releases is 4.6 % or less; where few integers decide all answers 600 have 3.2 %.
+    """
     method, facts = name.split()[0].rstrip(","), CASES[name]
-    columns = facts["dimension"]
+    columns, few = facts["dimension"], facts.get("metric") == "sqeuclidean"
     rows, queries = np.random.default_rng(10).random((2, 1000, columns))
-    runs = run(built(method, **facts), rows, queries[:100], 150, name)
+    runs = run(built(method, **facts), rows, queries[:100], 600 if few else 150, name)
     forecast = DISTANCES[method].predict(request(**facts), 0.0)
     assert runs.rmse == pytest.approx(forecast.rmse, rel=0.25)
     assert np.sqrt(np.square(runs.bars).mean()) == pytest.approx(runs.rmse, rel=0.3)
@@ -101,12 +104,14 @@ def test_predictions_and_error_bars(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["hat", "hat-gaussian", "tree-consistent", "moments", "sqeuclidean-published"])
 def test_means_and_their_error_bars(name: str) -> None:
-    """The count comes from the same sums, so its error partly cancels; the bars know."""
-    facts = {**CASES[name], "n": 200}
-    rows, queries = np.random.default_rng(11).random((200, 1000, facts["dimension"]))[:2]
-    rows = rows[:200]
-    runs = run(built(name, **facts), rows, queries[:50], 200, f"mean {name}", mean=True)
-    assert np.sqrt(np.square(runs.bars).mean()) == pytest.approx(runs.rmse, rel=0.25)
+    """The count comes from the same sums, so its error partly cancels; the bars know.
+
+    Counts of 1,000 are 35 of their deviations or more from 0, so that a ratio is nearly linear. The deviation of the
+    rmse is 3 % or less.
+    """
+    rows, queries = np.random.default_rng(11).random((2, 1000, CASES[name]["dimension"]))
+    runs = run(built(name, **CASES[name]), rows, queries[:50], 400, f"mean {name}", mean=True)
+    assert np.sqrt(np.square(runs.bars).mean()) == pytest.approx(runs.rmse, rel=0.18)
 
 
 @pytest.mark.parametrize("name", ["hat", "hat lpp", "tree-published", "tree-consistent", "moments"])

@@ -36,6 +36,7 @@ def made(name: str, metric: str, **more: Any) -> PrivateDistance:
     return PrivateDistance(**{**SEEDED, **EVERY[name, metric], "delta": delta, **more})
 
 
+@pytest.mark.once
 @parametrize_with_checks(
     [PrivateDistance(epsilon=1.0, n_hint=100, bounds=(-10, 10))],
     expected_failed_checks=lambda estimator: {

@@ -18,6 +18,7 @@ POINTS = np.random.default_rng(0).normal(size=(4000, 2))
 SEEDED: dict[str, Any] = {"bandwidth": 1.0, "epsilon": 1, "n_hint": 4000, "random_state": 3, "feature_seed": 4}
 
 
+@pytest.mark.once
 @parametrize_with_checks(
     # So few are expected that no count is far below: some checks fit one row, and unseeded runs would stop.
     [AnomalyScore(bandwidth=1.0, epsilon=20, n_hint=1, feature_seed=1)],

@@ -31,6 +31,7 @@ SEEDED: dict[str, Any] = {"epsilon": 1, "classes": CLASSES, "n_hint": 3000, "ran
 PUBLIC: dict[str, Any] = {"epsilon": 1000, "classes": "observed", "n_hint": 10, "feature_seed": 1}
 
 
+@pytest.mark.once
 @parametrize_with_checks(
     [
         DensityClassifier(Gaussian(2.0), **PUBLIC),

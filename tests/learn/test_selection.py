@@ -114,6 +114,7 @@ def test_a_sample_is_without_replacement_reproducible_and_never_of_noise() -> No
     assert not np.array_equal(*unseeded)
 
 
+@pytest.mark.once
 def test_memory_does_not_grow_with_the_pool() -> None:
     def rows(count: int) -> Iterator[np.ndarray]:
         random = np.random.default_rng(0)

@@ -23,6 +23,8 @@ from sfumato.local.client import Client
 from sfumato.local.coins import Coins
 from sfumato.local.collector import Collector
 
+pytestmark = pytest.mark.once
+
 MADE = Protocol("l2-lsh", bandwidth=0.5, dimension=2, epsilon=3, participants=300, bounds=(0, 1), seed=3)
 DEVICE: Any = MADE.server().device
 ROWS_EACH: int = DEVICE.rows_each

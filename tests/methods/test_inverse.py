@@ -77,6 +77,7 @@ def test_an_error_out_of_reach_is_refused(ask: Any, message: str) -> None:
         ask()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 def test_pictures_are_the_same_every_time(tmp_path: Path, suffix: str) -> None:
     made = plan(n_hint=N, epsilon=1, **FACTS)

@@ -291,7 +291,9 @@ def test_the_library_is_loaded_only_for_the_rules_that_need_it() -> None:
     assert done.stdout.split() == ["False", "True"], done.stderr
 
 
-POINTS = np.random.default_rng(0).normal(size=(3000, 2))  # the counts' noise, of scale 33, stops a run once in e^45
+def points() -> np.ndarray:
+    """So many that the counts' noise, of scale 33, stops a run once in e^45."""
+    return np.random.default_rng(0).normal(size=(3000, 2))
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
@@ -304,8 +306,8 @@ def test_releases_of_one_data_set_cost_what_the_accountant_says(tmp_path: Path, 
         bandwidth=1.0, epsilon="3/5", delta=5e-7, method="fourier-gaussian", n_hint=3000, neighbours=neighbours,
         options={"n_features": 50}, ledger=account,
     )  # fmt: skip
-    model.fit(POINTS)
-    model.fit(POINTS)
+    model.fit(points())
+    model.fit(points())
     assert basic_composition(account.charges) == (Fraction(6, 5), 1e-6)  # more than the budget by basic composition
     accountant = PLDAccountant()
     multiplier = model.release_.parameters["noise_multiplier"]
@@ -320,7 +322,7 @@ def test_releases_of_one_data_set_cost_what_the_accountant_says(tmp_path: Path, 
     with pytest.raises(
         BudgetError, match=rf"epsilon = 0.6, .* rule '{rule}' would be spent, against epsilon = {spent:g} now"
     ):
-        model.fit(POINTS)
+        model.fit(points())
     assert path.read_bytes() == before
     each = ["fourier-gaussian"] if neighbours == "replace" else ["count", "fourier-gaussian"]
     assert [one.mechanism for one in account.charges] == 2 * each
@@ -338,7 +340,7 @@ def test_releases_of_one_data_set_cost_what_the_accountant_says(tmp_path: Path, 
 def test_a_count_that_is_charged_apart_costs_no_more(arguments: dict[str, Any]) -> None:
     """A release's two charges have the loss of one charge for all of it, so that no rule tells them apart."""
     account = Ledger().account("people")
-    model = PrivateKDE(bandwidth=1.0, epsilon=1, n_hint=3000, ledger=account, **arguments).fit(POINTS)
+    model = PrivateKDE(bandwidth=1.0, epsilon=1, n_hint=3000, ledger=account, **arguments).fit(points())
     request = model.request(2)
     epsilon, loss = METHODS.build(arguments["method"], request).cost(count_is_bought=False)
     whole = charge(epsilon, model.release_.guarantee.delta, loss)
@@ -370,14 +372,14 @@ def test_charges_carry_the_loss_of_the_release() -> None:
     model = PrivateKDE(
         bandwidth=1.0, epsilon=1, delta=1e-6, method="fourier-gaussian", n_hint=3000, options={"n_features": 50},
         ledger=account,
-    ).fit(POINTS)  # fmt: skip
+    ).fit(points())  # fmt: skip
     count, first = account.charges
     assert count.known_loss == Loss(pure=(Fraction(1, 20),))
     assert first.loss is not None and first.loss.pure == ()
     multiplier = model.release_.parameters["noise_multiplier"]
     assert 1 / math.sqrt(first.loss.mu_squared) == pytest.approx(multiplier, rel=1e-12)
     assert 0 < first.loss.distance < 1e-9
-    model.set_params(method="fourier", delta=0.0, n_hint="paid", options=None).fit(POINTS)
+    model.set_params(method="fourier", delta=0.0, n_hint="paid", options=None).fit(points())
     assert [one.known_loss for one in account.charges[2:]] == [
         Loss(pure=(Fraction(1, 20),)),
         Loss(pure=(Fraction(19, 20),)),

@@ -29,6 +29,8 @@ from sfumato.quantizers import Box, FourierQuantizer, GridQuantizer, HashingQuan
 from sfumato.quantizers.base import Known
 from tests.quantizers.families import QUANTIZERS
 
+pytestmark = pytest.mark.once
+
 HOSTILE = (None, True, -1, 0, 1, 2**70, 1e308, 1e-300, "x", "9" * 90, [], [[1.0]], {"a": 1})
 
 

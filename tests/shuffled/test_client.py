@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -79,6 +81,13 @@ def test_two_threads_take_part_once() -> None:
 
     with ThreadPoolExecutor(2) as threads:
         assert sorted(threads.map(take_part, range(2))) == [False, True]
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_participant_has_no_copies(duplicate: Any) -> None:
+    """A copy that was made before would send a second set of messages."""
+    with pytest.raises(TypeError, match="a second set costs more"):
+        duplicate(client_of(small_protocol()))
 
 
 class TestLimits:

@@ -21,6 +21,8 @@ from sfumato.shuffled.messages import read_batch, read_header
 from sfumato.shuffled.sealing import check_key
 from tests.shuffled.collections_for_tests import KEY, batch_of, points, small_protocol, submissions
 
+pytestmark = pytest.mark.once
+
 DEEP: Any = "end"
 for _ in range(400):
     DEEP = [DEEP]

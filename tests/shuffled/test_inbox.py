@@ -16,6 +16,8 @@ from sfumato.shuffled.messages import read_batch
 from sfumato.shuffled.sealing import MESSAGE_BYTES
 from tests.shuffled.collections_for_tests import KEY, batch_of, small_protocol, submissions
 
+pytestmark = pytest.mark.once
+
 
 def contents(folder: Path) -> dict[str, tuple[int, bytes | None]]:
     """Mode and bytes of everything in a folder."""

@@ -77,6 +77,7 @@ class TestOrder:
         neighbours = stats.spearmanr([place[message] for message in sent[0]], range(2000))
         assert neighbours.pvalue > FALSE_ALARM
 
+    @pytest.mark.once
     def test_memory_stays_bounded(self, tmp_path: Path) -> None:
         """A batch of ten times the memory."""
         memory, protocol = 1 << 20, small_protocol(1, 2000)

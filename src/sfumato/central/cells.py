@@ -51,7 +51,7 @@ class Choice:
     Attributes
     ----------
     request : Request
-        What was asked for.
+        What was asked for; without delta where the inner method needs none.
     method : Method
         The inner method.
     inner : Request
@@ -117,7 +117,7 @@ def too_many(kernel: Product) -> str | None:
 
 
 def _inner_requests(request: Request) -> Iterator[tuple[Method, Request]]:
-    """Ask every inner method that takes the request's delta and its options."""
+    """Ask every inner method that takes the request's options, with its delta or, a pure one, without."""
     kernel = _product(request)
     wanted = request.options.get("inner")
     if kernel.numbers is None:
@@ -127,9 +127,8 @@ def _inner_requests(request: Request) -> Iterator[tuple[Method, Request]]:
     for name, method in INNER.items():
         own = {option: value for option, value in request.options.items() if option != "inner"}
         fits = set(own) <= {*GENERAL_OPTIONS["central"], *method.options}
-        if wanted not in (None, name) or not fits or method.pure == bool(request.delta):
-            continue
-        yield method, inner_request(replace(request, options=own), name)
+        if wanted in (None, name) and fits and (method.pure or request.delta):
+            yield method, inner_request(replace(method.asked(request), options=own), name)
 
 
 def inner_request(request: Request, name: str) -> Request:
@@ -162,7 +161,7 @@ def _inner_limits(request: Request, kernel: Product) -> Limits:
 def _choices(request: Request) -> Iterator[Choice]:
     for method, inner in _inner_requests(request):
         if method.reason(inner) is None:
-            yield Choice(request, method, inner)
+            yield Choice(method.asked(request), method, inner)
 
 
 def _reasons(request: Request) -> Iterator[str]:
@@ -205,6 +204,7 @@ def build(request: Request) -> Mechanism:
         noise: Any = DiscreteLaplace.at_most(request.feature_epsilon / request.factor)
     else:
         choice = _best(request)
+        request = choice.request
         inner: Mechanism = choice.method.built(choice.inner)
         assert isinstance(inner.encoder, Quantizer)
         name, quantizer, noise = choice.method.name, Cells(kernel, inner.encoder), inner.noise

@@ -294,12 +294,12 @@ def _reasons(methods: list[Method], rows: list[Row], request: Request) -> str:
 
 
 def _better(method: Method, request: Request) -> Row:
-    """Predict with the delta that the request allows and without: more is never worse, as it need not be spent."""
+    """Predict with the delta that the request allows and without: what buys nothing is not spent."""
     row = _row(method, request)
     if method.pure or not request.delta:
         return row
     pure = _row(method, request.pure())
-    if pure.applies and (not row.applies or pure.predicted.rmse < row.predicted.rmse):
+    if pure.applies and (not row.applies or pure.predicted.rmse <= row.predicted.rmse):
         return replace(pure, unspent_delta=True)
     return row
 

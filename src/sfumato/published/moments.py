@@ -16,7 +16,7 @@ which is the sum of squares less an exact fraction, rounded down: its noisy valu
 function of V and the noise together.
 
 Error, to first order: the noise of V, of the sums times 2 |u - y|, and of the count times |y|^2 - |u|^2 (from the
-lower edge).
+lower edge). A mean over the records is divided by the same count, whose error partly cancels: `count_product`.
 """
 
 from __future__ import annotations
@@ -110,7 +110,12 @@ class PublishedMoments(Described, LinearQuantizer):
         by_number = np.square(offsets).sum(axis=1) - float(np.square(mean).sum())
         # The product first: far queries may have an infinite square, which no variance of 0 may be multiplied by.
         squares = 4 * away + self.variances[0] + np.square(math.sqrt(self.variances[1]) * by_number)
-        return Reading(self.unit**2 * (sums[-2] + number * away), self.unit**4 * squares, np.zeros(len(Y)))
+        return Reading(
+            self.unit**2 * (sums[-2] + number * away),
+            self.unit**4 * squares,
+            np.zeros(len(Y)),
+            count_product=self.unit**2 * self.variances[1] * by_number,
+        )
 
 
 @dataclass(frozen=True)

@@ -17,22 +17,18 @@ their mean estimates |T|^2 / B + noise without bias (`Reading.spread`); g.T / sq
 
 Bias. f(x).g(y) misses k(x, y) by about the axes' relative residuals (`splines.Dual`) and rounding errors times the
 kernel. Records that share few values may all miss by the same amount in every column, records that are spread smoothly
-hardly miss at all. `weigh` and `bias_bound` state the former, the larger of two: the sum over the columns of residual
-and rounding times the answer; and about what records can miss at most wherever in their cells they are, read from the
-sums like an answer, with `Dual.worst` and the rounding for one column's weights after the other; what is missed in two
-columns at once is left out. The first alone is too
-little for records in cells that the residual reaches and the kernel hardly. Error bars (`reading`) state what typical
-records leave and, beside it, what the sums show: along each axis the sums are read with the other axes' weights, which
-leaves a grid of one column, and the squared differences of its neighbouring nodes, the noise's part taken off, say how
-rough the records are there (`splines`). Noise of variance s^2 on the sums hides roughness of s per node, whose bias is
-the misfit times the noise of the answer: little beside it. Records beyond a query's window add at most its
-`truncation`.
+hardly miss at all. `weigh` and `bias_bound` state the most that any records can miss (`reach`). Error bars (`reading`)
+state what typical records leave and, beside it, what the sums show: along each axis the sums are read with the other
+axes' weights, which leaves a grid of one column, and the squared differences of its neighbouring nodes, the noise's
+part taken off, say how rough the records are there (`splines`). Noise of variance s^2 on the sums hides roughness of s
+per node, whose bias is the misfit times the noise of the answer: little beside it. Records beyond a query's window add
+at most its `truncation`.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -48,6 +44,7 @@ from sfumato.public.ranges import MOST_COLUMNS, check_reader_cost
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.nodes import Nodes, scatter, scatter_each
+from sfumato.quantizers.reach import most_missed, table_limit
 from sfumato.quantizers.splines import (
     DEGREES,
     DIFFERENCES,
@@ -244,44 +241,62 @@ class GridQuantizer(LinearQuantizer):
         return tuple(self.solver(self.kernel.column_profile, axis) for axis in self.axes)
 
     def weigh(self, Y: Floats, sums: Floats) -> Reading:
-        """Read the sums; the bias is that of records which share few values."""
-        return self._read(Y, sums)
+        """Read the sums; the bias is the most that any records can miss."""
+        duals = self._duals(Y)
+        total, _ = self._read(duals, sums, len(Y))
+        records = max(float(sums.sum()) / self.scale, 1.0)
+        bias = self._most_missed(Y, sums) / records + self._collisions * np.minimum(np.abs(total) / records, 1.0)
+        return Reading(total, self._squares(duals), bias + self._truncation, self._spread(sums))
 
     def reading(self, Y: Floats, sums: Floats, known: Known) -> Reading:
         """Read the sums; the bias is that of typical records, and what the sums show of it."""
-        return self._read(Y, sums, known.noise_variance, known.records)
+        duals = self._duals(Y)
+        total, profiles = self._read(duals, sums, len(Y))
+        squares, spread = self._squares(duals), self._spread(sums)
+        records = max(float(sums.sum()) / self.scale, known.records, 1.0)
+        size = np.minimum(np.abs(total) / records, 1.0)
+        shown, constant = np.zeros(len(Y)), self._constant(duals) / self.scale
+        for column, profile in zip(self.wide, profiles, strict=True):
+            others = squares / np.maximum(duals[column].squares, np.finfo(np.float64).tiny)
+            shown += _shown(duals[column], profile * constant[:, None], max(known.noise_variance, spread) * others)
+        bias = np.hypot(self._typical(duals) * size, np.sqrt(np.maximum(shown, 0.0)) / records)
+        return Reading(total, squares, np.minimum(bias, self._misfit(duals) * size) + self._truncation, spread)
 
     def bias_bound(self, Y: Floats, sums: Floats, known: Known) -> Floats:
-        """Bias of records that share few values and all miss alike, for the answers as they are."""
+        """Return the most that any records can miss, for the sums as they are."""
         return self.weigh(Y, sums).bias
 
-    def _read(self, Y: Floats, sums: Floats, noise: float | None = None, least: float = 1.0) -> Reading:
+    def _read(self, duals: list[Dual], sums: Floats, queries: int) -> tuple[Floats, list[Floats]]:
         """Contract the sums with the columns' weights, each query over its own window of the grid."""
-        duals = self._duals(Y)
         wide = [duals[column] for column in self.wide]
-        total, profiles = self.nodes.profiles(wide, sums, len(Y))
-        spread = 0.0
+        total, profiles = self.nodes.profiles(wide, sums, queries)
         if self.buckets is not None:
             weight = np.prod([dual.weights.sum(axis=1) for dual in wide], axis=0)
             total = (total - weight * sums.mean()) * (self.buckets / (self.buckets - 1))
-            spread = float(sums.var())
-        constant = self._constant(duals) / self.scale
-        total *= constant
-        squares = np.prod([dual.squares for dual in duals], axis=0) / self.scale**2
-        records = max(float(sums.sum()) / self.scale, least, 1.0)
-        size = np.minimum(np.abs(total) / records, 1.0)
-        bias = self._misfit(duals) * size
-        if noise is None:
-            narrow = [dual for column, dual in enumerate(duals) if column not in self.wide]
-            reach = self._reach(wide, profiles, sums) * constant / records + self._misfit(narrow) * size
-            bias = np.maximum(bias, reach)
-        else:
-            shown = np.zeros(len(Y))
-            for dual, profile in zip(wide, profiles, strict=True):
-                others = squares / np.maximum(dual.squares, np.finfo(np.float64).tiny)
-                shown += _shown(dual, profile * constant[:, None], max(noise, spread) * others)
-            bias = np.minimum(np.hypot(self._typical(duals) * size, np.sqrt(np.maximum(shown, 0.0)) / records), bias)
-        return Reading(total, squares, bias + sum(solver.truncation for solver in self._solvers), spread)
+        return total * (self._constant(duals) / self.scale), profiles
+
+    def _squares(self, duals: list[Dual]) -> Floats:
+        return np.asarray(np.prod([dual.squares for dual in duals], axis=0) / self.scale**2)
+
+    def _spread(self, sums: Floats) -> float:
+        return 0.0 if self.buckets is None else float(sums.var())
+
+    @cached_property
+    def _truncation(self) -> float:
+        return sum(solver.truncation for solver in self._solvers)
+
+    def _most_missed(self, Y: Floats, sums: Floats) -> Floats:
+        """Read the sums with the weights of `reach`: the sum over the records of the most that each can miss."""
+        once: list[Dual] = []
+        twice: list[Dual] = []
+        for column, (solver, axis) in enumerate(zip(self._solvers, self.axes, strict=True)):
+            places, back = np.unique(Y[:, column], return_inverse=True)
+            dual = solver.at(places)
+            missed = most_missed(solver, places, dual, 0.0 if axis.single else table_limit(self.degree, self.unit))
+            for times, duals in enumerate((once, twice), start=1):
+                duals.append(replace(dual, weights=dual.weights + times * missed).at(back))
+        most, least = (self._read(duals, sums, len(Y))[0] for duals in (twice, once))
+        return np.asarray(np.maximum(most - least, 0.0))
 
     def records_shown(self, sums: Floats, known: Known) -> tuple[float, float]:
         """Return the number of records: each adds the same to the sums."""
@@ -319,17 +334,6 @@ class GridQuantizer(LinearQuantizer):
     def _misfit(self, duals: list[Dual]) -> Floats:
         """Error of f(x).g(y) relative to the kernel where all records miss as they would at its largest value."""
         return np.asarray(self._collisions + sum(dual.residual + self._rounding * dual.steepness for dual in duals))
-
-    def _reach(self, wide: list[Dual], profiles: list[Floats], sums: Floats) -> Floats:
-        """Sum over the wide axes of what the records miss there at most, whatever their places in their cells are."""
-        background = 0.0 if self.buckets is None else float(sums.mean())  # what other nodes add to every bucket
-        whole = [dual.weights.sum(axis=1) for dual in wide]
-        reach = np.zeros(1)
-        for axis, (dual, profile) in enumerate(zip(wide, profiles, strict=True)):
-            others = np.prod([*whole[:axis], *whole[axis + 1 :], np.ones(len(profile))], axis=0)
-            missed = dual.worst + (self._rounding * dual.steepness)[:, None]
-            reach = reach + (missed * (profile - background * others[:, None])).sum(axis=1)
-        return reach
 
     def _typical(self, duals: list[Dual]) -> Floats:
         """Error for typical records: theirs differ from place to place and from column to column."""

@@ -16,11 +16,8 @@ and its weight would cost noise and gain nothing.
 
 What is left, r = k - g.B, is orthogonal to the splines away from the edges: records that are spread smoothly see it
 with changing signs and hardly any error remains, records that share few values may see it whole. `Dual.residual` is its
-largest value (over quadrature points and the query itself), relative to the kernel's; `Dual.missed`
-its root mean square, of which `RESIDUAL_SHARE` remains for typical records. `Dual.worst` is its largest value where a
-node's spline is not zero. The splines of a place sum to 1, so that |r(x)| <= sum_c worst_c B_c(x): the nodes' sums
-times `worst` are about the most that the records can miss, wherever in their cells they are: |r| is looked at in a few
-places of every cell, between which it can be a tenth larger.
+largest value (over quadrature points and the query itself), relative to the kernel's; `Dual.missed` its root mean
+square, of which `RESIDUAL_SHARE` remains for typical records. What records can miss at most is the matter of `reach`.
 
 Roughness. The bias at y is the sum of r over the records, and depends on that part of their density alone which no
 spline sees. Were the density white beyond the grid's resolution, with variance v(x) per length, the squared bias would
@@ -200,8 +197,6 @@ class Dual:
         Largest |k - g.B| over the axis, relative to the largest k.
     missed, drift : ndarray
         Root mean square of k - g.B over the axis relative to that of k, and its mean relative to k's: 0 but for edges.
-    worst : ndarray, shape (queries, nodes of the window)
-        Largest |k - g.B| over the cells of each node.
     watch : ndarray, shape (queries, nodes of the window - DIFFERENCES)
         What a squared difference of neighbouring nodes' sums says of the squared bias; see the module's text.
     """
@@ -211,12 +206,11 @@ class Dual:
     residual: Floats
     missed: Floats
     drift: Floats
-    worst: Floats
     watch: Floats
 
     def at(self, places: Integers) -> Dual:
         """Weights of chosen queries, which may repeat."""
-        floats = (self.weights, self.residual, self.missed, self.drift, self.worst, self.watch)
+        floats = (self.weights, self.residual, self.missed, self.drift, self.watch)
         return Dual(self.first[places], *(part[places] for part in floats))
 
     @cached_property
@@ -321,28 +315,15 @@ class DualSolver:
         touched = np.stack([dual[:, a : a + window] for a in range(degree + 1)], axis=2)
         return values, dual, values - touched @ splines.T
 
-    def _most_missed(self, places: Floats, weights: Floats, missed: Floats) -> tuple[Floats, Floats]:
-        """Largest |k - g.B| of every cell, the query itself included, as cusps need; and with the cells' ends."""
-        degree, window, ends = self.axis.degree, self.window, np.array([0.0, 1.0])
-        with np.errstate(over="ignore"):  # far away the kernel is 0
-            values = self.profile((np.arange(window)[:, None] + ends) * self.axis.spacing - places[:, None, None])
-        touched = np.stack([weights[:, a : a + window] for a in range(degree + 1)], axis=2)
-        at_ends = np.abs(values - touched @ spline_values(degree, ends).T).max(axis=2)
+    def _most_missed(self, places: Floats, weights: Floats, missed: Floats) -> Floats:
+        """Largest |k - g.B| of each query over the quadrature points and, as cusps need, the query itself."""
         cells = places / self.axis.spacing
         on_axis = (cells >= 0) & (cells <= self.window)
         cell = np.where(on_axis, np.minimum(np.floor(cells), self.window - 1), 0).astype(np.int64)
         splines = spline_values(self.axis.degree, np.where(on_axis, cells - cell, 0.0))
         touched = np.take_along_axis(weights, cell[:, None] + np.arange(self.axis.degree + 1), axis=1)
         itself = np.where(on_axis, np.abs(1.0 - (touched * splines).sum(axis=1)), 0.0)
-        most, queries = np.asarray(np.abs(missed).max(axis=2)), np.arange(len(places))
-        most[queries, cell] = np.maximum(most[queries, cell], itself)
-        return most, np.maximum(most, at_ends)
-
-    def _worst(self, most: Floats) -> Floats:
-        """Largest of every node's cells."""
-        degree = self.axis.degree
-        padded = np.pad(most, ((0, 0), (degree, degree)))
-        return np.asarray(np.lib.stride_tricks.sliding_window_view(padded, degree + 1, axis=1).max(axis=2))
+        return np.asarray(np.maximum(np.abs(missed).max(axis=(1, 2)), itself))
 
     @cached_property
     def _energy(self) -> Floats:
@@ -377,14 +358,12 @@ class DualSolver:
         _, quadrature, _ = self._quadrature
         values, weights, missed = self._solve(local, self._factor)
         largest = values.max(axis=(1, 2))
-        most, with_ends = self._most_missed(local, weights, missed)
         squares, cells = np.square(values).sum(axis=1) @ quadrature, np.square(missed) @ quadrature
         sums = values.sum(axis=1) @ quadrature
         return (
             weights,
-            most.max(axis=1) / np.where(largest > 0, largest, 1.0),
+            self._most_missed(local, weights, missed) / np.where(largest > 0, largest, 1.0),
             np.sqrt(cells.sum(axis=1) / np.where(squares > 0, squares, 1.0)),
             np.abs(missed.sum(axis=1) @ quadrature) / np.where(sums > 0, sums, 1.0),
-            self._worst(with_ends),
             self._watch(cells),
         )

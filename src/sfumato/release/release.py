@@ -159,6 +159,7 @@ class Release:
         scale = self.count.value
         mean = answer.total / scale
         noise = answer.standard_error**2 + mean * (self.count.variance * mean - 2 * answer.count_covariance)
+        noise = np.where(np.isnan(noise), np.inf, noise)  # numbers of a hostile file that overflow, of either sign
         share = np.clip(mean / largest, 0.0, 1.0)
         coins = largest**2 * share * (1 - share) / scale if self.sampled else 0.0
         error = np.sqrt(np.maximum(noise, 0.0) / scale**2 + answer.bias**2 + coins)

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 
 import numpy as np
 
@@ -235,6 +235,13 @@ class Client:
         contents = np.repeat([1, 0, COVER[1]], [counts.ones.sum(), counts.zeros.sum(), cover])
         order = permutation(secure, self._group.messages)
         return Submission(seal(instances[order], contents[order], public, self._context))
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        # The one door for copy, deepcopy and pickle.
+        raise TypeError(
+            "a participant cannot be copied or pickled: the copy would not know that messages were made, and a second "
+            "set costs more. Make one where the messages are made, by Protocol.client"
+        )
 
     def _fitting(self, bits: Integers, secure: SecureBits) -> Counts:
         """Draw the messages of every instance, again if they are more than everybody sends."""
