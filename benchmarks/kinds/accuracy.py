@@ -1,11 +1,11 @@
 """Error of private releases at held-out queries against the exact density, and against the error that was predicted.
 
 Settings: `kernel`, `neighbours`, `count_share`, `epsilons` (text), `seeds` (how many), `queries`, `held_out` (points
-set aside: the first `queries` are asked, all of them measure P), `data` (tables with `set` and `bandwidth`),
-`methods` (tables with `name`, `label`, and `options` or `best_times`, a multiple of the method's own best size,
-`delta` where it is not 0, `told` where sizes are chosen with the true P, `read` where answers are not read plainly, and
-`sets` where not all data sets suit it). The first method of a case is its baseline; another has no row where it does
-not apply.
+set aside: the first `queries` are asked, all of them measure P), `data` (tables with `set` and `bandwidth`, and
+`seeds` where a small set needs more of them), `methods` (tables with `name`, `label`, and `options` or `best_times`, a
+multiple of the method's own best size, `delta` where it is not 0, `told` where sizes are chosen with the true P, `read`
+where answers are not read plainly, and `sets` where not all data sets suit it). The first method of a case is its
+baseline; another has no row where it does not apply.
 
 All methods of one unit (a data set and an epsilon) run after one another with the same points, queries, seeds,
 neighbouring relation and count share. Run s uses s as feature seed and as noise seed. The error is the root mean
@@ -90,6 +90,7 @@ def units(settings: Settings) -> Sequence[Unit]:
 
 def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
     table = next(table for table in settings["data"] if table["set"] == unit["set"])
+    settings = {**settings, "seeds": max(settings["seeds"], table.get("seeds", 0))}
     split = load_split(table, settings["held_out"])
     kernel = _kernel(settings["kernel"], table["bandwidth"])
     exact = kernel.exact_density(split.points, split.held_out)
