@@ -26,9 +26,10 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.gaussian import gaussian_multiplier
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.sources import open_source
-from tests.central.repeated import repeated
+from tests.audit.calibration_checks import check_close
+from tests.central.repeated import drawn, repeated
 
-DIMENSION, N, RUNS = 12, 900, 500
+DIMENSION, N = 12, 900
 RANDOM = np.random.default_rng(0)
 POINTS = RANDOM.normal(size=(N, DIMENSION)) + 0.5
 POINTS *= 3 / np.linalg.norm(POINTS, axis=1, keepdims=True)
@@ -68,21 +69,24 @@ def signs_variance(draws: int) -> float:
     ids=["ball", "gaussian", "rotated", "signs"],
 )
 def test_error_is_the_formula(method: str, delta: float, options: dict[str, Any], neighbours: str) -> None:
-    """500 independent runs: t statistics of 5, false alarms below 1e-6 each."""
-    errors, squares, scores = [], [], []
+    """t statistics of 5 over 6,000 runs, or 500 with signs of their own, which have next to no tail.
+
+    Squared errors of a noisy count do: with a skewness of 6.6 at most, false alarms are below 1e-5.
+    """
     asked = request(epsilon=Fraction(1, 2), delta=delta, neighbours=neighbours, options=options)
-    if options:
-        mechanisms = (METHODS.build(method, replace(asked, feature_seed=seed)) for seed in range(RUNS))
-        releases = [
-            Curator(SOURCE, None, SecureBits.seeded(seed), Threads(1)).run(made) for seed, made in enumerate(mechanisms)
-        ]
-    else:  # no public features
-        releases = repeated(METHODS.build(method, asked), POINTS, RUNS, seed=0)
-    for release in releases:
-        answers, bars = release.query(QUERIES, return_std=True)
-        errors.append((answers - EXACT).mean())
-        squares.append(np.square(answers - EXACT).mean())
-        scores.append(np.square((answers - EXACT) / bars).mean())
+    answers, bars = [], []
+    for seed in range(500 if method == "inner-product-signs" else 6):
+        made = METHODS.build(method, replace(asked, feature_seed=seed))
+        if method == "inner-product-signs":
+            releases = [Curator(SOURCE, None, SecureBits.seeded(seed), Threads(1)).run(made)]
+            answers.append(releases[0].query(QUERIES)[None])
+        else:
+            values, counts = drawn(made, POINTS, 1000, seed)
+            answers.append(values @ made.encoder.weights(QUERIES).T / counts[:, None])
+            releases = repeated(made, POINTS, 20, seed)
+        bars += [release.query(QUERIES, return_std=True)[1] for release in releases]
+    errors = np.concatenate(answers) - EXACT
+    runs, means, squares = len(errors), errors.mean(axis=1), np.square(errors).mean(axis=1)
     factor, epsilon = (1, 0.475) if neighbours == "add-remove" else (2, 0.5)
     lengths = np.square(QUERIES / 3).sum(axis=1).mean()
     if method == "inner-product-signs":
@@ -92,11 +96,11 @@ def test_error_is_the_formula(method: str, delta: float, options: dict[str, Any]
     else:
         noise = (DIMENSION + 1) * lengths * (factor / (epsilon * N)) ** 2
     count = 0.0 if neighbours == "replace" else 2 / (0.025 * N) ** 2 * np.square(EXACT).mean()
-    assert abs(np.mean(errors)) < 5 * np.std(errors) / math.sqrt(RUNS)
-    tolerance = 5 * np.std(squares) / math.sqrt(RUNS)
-    assert tolerance < 0.35 * np.mean(squares)
-    assert abs(np.mean(squares) - noise - count) < tolerance
-    assert 0.8 < np.mean(scores) < 1.25
+    assert abs(means.mean()) < 5 * means.std() / math.sqrt(runs)
+    tolerance = 5 * squares.std() / math.sqrt(runs)
+    assert tolerance < 0.35 * squares.mean()
+    assert abs(squares.mean() - noise - count) < tolerance
+    assert 0.8 < squares.mean() / np.square(bars).mean() < 1.25
 
 
 def test_predictions_are_for_queries_of_the_radius() -> None:
@@ -191,5 +195,4 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_audits_come_close_to_the_claim(name: str) -> None:
-    result = audit(CASES[name].case(), 100_000, bits=SecureBits.seeded(name))
-    assert 0.7 * result.claim.value < result.lower_bound <= result.claim.value
+    check_close(audit(CASES[name].case(), 100_000, bits=SecureBits.seeded(name)), 0.7)

@@ -25,8 +25,8 @@ VERSIONS = sorted(path for path in Path(__file__).parent.iterdir() if path.name[
 RELATIVE = 1e-9  # answers are floats, whose last digits depend on the machine
 FILES = golden_files()
 # Whose error bars are better than that version stated them: bias by what the sums show, not by the worst records; means
-# whose count errs together with their sum.
-NEW_BARS = ("0.1.0/central/grid", "0.1.0/distances/sqeuclidean-published")
+# whose count errs together with their sum; embeddings that err beyond where a mean harmonic changes its sign.
+NEW_BARS = ("0.1.0/central/grid", "0.1.0/distances/sqeuclidean-published", "0.1.0/distances/hat_l2")
 
 
 @pytest.fixture(autouse=True)

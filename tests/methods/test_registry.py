@@ -18,6 +18,7 @@ from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.published import lsq_rff
 
+pytestmark = pytest.mark.once
 POINTS = np.random.default_rng(0).normal(size=(500, 2))
 
 

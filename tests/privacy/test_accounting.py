@@ -27,6 +27,7 @@ from sfumato.methods.request import Request
 from sfumato.privacy.accounting import RESERVED_SHARE, basic_composition, compose, covers
 from sfumato.privacy.loss import RULES, Charge, Loss, gaussian_delta
 
+pytestmark = pytest.mark.once
 DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "accounting.md"
 TIGHTER = ("gdp", "zcdp", "pld")
 DELTA = 1e-6

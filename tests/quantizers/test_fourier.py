@@ -64,6 +64,14 @@ def test_sharded_groups_sum_to_all_records() -> None:
     assert (np.abs(error) < 6 * terms.std(axis=1) / np.sqrt(4000)).all()
 
 
+def test_more_groups_than_16_bits_sum_to_each_row_in_its_own() -> None:
+    sharded = ShardedFourier(Phases.draw(Gaussian(0.8), 2, 2**16 + 300, 5, (-8, 8)), per_group=1, radius=512)
+    groups = np.array([7, 2**16 + 7, 7, 2**16 + 299, 299, 0, 2**16])
+    rows, sums = np.random.default_rng(1).normal(size=(len(groups), 2)), np.zeros(sharded.size, dtype=np.int64)
+    assert sharded.accumulate(rows, sums, AssignedCoins(groups)) == len(rows)
+    assert np.array_equal(sums, sharded.encode(rows, AssignedCoins(groups)).sum(axis=0))
+
+
 def test_sharded_features_refuse_to_run_without_coins() -> None:
     sharded = ShardedFourier(Phases.draw(Gaussian(0.8), 2, 40, 5), per_group=20, radius=512)
     with pytest.raises(InputError, match="secret coins"):

@@ -15,6 +15,8 @@ from sfumato.quantizers import Quantizer
 from sfumato.sources import open_source
 from tests.quantizers.families import QUANTIZERS, AssignedCoins
 
+pytestmark = pytest.mark.once
+
 
 def _points(count: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(count, 5)) * 1.5

@@ -52,7 +52,7 @@ def test_pairs_that_share_a_part_share_its_radius() -> None:
 
 def test_tables_are_whole_in_the_disc_and_the_same_on_every_machine() -> None:
     made = ProductLattice(Gaussian(1.0), Box((0.0,), (6.0,)), (9.2,), np.array([[1]]), np.array([[90, 11]]))
-    *_, coarse, fine = made._parts
+    *_, coarse, fine = made._tables
     sine = coarse[(np.arange(len(coarse)) - len(coarse) // 4) % len(coarse)]
     for real, imaginary in ((coarse, sine), fine):
         assert (real == np.rint(real)).all() and (np.square(real) + np.square(imaginary) <= FINE**2).all()
@@ -70,14 +70,3 @@ def test_blocks_of_which_no_row_is_kept_add_nothing(rows: int) -> None:
     assert made.encode(np.full((rows, 1), np.inf)).shape == (0, made.size)
     mixed = np.vstack([np.full((rows, 1), np.nan), [[1.0]]])
     assert made.accumulate(mixed, sums) == 1 and np.array_equal(sums, made.encode(np.array([[1.0]]))[0])
-
-
-def test_sums_of_many_blocks_stay_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One block as long as 2^29 rows can be together, and then one row more, which float64 would not see."""
-    made = ProductLattice(Gaussian(1.0), Box((0.0,), (6.0,)), (9.2,), np.array([[1]]), np.array([[90, 11]]))
-    factors = 20394401.0, 441650591.0  # of 2^53 - 1
-    blocks = [(np.full((2, 2, 1), one), np.array([[[other]], [[0.0]]])) for one, other in (factors, (2.0, 1.0))]
-    monkeypatch.setattr(ProductLattice, "_blocks", lambda self, rows: iter(blocks))
-    sums = np.zeros(2, dtype=np.int64)
-    assert made.accumulate(np.zeros((2, 1)), sums) == 2
-    assert sums.tolist() == [2**53 + 1] * 2

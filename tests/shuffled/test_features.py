@@ -52,8 +52,8 @@ def _request(name: str) -> Request:
     return request_for(kernel, X.shape[1], 3, delta=1e-4, n=600, bounds=BOUNDS.get(name), landmarks=landmarks)
 
 
-def errors_of(name: str, bitsum: str, epsilon: float, runs: int) -> tuple[float, Protocol, float]:
-    """Measured root mean square error over features, coins and queries; a protocol; the mean kernel value."""
+def errors_of(name: str, bitsum: str, epsilon: float, runs: int) -> tuple[Points, Protocol, float]:
+    """Mean square errors over the queries, for each draw of features and coins; a protocol; the mean kernel value."""
     kernel, quantizer, instances, X, Y = CASES[name]
     exact, squares = kernel.exact_density(X, Y), []
     for seed in range(runs):
@@ -72,18 +72,24 @@ def errors_of(name: str, bitsum: str, epsilon: float, runs: int) -> tuple[float,
         )
         release = protocol.simulate(X, random_state=seed)
         squares.append(np.mean((release.query(Y) - exact) ** 2))
-    return math.sqrt(np.mean(squares)), protocol, float(kernel.exact_density(X, X).mean())
+    return np.array(squares), protocol, float(kernel.exact_density(X, X).mean())
 
 
 class TestPrediction:
     @pytest.mark.parametrize("name", CASES)
     @pytest.mark.parametrize(("bitsum", "epsilon"), [("rr", 1), ("rr", 8), ("3nb", 2)])
     def test_predicted_is_measured(self, name: str, bitsum: str, epsilon: float) -> None:
-        """40 draws of features and coins; answers of one draw go together, hence the room of 20 %."""
-        measured, protocol, density = errors_of(name, bitsum, epsilon, 40)
-        plan = protocol.plan(density)
-        assert plan.accuracy.rmse == pytest.approx(measured, rel=0.2)
-        assert measured < plan.accuracy.published
+        """Within 20 %, and five deviations of what 100 draws of features and coins measure (false alarms below 1e-6).
+
+        Predictions were .95 to 1.14 of the errors of 200 draws. Answers of one draw go together: the mean square error
+        of one has a deviation of .36 to .85 of its mean.
+        """
+        squares, protocol, density = errors_of(name, bitsum, epsilon, 100)
+        plan, measured = protocol.plan(density).accuracy, math.sqrt(squares.mean())
+        chance = 5 * squares.std(ddof=1) / math.sqrt(len(squares)) / (2 * squares.mean())
+        assert chance < 0.4
+        assert plan.rmse == pytest.approx(measured, rel=0.2 + chance)
+        assert measured < plan.published
 
     def test_published_formula(self) -> None:
         """Theorem 3.2 with R = sqrt(2), S = 1, b = 0: sqrt(64 (1 + (E/n)^2) / I)."""

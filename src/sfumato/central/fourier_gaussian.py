@@ -59,6 +59,10 @@ def _mean_square_error(request: Request, density: float, pairs: int, per_group: 
 
 def _sizes(request: Request) -> tuple[int, int]:
     """Pairs in all and pairs of one group: nearly the least error, and then the least work for a record."""
+    return request.once(NAME, lambda: _chosen_sizes(request))
+
+
+def _chosen_sizes(request: Request) -> tuple[int, int]:
     request.check_options(*OPTIONS)
     most = request.most_terms(width=2)
     most_own = min(request.most_terms_of_a_record, MOST_WORK, most)

@@ -51,6 +51,7 @@ CLIP, CLIPS = 2.5, (0.5, 10.0)
 MOST_PROJECTIONS = 4096
 MOST_NUMBERS = 1 << 27  # of all directions together
 LARGEST_SEED = 2**256
+NEARER = tuple((step / 8) ** 2 for step in range(1, 9))  # squared distances of queries on the way to one
 _NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 
 
@@ -271,10 +272,17 @@ class ProjectedQuantizer(Projected):
             raise InputError("the structure behind a projection must be one for l1 over the projection's own box")
 
     def moved(self, Y: Floats, answer: Answer, sums: Floats, known: Known) -> Floats:
-        """Typical error of the embedding."""
+        """Typical error of the embedding, no less than that of nearer queries.
+
+        A mean harmonic changes its sign on the way from the centre, for these records at another place than for those
+        that it is computed for.
+        """
         projection = self.projection
         away = np.square(Y - self.box.centre).sum(axis=1) / (float(np.square(self.box.half_widths).sum()) / 3)
-        error = embedding_error(self.dimension, projection.count, projection.frames, away)
+        error = np.max(
+            [embedding_error(self.dimension, projection.count, projection.frames, away * part) for part in NEARER],
+            axis=0,
+        )
         return np.asarray(error * np.abs(answer.total) / max(self.count(sums), 1.0))
 
     def count(self, sums: NDArray[Any]) -> float:

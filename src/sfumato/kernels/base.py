@@ -119,7 +119,7 @@ class Scale:
         """For each column, how far a point moves along it before ``u`` moves by one: ``1 / |A^-1 e_j|_2``."""
         self.check(dimension)
         if len(self.shape) < 2:
-            return np.array(np.broadcast_to(self.numbers, dimension))
+            return np.full(dimension, self.numbers)
         return np.asarray(1.0 / np.linalg.norm(self.inverse, axis=0), dtype=np.float64)
 
     def log_determinant(self, dimension: int) -> float:

@@ -187,7 +187,7 @@ class Request:
                 "neighbours='replace' makes public"
             )
 
-    @property
+    @cached_property
     def records_per_user(self) -> int:
         """Most records of one unit of privacy: 1 where the unit is a record."""
         return self.positive_option(LIMIT, 1)
@@ -243,7 +243,7 @@ class Request:
         """Whether the count is read off the sums: it is private and not bought apart."""
         return self.neighbours == "add-remove" and not self.count_epsilon
 
-    @property
+    @cached_property
     def feature_epsilon(self) -> Fraction:
         """What is left for the features."""
         return self.epsilon - self.count_epsilon
@@ -280,7 +280,7 @@ class Request:
         extra = 0.0 if law is None else law.variance * more * (density / self.n) ** 2
         return self.count_error(density) + extra
 
-    @property
+    @cached_property
     def factor(self) -> int:
         """How many records' features differ between neighbours: replacing one removes a record and adds another."""
         return (2 if self.neighbours == "replace" else 1) * self.records_per_user

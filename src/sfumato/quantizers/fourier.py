@@ -315,8 +315,9 @@ class ShardedFourier(PhaseQuantizer):
         return coins.below(self.groups, count)
 
     def _add(self, points: Floats, groups: Integers, sums: Integers) -> None:
-        # Sorted by group, so that a group's frequencies stay in the cache while its rows pass.
-        order = np.argsort(groups, kind="stable")
+        # Sorted by group, so that a group's frequencies stay in the cache while its rows pass. Sixteen bits are sorted
+        # by counting, in a fifth of the time; of more groups than that a few pass together, to the same sums.
+        order = np.argsort(groups.astype(np.uint16), kind="stable")
         shift = self.phases.bits - TABLE_BITS
         _add_grouped(points, order, groups, self._constants, self._table, shift, sums.reshape(self.groups, -1))
 

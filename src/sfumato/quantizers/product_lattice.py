@@ -1,17 +1,16 @@
-r"""The Fourier series on a box (`lattice`) by products of columns: sums of many modes by one small matrix product.
+r"""The Fourier series on a box (`lattice`) by products of columns: sums of many modes by products of few numbers.
 
 A mode's pair exp(2 pi i (j / L) . x) is a product over the columns. Columns are put into two halves; a record has one
 complex integer for every part of a mode that a half sees, and its pair is the product of the two. So the sums of all
-pairs over a block of rows are entries of A B', A and B the halves' integers: a few multiplications a record for each
-mode instead of a table look-up for each.
+pairs over a tile of rows are inner products of the halves' integers: four multiplications a record for each pair of
+parts, which two modes share, instead of a table look-up for each (`product_sums`).
 
 Integers (law 1). A value becomes a position p = floor((x - lower) 2^20 / L), one subtraction and one product rounded
 once each. exp(2 pi i p / 2^20) is the product of two table entries of radius F = 2^20, and its powers follow by
-multiplication, each time divided by F and cut towards 0. In a half of several columns powers are rounded to the radius
-R = 2^12, and so is the product of two columns; at last a part a is rounded to a radius r_a of its own. All of these are
-float64 below 2^53 that hold whole numbers or their quotients by powers of two, hence exact; sums over a block of 2^12
-rows are at most 2^12 R^2 < 2^53: the matrix product is exact too, in any order, and blocks are added as 64-bit
-integers.
+multiplication, each time divided by F and cut towards 0: float64 below 2^53 that hold whole numbers or their quotients
+by powers of two, hence exact. In a half of several columns powers are rounded to the radius R = 2^12, and so is the
+product of two columns; at last a part a is rounded to a radius r_a of its own. Parts have 16 bits, and all that follows
+is integer arithmetic: exact in any order.
 
 Amplitudes. The coefficients c_j multiply over the columns, and so do the best amplitudes sqrt |c_j|: the radii r_a of
 the halves' parts are in proportion to the square roots of their own coefficients.
@@ -30,7 +29,6 @@ at R beside its last.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -39,22 +37,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.compiled import njit
 from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.portable import cos_sin_turns
 from sfumato.quantizers.base import Floats, Integers, stored_array
-from sfumato.quantizers.clamping import held
 from sfumato.quantizers.cosines import cosine_table
 from sfumato.quantizers.lattice import LatticeQuantizer
-from sfumato.quantizers.nodes import keep
+from sfumato.quantizers.product_sums import FINE, TABLE_BITS, add, encode_each
 from sfumato.quantizers.series import MOST_MODE
 
 RADIUS = 2**12  # R
-FINE = 2**20  # F, of a power; and positions in a period
-TABLE_BITS = 10
-# Rows of a matrix product: enough that threads seldom meet, and fewer where their parts would take much memory.
-ROW_BLOCK, MOST_ROWS, BLOCK_PARTS = 512, 4096, 2**17
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +78,8 @@ class Half:
     def of(cls, modes: Integers, columns: tuple[int, ...], radii: Integers) -> Half:
         """Find the parts of all modes in some columns."""
         own = modes[:, list(columns)]
-        sign = np.array([next((1 if j > 0 else -1 for j in mode if j), 1) for mode in own.tolist()], dtype=np.int64)
+        leading = own[np.arange(len(own)), (own != 0).argmax(axis=1)] if columns else np.zeros(len(own))
+        sign = np.where(leading < 0, -1, 1)
         own = own * sign[:, None]
         parts = [np.arange(int(own[:, :1].max(initial=0)) + 1)[:, None]]
         parts += [np.unique(own[:, : length + 1], axis=0) for length in range(1, len(columns))]
@@ -115,31 +108,30 @@ class Half:
             return math.sqrt(0.5) * (own + self.roundings / (RADIUS - 1))
         return np.asarray((np.square(own) + self.roundings / (RADIUS - 1) ** 2) / 12)
 
-    def space(self, rows: int) -> list[Floats]:
-        """Return room for what `parts` computes."""
-        heights = [
-            self.first,
-            *(size for step in self.steps for size in (int(np.abs(step[:, 1]).max()) + 1, len(step))),
-        ]
-        return [np.empty((2, height, rows)) for height in heights]
+    @cached_property
+    def recipe(self) -> tuple[Any, ...]:
+        """What `product_sums` needs to compute the parts.
 
-    def parts(self, turned: Floats, space: list[Floats]) -> Floats:
-        """Return the parts of rows, shape (2, parts, rows): real ones, then imaginary ones."""
-        found = space[0]
-        if not self.columns:
-            found[:] = [[[self.radii[0] - 1]], [[0.0]]]
-            return found
-        _raise(turned[self.columns[0]], self._radii(0, self.first), found)
-        for place, column in enumerate(self.columns[1:], start=1):
-            powers, joined = space[2 * place - 1 : 2 * place + 1]
-            _raise(turned[column], np.full(powers.shape[1], float(RADIUS)), powers)
-            _join(found, powers, self.steps[place - 1], self._radii(place, joined.shape[1]), joined)
-            found = joined
-        return found
-
-    def _radii(self, place: int, count: int) -> Floats:
-        """Radii of what the columns up to a place make: their own at the last."""
-        return self.radii if place == len(self.steps) else np.full(count, float(RADIUS))
+        Columns, how many powers of each, the number that stands for no column, factors of powers, steps of all columns
+        one below the other, where each column's end, factors of joined parts, and the most numbers at any time.
+        """
+        heights = [self.first, *(int(np.abs(step[:, 1]).max()) + 1 for step in self.steps)]
+        alone = len(self.columns) < 2
+        powers = self.radii if alone else np.full(max(heights), float(RADIUS))
+        steps = np.concatenate([np.zeros((0, 2), dtype=np.int64), *self.steps])
+        joined = np.full(len(steps), float(RADIUS))
+        if not alone:
+            joined[len(joined) - len(self.radii) :] = self.radii
+        return (
+            np.array(self.columns, dtype=np.int64),
+            np.array(heights),
+            int(self.radii[0]) - 1,
+            (powers - 1) / FINE,
+            steps,
+            np.cumsum([0, *map(len, self.steps)]),
+            (joined - 1) / RADIUS**2,
+            max(*heights, *map(len, self.steps), 1),
+        )
 
 
 def _places(among: Integers, rows: Integers) -> Integers:
@@ -192,60 +184,45 @@ class ProductLattice(LatticeQuantizer):
         return np.array(self.periods) * self.kernel.column_scales(self.domain.dimension)
 
     @cached_property
-    def _parts(self) -> tuple[Any, ...]:
-        """What `_turn` needs: edges, columns, positions per unit of length, and the tables."""
+    def _tables(self) -> tuple[Any, ...]:
+        """What `product_sums` needs to find positions: edges, positions per unit of length, and the tables."""
         box, cells = self.domain, 1 << TABLE_BITS
         edges = np.array(box.lower), np.array(box.upper), box.outside == "drop"
         coarse = cosine_table(FINE, TABLE_BITS).astype(np.float64)
         fine = np.rint((FINE - 1) * np.stack(cos_sin_turns(((np.arange(cells) + 0.5) / cells - 0.5) / cells)))
-        return edges, np.arange(box.dimension), FINE / self._lengths, coarse, fine
+        return edges, FINE / self._lengths, coarse, fine
 
-    def _blocks(self, rows: NDArray[Any]) -> Iterator[tuple[Floats, Floats]]:
-        """Both halves' integers, block by block, in the same place."""
-        turned, spaces = np.empty((0, 2, 0)), [[np.empty(0)]] * 2
-        largest = max(len(half.radii) for half in self._halves)
-        length = max(ROW_BLOCK, min(MOST_ROWS, BLOCK_PARTS // largest))
-        for start in range(0, len(rows), length):
-            block = rows[start : start + length]
-            if turned.shape[2] != len(block):
-                turned = np.empty((self.domain.dimension, 2, len(block)))
-                spaces = [half.space(len(block)) for half in self._halves]
-            kept = _turn(block, *self._parts, turned)
-            left, right = (half.parts(turned, space) for half, space in zip(self._halves, spaces, strict=True))
-            yield left[:, :, :kept], right[:, :, :kept]
+    @cached_property
+    def _products(self) -> tuple[Integers, Integers]:
+        """Pairs of parts whose products are summed, and which of them every pair has."""
+        pairs, which = np.unique(np.column_stack([half.which for half in self._halves]), axis=0, return_inverse=True)
+        return pairs, which.reshape(-1)
 
-    def _paired(self, at: Callable[[int, int], Floats]) -> Integers:
-        """Pairs (cos, sin, cos, sin, ...) from products of the halves' numbers: 0 for real ones, 1 for imaginary."""
-        first, second = (half.sign for half in self._halves)
-        real, imaginary = at(0, 0) - first * second * at(1, 1), first * at(1, 0) + second * at(0, 1)
-        pairs = np.stack([real, imaginary], axis=-1).astype(np.int64)
-        return pairs.reshape(*real.shape[:-1], 2 * len(self.modes))
+    @property
+    def _recipe(self) -> tuple[Any, ...]:
+        return (self._tables, *(half.recipe for half in self._halves))
 
     def encode(self, rows: NDArray[Any], coins: SecureBits | None = None) -> Integers:
         """Integers of the kept rows: the count's, then pairs (cos, sin, cos, sin, ...)."""
-        first, second = (half.which for half in self._halves)
-        found = [np.zeros((0, 2 * len(self.modes)), dtype=np.int64)]
-        for left, right in self._blocks(rows):
-            found.append(self._paired(lambda i, j: (left[i, first] * right[j, second]).T))  # noqa: B023
-        flat = np.concatenate(found)
+        pairs, which = self._products
+        flat = np.empty((len(rows), 2 * len(self.modes)), dtype=np.int64)
+        signs = np.column_stack([half.sign for half in self._halves])
+        flat = flat[: encode_each(rows, *self._recipe, pairs[which], signs, flat)]
         if not self.counted:
             return flat
         return np.hstack([np.full((len(flat), 1), self.counted, dtype=np.int64), flat])
 
     def accumulate(self, rows: NDArray[Any], sums: Integers, coins: SecureBits | None = None) -> int:
-        """Add the rows' integers: one exact matrix product for each block."""
-        first, second = self._halves
-        # Whole numbers between the blocks: a caller's rows may be so many that their sums leave 2^53.
-        products, total = np.zeros((2, len(first.radii), 2, len(second.radii)), dtype=np.int64), 0
-        for left, right in self._blocks(rows):
-            kept = left.shape[2]
-            heights = 2 * len(first.radii), 2 * len(second.radii)  # of which nothing follows where no row is kept
-            block = left.reshape(heights[0], kept) @ right.reshape(heights[1], kept).T
-            products += block.reshape(products.shape).astype(np.int64)
-            total += kept
+        """Add the rows' integers: the halves' products are summed first, to the same end."""
+        pairs, which = self._products
+        products = np.zeros((len(pairs), 4), dtype=np.int64)
+        total = int(add(rows, *self._recipe, pairs, products))
         if self.counted:
             sums[0] += self.counted * total
-        sums[1 if self.counted else 0 :] += self._paired(lambda i, j: products[i, first.which, j, second.which])
+        first, second = (half.sign for half in self._halves)
+        real, mixed, other, imaginary = products[which].T
+        pairs = np.stack([real - first * second * imaginary, first * other + second * mixed], axis=-1)
+        sums[1 if self.counted else 0 :] += pairs.reshape(-1)
         return total
 
     @property
@@ -277,54 +254,3 @@ class ProductLattice(LatticeQuantizer):
         modes = stored_array(arrays, "modes", "i", (pairs, fields["box"].dimension), MOST_MODE)
         radii = stored_array(arrays, "amplitudes", "i", (pairs, 2), RADIUS)
         return cls(kernel, fields["box"], fields["periods"], modes, radii, fields["counted"])
-
-
-@njit(nogil=True, cache=True)
-def _turn(rows, edges, columns, inverse, coarse, fine, turned):  # type: ignore[no-untyped-def]
-    """Put exp(2 pi i p / 2^20) of every column of the rows that the box keeps, and return how many those were."""
-    lower, upper, drop = edges
-    spot = np.empty(len(columns))
-    cells = len(coarse)
-    kept = 0
-    turned[:] = 0.0  # rows that are dropped leave room
-    for i in range(rows.shape[0]):
-        if not keep(rows[i], lower, upper, drop, columns, spot):
-            continue
-        for j in range(len(columns)):
-            position = held((spot[j] - lower[j]) * inverse[j], 0, FINE - 1)
-            high, low = position // cells, position % cells
-            a, b = coarse[high], coarse[(high - cells // 4) & (cells - 1)]
-            c, d = fine[0, low], fine[1, low]
-            turned[j, 0, kept] = np.trunc((a * c - b * d) * (1 / FINE))
-            turned[j, 1, kept] = np.trunc((a * d + b * c) * (1 / FINE))
-        kept += 1
-    return kept
-
-
-@njit(nogil=True, cache=True)
-def _raise(turned, radii, powers):  # type: ignore[no-untyped-def]
-    """Round the powers of numbers of radius 2^20, from the power 0 on, to radii of their own."""
-    rows = turned.shape[1]
-    real, imaginary = np.full(rows, float(FINE)), np.zeros(rows)
-    for j in range(powers.shape[1]):
-        shrink = (radii[j] - 1) / FINE
-        for i in range(rows):
-            powers[0, j, i] = np.rint(real[i] * shrink)
-            powers[1, j, i] = np.rint(imaginary[i] * shrink)
-            a, b = real[i], imaginary[i]
-            real[i] = np.trunc((a * turned[0, i] - b * turned[1, i]) * (1 / FINE))
-            imaginary[i] = np.trunc((a * turned[1, i] + b * turned[0, i]) * (1 / FINE))
-
-
-@njit(nogil=True, cache=True)
-def _join(before, powers, steps, radii, found):  # type: ignore[no-untyped-def]
-    """Multiply parts of the columns before by powers of this one, or their conjugates, and round."""
-    for k in range(len(steps)):
-        shrink = (radii[k] - 1) / RADIUS**2
-        part, number = steps[k]
-        sign, power = (1.0, number) if number >= 0 else (-1.0, -number)
-        for i in range(found.shape[2]):
-            a, b = before[0, part, i], before[1, part, i]
-            c, d = powers[0, power, i], sign * powers[1, power, i]
-            found[0, k, i] = np.rint((a * c - b * d) * shrink)
-            found[1, k, i] = np.rint((a * d + b * c) * shrink)
