@@ -48,7 +48,8 @@ class Split:
 def load_split(table: Mapping[str, Any], held_out: int) -> Split:
     """Load the data set that a case's table names and split it at random, always in the same way."""
     # The names in the table are few and its values plain, so equal tables share one copy in memory.
-    return _load_split(tuple(sorted((key, value) for key, value in table.items() if key != "bandwidth")), held_out)
+    named = tuple(sorted((key, value) for key, value in table.items() if key not in ("bandwidth", "seeds")))
+    return _load_split(named, held_out)
 
 
 @lru_cache(maxsize=1)

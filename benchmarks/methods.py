@@ -32,6 +32,11 @@ class Facts:
         size = METHODS[name].predict(request, self.density).parameters["n_features"]
         return {"n_features": max(1, round(times * size))}
 
+    def applies(self, name: str, options: Mapping[str, Any]) -> bool:
+        """Tell whether the method takes the request with these options."""
+        request = self.request.with_options(**options)
+        return any(method.name == name and method.reason(request) is None for method in offered(request))
+
     def predict(self, name: str, options: Mapping[str, Any]) -> tuple[float, float, float]:
         """Root mean square error predicted for these options: at the true density, and its limits over all of them."""
         request = replace(self.request, options={**self.request.options, **options})

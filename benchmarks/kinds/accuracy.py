@@ -1,10 +1,11 @@
 """Error of private releases at held-out queries against the exact density, and against the error that was predicted.
 
 Settings: `kernel`, `neighbours`, `count_share`, `epsilons` (text), `seeds` (how many), `queries`, `held_out` (points
-set aside: the first `queries` are asked, all of them measure P), `data` (tables with `set` and `bandwidth`),
-`methods` (tables with `name`, `label`, and `options` or `best_times`, a multiple of the method's own best size,
-`delta` where it is not 0, `told` where sizes are chosen with the true P, `read` where answers are not read plainly, and
-`sets` where not all data sets suit it). The first method of a case is its baseline.
+set aside: the first `queries` are asked, all of them measure P), `data` (tables with `set` and `bandwidth`, and
+`seeds` where a small set needs more of them), `methods` (tables with `name`, `label`, and `options` or `best_times`, a
+multiple of the method's own best size, `delta` where it is not 0, `told` where sizes are chosen with the true P, `read`
+where answers are not read plainly, and `sets` where not all data sets suit it). The first method of a case is its
+baseline; another has no row where it does not apply.
 
 All methods of one unit (a data set and an epsilon) run after one another with the same points, queries, seeds,
 neighbouring relation and count share. Run s uses s as feature seed and as noise seed. The error is the root mean
@@ -89,6 +90,7 @@ def units(settings: Settings) -> Sequence[Unit]:
 
 def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
     table = next(table for table in settings["data"] if table["set"] == unit["set"])
+    settings = {**settings, "seeds": max(settings["seeds"], table.get("seeds", 0))}
     split = load_split(table, settings["held_out"])
     kernel = _kernel(settings["kernel"], table["bandwidth"])
     exact = kernel.exact_density(split.points, split.held_out)
@@ -96,7 +98,7 @@ def measure(settings: Settings, unit: Unit) -> Iterator[Measurement]:
     experiment = Experiment(settings, split, kernel, unit["epsilon"], truth, density)
     baseline: Measurement | None = None
     for method in settings["methods"]:
-        if unit["set"] not in method.get("sets", [unit["set"]]):
+        if unit["set"] not in method.get("sets", [unit["set"]]) or not _applies(experiment, method):
             continue
         row = _measure_method(experiment, method, baseline)
         baseline = baseline or row
@@ -112,14 +114,22 @@ def _kernel(kernel: Any, bandwidth: Any) -> Kernel:
     )
 
 
-def _measure_method(experiment: Experiment, method: Mapping[str, Any], baseline: Measurement | None) -> Measurement:
-    settings, delta = experiment.settings, float(method.get("delta", 0.0))
-    facts = experiment.facts(delta)
-    options = dict(method.get("options", {}))
+def _options(experiment: Experiment, method: Mapping[str, Any]) -> dict[str, Any]:
+    facts, options = experiment.facts(float(method.get("delta", 0.0))), dict(method.get("options", {}))
     if "best_times" in method:
         options |= facts.best(method["name"], method["best_times"])
-    if method.get("told", False):
-        options["density"] = experiment.density
+    return options | ({"density": experiment.density} if method.get("told", False) else {})
+
+
+def _applies(experiment: Experiment, method: Mapping[str, Any]) -> bool:
+    """Tell whether the method takes these points with this budget."""
+    facts = experiment.facts(float(method.get("delta", 0.0)))
+    return method["name"] == "auto" or facts.applies(method["name"], _options(experiment, method))
+
+
+def _measure_method(experiment: Experiment, method: Mapping[str, Any], baseline: Measurement | None) -> Measurement:
+    settings, delta = experiment.settings, float(method.get("delta", 0.0))
+    facts, options = experiment.facts(delta), _options(experiment, method)
     read = method.get("read", "plain")
     seeds = list(range(1, settings["seeds"] + 1))
     runs = [_run(experiment, method["name"], delta, options, seed, read) for seed in seeds]

@@ -183,7 +183,7 @@ class TestTables:
         return float(np.sqrt(np.mean(np.square(model.query(self.ASKED) - self.EXACT))))
 
     def test_auto_takes_it_where_it_wins_and_its_bars_hold(self, made: PrivateKDE, runs: list[PrivateKDE]) -> None:
-        """Error over that of other sums in cells: 0.67, and 0.2 in the logarithm; within two bars: 0.989 and 0.009.
+        """Error over that of other sums in cells: 0.67, and 0.2 in the logarithm; within two bars: 0.984 and 0.013.
 
         So six runs together lose by chance beyond 4.9 deviations.
         """
@@ -192,7 +192,7 @@ class TestTables:
         assert np.log(ratios).mean() < 0
         answered = [each.query(self.ASKED, return_std=True) for each in runs]
         covered = np.mean([np.abs(answers - self.EXACT) < 2 * bars for answers, bars in answered])
-        assert covered > 0.989 - 5 * 0.009 / np.sqrt(6)
+        assert covered > 0.984 - 5 * 0.013 / np.sqrt(6)
 
     def test_one_promise_and_what_it_rests_on(self, made: PrivateKDE) -> None:
         assert made.guarantee_.epsilon == 2 and made.guarantee_.delta == 0
@@ -205,11 +205,14 @@ class TestTables:
         assert self.error(model) < 0.6 * self.error(made)
 
     def test_predictions_are_near(self, made: PrivateKDE, runs: list[PrivateKDE]) -> None:
-        """Error over the predicted one: 0.81, and 0.094 in the logarithm."""
+        """Error over the predicted one: 0.88, and 0.13 in the logarithm of 44 runs on fourteen other data sets.
+
+        Columns are correlated, so that landmarks see more than is assumed of columns of equal spread.
+        """
         asked = made.request(COLUMNS + 1)
         predicted = reference.METHOD.prediction(asked, float(self.EXACT.mean()))
         ratios = [self.error(each) / predicted.rmse for each in runs]
-        assert abs(np.log(ratios).mean() - np.log(0.81)) < 5 * 0.094 / np.sqrt(6)
+        assert abs(np.log(ratios).mean() - np.log(0.88)) < 5 * 0.13 / np.sqrt(6)
         assert predicted.integers == made.release_.reader.size
 
     def test_releases_are_stored_and_read(self, made: PrivateKDE, tmp_path: Path) -> None:
@@ -255,6 +258,13 @@ class TestRefusals:
     def test_so_many_records_are_left_to_others_unless_it_is_asked_for(self) -> None:
         assert "multiplications" in (reference.METHOD.reason(request(n=10**7)) or "")
         assert reference.METHOD.reason(request(n=10**7, options={"reference_share": "1/10"})) is None
+
+    def test_a_few_directions_less_keep_within_the_work(self) -> None:
+        many = request(n=120_000, delta=1e-6, options={"density": 0.05})
+        quick = Purchase.of(many)
+        slow = Purchase.of(many.with_options(reference_share="1/10"))
+        assert quick.design.rank < slow.design.rank
+        assert quick.work(quick.design) <= reference.MOST_WORK < slow.work(slow.design)
 
     def test_fit_says_why(self) -> None:
         with pytest.raises(InputError, match="reference does not apply"):

@@ -123,11 +123,11 @@ def test_the_variance_is_the_stated_one(per_group: int) -> None:
 
 def test_a_large_difference_is_corrected_and_a_small_one_is_not() -> None:
     quantizer = checked(3)
-    found = replace(quantizer.difference(summed(quantizer).astype(np.float64), Known(0.0, 600.0)), real=0.0)
-    missed, variance, features = np.array([0.0, 2.0, 2.49, 2.51, 25.0]), np.ones(5), np.zeros((5, RANK))
+    found = replace(quantizer.difference(summed(quantizer).astype(np.float64), Known(0.0, 600.0)), expected=0.0)
+    missed, variance, features = np.array([0.0, 2.0, 2.99, 3.01, 30.0]), np.ones(5), np.zeros((5, RANK))
     share = quantizer._share(missed, variance, features, found)
     assert not share[:3].any() and 0 < share[3] < 0.01 and share[4] == pytest.approx(0.99)
-    assert (quantizer._share(missed, variance, features, replace(found, real=1.0)) >= 0.5).all()
+    assert (quantizer._share(missed, variance, features, replace(found, expected=1.0)) >= 0.5).all()
 
 
 def test_the_same_query_has_the_same_answer_and_single_answers_combine_to_themselves() -> None:

@@ -10,10 +10,18 @@ squared l2 norm of at most s^2 + m_g r^2, s the landmarks' scale and r the radiu
 discrete Gaussian noise on all sums covers that. The scales give the pairs the share c of it, so that the landmarks'
 noise grows by 1 / sqrt(1 - c).
 
-Error. v(y) of `quantizers.checked` is at most (Q / (2 m) + noise) (1 - |g(y)|^2), Q the part of P that the landmarks
-miss, noise that of `fourier` or `fourier-gaussian` at the share: sizes are chosen for Q = P / 4. With half of the
-budget each, records of which a quarter is unlike the sample have the error that Fourier sums alone would have, and
-records like the sample lose a quarter to a third of what landmarks alone would give.
+Error. v(y) of `quantizers.checked` is (H / (2 m) + noise) (1 - |g(y)|^2), H the squared length of what the landmarks
+miss of the records' mean, noise that of `fourier` or `fourier-gaussian` at the share. A public sample of L points like
+the records misses H = (1 - |f|^2) / L by chance. Sizes are chosen for H = P / 4: records of which a quarter is unlike
+the sample have the error that Fourier sums alone would have with half of the budget each, and records like the sample
+lose a quarter to a third of what landmarks alone would give.
+
+What is left of a bias after the correction (`remaining`). Over queries and frequencies the bias is taken as normal with
+the mean square b^2, so the measured difference D is normal with b^2 + v, and of D the part s = b^2 / (b^2 + v) is bias.
+With the weight l of `quantizers.checked`, b^2 v / (b^2 + v) + E[D^2 (s - l)^2] is left. Its second weight depends on
+the measured H: m pairs give that an error of (H + 2 m noise) / sqrt(m) = 2 sqrt(m) v / (1 - |g|^2), and H itself
+varies from one public sample to another, with the variance 2 b^2 / L: with the eigenvalues e of what landmarks miss,
+b^2 = sum e^2 / L, and H is a sum of squares with the means e / L.
 """
 
 from __future__ import annotations
@@ -22,13 +30,16 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+import numpy as np
+
 from sfumato.central import fourier, fourier_gaussian
 from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
 from sfumato.methods.request import GENERAL_OPTIONS, INTEGER_BYTES, SMALLEST_SHARE, Limits, Request
 from sfumato.privacy.body import DiscNoise
 from sfumato.privacy.guarantee import exact_epsilon
-from sfumato.quantizers import FourierQuantizer, ShardedFourier
+from sfumato.quantizers import FourierQuantizer, ShardedFourier, checked
+from sfumato.quantizers.base import Floats
 from sfumato.quantizers.phases import Phases
 
 OPTION, SIZE_OPTION = "check_share", "check_features"
@@ -36,6 +47,34 @@ SHARE = Fraction(1, 2)
 MISSED = 0.25  # of P, for which sizes are chosen
 LEAST_PAIRS, MOST_PAIRS = 8, 2**14
 SMALLEST_RADIUS = 16
+# Places of a normal law, in deviations, and their weights: of differences, and of a measured H.
+FINE, COARSE = np.linspace(-8.0, 8.0, 641), np.linspace(-4.0, 4.0, 65)
+
+
+@dataclass(frozen=True)
+class Missed:
+    """What is expected of the part that landmarks miss.
+
+    Attributes
+    ----------
+    square : float
+        Mean square of it at queries, before the correction.
+    like : float
+        What the reader expects of that for records like the sample.
+    energy, by_chance : float
+        H, and what a public sample misses by chance.
+    spread : float
+        Deviation of H from one public sample to another.
+    reach : float
+        Mean of 1 - |g(y)|^2.
+    """
+
+    square: float
+    like: float
+    energy: float
+    by_chance: float
+    spread: float
+    reach: float
 
 
 @dataclass(frozen=True)
@@ -77,15 +116,35 @@ class Check:
         """Multiplications for a query, but for those by the rank."""
         return float(self.pairs * self.request.dimension)
 
-    def variance(self, density: float) -> float:
-        """Predict v where the landmarks reach nothing and miss `MISSED` of P."""
-        missed = MISSED * density
+    def variance(self, missed: float) -> float:
+        """Predict v where the landmarks reach nothing and miss so much, as a squared length."""
         method = fourier_gaussian.METHOD if self.request.delta else fourier.METHOD
         # With Gaussian noise the share is one of squared lengths.
         request = self.request
         if request.delta:
             request = replace(request, n=max(1, round(request.n * math.sqrt(self.share))))
         return max(method.predict(request, missed).rmse ** 2 - request.typical_count_error(missed), 0.0)
+
+    def remaining(self, missed: Missed, density: float) -> float:
+        """Predict what is left of the mean square of a bias, where P is the density; see the module's text."""
+        own = self.variance(missed.energy)
+        variance = max(missed.reach * own, 1e-300)
+        error = 2 * math.sqrt(self.pairs) * own
+        clear = missed.energy - missed.by_chance - checked.SURE * error
+        measured = clear + math.hypot(error, missed.spread) * COARSE
+        expected = missed.like + np.maximum(density * missed.reach * measured, 0.0)
+        share, total = missed.square / (missed.square + variance), missed.square + variance
+        squares = total * np.square(FINE)
+        own_weight = np.maximum(1 - checked.CLEAR**2 * variance / np.maximum(squares, 1e-300), 0.0)
+        weight = np.maximum(own_weight, (expected / (expected + variance))[:, None])
+        left = _of_normal(COARSE) @ np.square(share - weight) @ (_of_normal(FINE) * squares)
+        return float(share * variance + left)
+
+
+def _of_normal(places: Floats) -> Floats:
+    """Weights of a normal law at places."""
+    weights = np.exp(-np.square(places) / 2)
+    return np.asarray(weights / weights.sum())
 
 
 def share_of(request: Request) -> Fraction:

@@ -17,8 +17,8 @@ itself shows whether they do. Where it could not show it, because the noise is t
 resemble each other, b is the whole residual, as in the release's error bars.
 
 The check. Half of the budget buys Fourier sums of the same records (`central.checking`, with its guarantee), which
-show what the landmarks miss, whatever the records are: noise is as above at the other half. Of a bias b a check of
-variance v leaves about b^2 w / (b^2 + w), w = 6.25 v (1 - G), and adds 0.003 v where there is nothing to correct.
+show what the landmarks miss, whatever the records are: noise is as above at the other half. What is left of b^2 is in
+`checking`, for H = (1 - G) / L by chance.
 Kernels without Fourier features have no check, and the resemblance that the release shows decides their bars.
 
 The rank r is chosen from n, epsilon and the public sample: the one of a short list with the least noise plus bias as
@@ -45,7 +45,7 @@ from sfumato.privacy.gaussian import gaussian_multiplier, gaussian_noise, larges
 from sfumato.privacy.laws import StackedNoise
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace, rounded_down
-from sfumato.quantizers import Box, CheckedLandmarks, LandmarkQuantizer, Quantizer, checked
+from sfumato.quantizers import Box, CheckedLandmarks, LandmarkQuantizer, Quantizer
 from sfumato.quantizers.nystrom import Estimate, PublicSample, Spectrum, can_be_shown, estimates
 from sfumato.quantizers.similarities import Similarities, similarities
 
@@ -54,7 +54,6 @@ OPTIONS = (checking.SIZE_OPTION, checking.OPTION, "n_features")
 RANKS = (4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512)
 SCALE, SMALLEST_SCALE, SMALLEST_BALL_SCALE = 2**18, 16, 2**12
 KERNELS = ("angular", "jaccard")
-FALSE_ALARMS = 3e-3  # of v: mean square of a correction where there is nothing to correct
 Noise = DiscreteLaplace | BallNoise | DiscreteGaussian
 
 
@@ -133,18 +132,25 @@ def _estimate(request: Request) -> Estimate:
 
 def _bias(request: Request, found: Fit, estimate: Estimate) -> float:
     """Bias of records that resemble the landmarks, or all that is missed where a release could not show it."""
+    return estimate.bias if _shows(request, found, estimate) else estimate.residual
+
+
+def _shows(request: Request, found: Fit, estimate: Estimate) -> bool:
+    """Tell whether a release of records that resemble the landmarks would show it."""
     noise = answer_noise(request, estimate) / max(estimate.strength, 1e-300)
     law, rank = request.count_law, min(estimate.rank, found.spectrum.rank)
     strength = float(np.square(found.spectrum.reference(rank)).sum())
     count_share = 0.0 if law is None else law.variance / request.n**2
-    shown = can_be_shown(found.spectrum.spread(rank), strength, rank, noise, count_share)
-    return estimate.bias if shown else estimate.residual
+    return can_be_shown(found.spectrum.spread(rank), strength, rank, noise, count_share)
 
 
-def _corrected(bias: float, variance: float) -> float:
-    """Return the mean square that the check leaves of a bias: differences beyond some deviations are corrected."""
-    seen = checked.CLEAR**2 * variance
-    return bias**2 * seen / max(bias**2 + seen, 1e-300)
+def _missed(request: Request, found: Fit, estimate: Estimate, density: float) -> checking.Missed:
+    """Return what is missed of records like the sample by chance, or of any records where that could not be shown."""
+    bias, size = _bias(request, found, estimate), _landmarks(request)
+    by_chance = estimate.residual / size
+    energy = by_chance if _shows(request, found, estimate) else density
+    spread = estimate.bias * math.sqrt(2 / size)
+    return checking.Missed(bias**2, estimate.bias**2, energy, by_chance, spread, estimate.residual)
 
 
 def _landmarks(request: Request) -> int:
@@ -190,12 +196,11 @@ def answer_noise(request: Request, estimate: Estimate) -> float:
 def predict(request: Request, density: float) -> Prediction:
     """Predict error and cost, for records that resemble the landmarks."""
     request.check_options(*OPTIONS)
-    estimate, check = _estimate(request), checking.design(request)
+    found, estimate, check = _fit(request), _estimate(request), checking.design(request)
     variance = answer_noise(request, estimate) + request.typical_count_error(density)
-    bias = _bias(request, _fit(request), estimate)
     work = float(work_of(request, estimate.rank, _landmarks(request)))
     made = Prediction(
-        rmse=math.sqrt(variance + bias**2),
+        rmse=math.sqrt(variance + _bias(request, found, estimate) ** 2),
         integers=estimate.rank + 1,
         file_size=file_size(request, estimate.rank, _landmarks(request)),
         work_per_record=work,
@@ -204,10 +209,9 @@ def predict(request: Request, density: float) -> Prediction:
     )
     if check is None:
         return made
-    spread = check.variance(density) * estimate.residual
     return replace(
         made,
-        rmse=math.sqrt(variance + _corrected(bias, spread) + FALSE_ALARMS * spread),
+        rmse=math.sqrt(variance + check.remaining(_missed(request, found, estimate, density), density)),
         integers=made.integers + check.integers,
         file_size=made.file_size + check.file_size,
         work_per_record=work + check.work_per_record,

@@ -2,12 +2,18 @@
 
 Normal records of equal spread in all columns have P = (1 + 4 s^2)^(-d/2), s in bandwidths: P gives s. Landmarks are
 drawn around such records with the moments' noise, which tells for every rank the mean G of |g(y)|^2 and the part H of P
-that they miss. Records that are not normal leave more: a tenth of P is added, as on the cod-rna table. The check
-corrects what is missed, with its own error at H, so MSE = noise of the landmarks + (1 - G) (error of Fourier sums at H)
-+ count. Where little is known of the records, this is a guess: at worst H = P, and answers are those of Fourier sums
-with 0.45 of the budget.
+that they miss. Records that are not normal are seen less: a tenth of every |f(x)|^2 is assumed to lie outside the
+landmarks' directions, which takes a tenth off G and off P - H. The check corrects what is missed, so MSE = noise of the
+landmarks + what `checking.remaining` leaves + count. The mean over queries of what is missed at them is H, and its mean
+square is taken as (1 + spread^2) H^2, with the spread of answers.
 
-In cells (`Request.seen`) P is that of the numbers, and errors are those of the records that an answer sees.
+This is a guess about the records, and holds for those that it describes. Normal records miss less, and those whose
+columns are correlated fill fewer directions and are seen better: their error is less. At worst H = P, and answers are
+those of Fourier sums with 0.45 of the budget.
+
+In cells (`Request.seen`) P is that of the numbers, and errors are those of the records that an answer sees, in units of
+its noise: with p the mean kernel value of all records' numbers, P = seen p, and what is missed at a query has the mean
+square seen (H / seen)^2 (1 + spread^2).
 """
 
 from __future__ import annotations
@@ -24,14 +30,14 @@ from sfumato.central import checking, landmarks
 from sfumato.central.covariances import OWN
 from sfumato.errors import InputError
 from sfumato.kernels import Gaussian
-from sfumato.methods.request import Request
+from sfumato.methods.request import TYPICAL_SPREAD, Request
 from sfumato.public.portable import PublicStream
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.nystrom import Estimate, Spectrum
 
 LANDMARKS, RECORDS = 800, 600  # drawn, and records assumed in a plan
 MEAN_ERROR = 2 * OWN  # over sqrt(d): error of a mean in units of that of a square (`covariances`)
-UNLIKE = 0.1  # of P, what records miss by not being normal
+UNLIKE = 0.1  # of |f|^2, what is not seen of records because they are not normal
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +53,7 @@ class Design:
     rank : int
         r.
     strength, missed : float
-        G, and H over P.
+        G and H over P, for records that are not quite normal.
     """
 
     request: Request
@@ -59,9 +65,11 @@ class Design:
     def mean_square_error(self, density: float) -> float:
         """Predict the error of one answer."""
         features = Estimate(self.rank, self.strength, 1 - self.strength, 0.0, 0.0, 0.0)
-        missed = self.check.variance(self.missed * density / checking.MISSED)
+        energy, seen, reach = self.missed * density, self.request.seen, 1 - self.strength
+        square = (1 + TYPICAL_SPREAD**2) * energy**2 / seen
+        missed = checking.Missed(square, 0.0, energy, seen * reach / LANDMARKS, 0.0, reach)
         noise = landmarks.answer_noise(self.request, features)
-        return noise + (1 - self.strength) * missed + self.request.typical_count_error(density)
+        return noise + self.check.remaining(missed, density / seen) + self.request.typical_count_error(density)
 
 
 def _reaches(request: Request) -> Floats:
@@ -134,4 +142,4 @@ def designs(request: Request, error: float) -> Iterator[Design]:
         explained = ((wanted, *next((each[1:] for each in explained if each[0] >= wanted), explained[-1][1:])),)
     for rank, strength, missed in explained:
         if landmarks.fits(request, rank, check, LANDMARKS):
-            yield Design(request, check, rank, strength, min(missed + UNLIKE, 1.0))
+            yield Design(request, check, rank, (1 - UNLIKE) * strength, 1 - (1 - UNLIKE) * (1 - missed))

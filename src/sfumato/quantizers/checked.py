@@ -21,12 +21,15 @@ noise, coins and approximation together, as the release itself shows them. The t
 S (1 - |g(y)|^2) / 2, S the mean of |R_j|^2: where landmarks reach y, the error of D is small.
 
 Answer: A(y) + l(y) D(y), with a weight from the release alone (the same query has the same answer):
-l = max((1 - 6.25 v / D^2)+, t / (t + v)).
-- The first is for a difference of its own, beyond 2.5 deviations (the non-negative garrote).
-- The second is for all queries. |R|^2 has the mean H + known noise, H the squared length of the mean of what A misses.
-  A sample of L public points misses (1 - |f|^2) / L by chance. What H has beyond that and three of its own deviations
-  is real; a query like the records sees the share P of it, P the mean kernel value of the records: t = P (H - ...)+
-  times 1 - |g(y)|^2.
+l = max((1 - 9 v / D^2)+, t / (t + v)).
+- The first is for a difference of its own, beyond three deviations (the non-negative garrote): where v is far above
+  what a good sample misses, false alarms cost little.
+- The second is for all queries, the weight of least error where A misses a mean square of t. Records like the public
+  sample miss what its size leaves to chance, in mean square `Resemblance.bias_share` times 1 - |g(y)|^2. |R|^2 has the
+  mean H + known noise, H the squared length of the mean of what A misses, of which a sample of L points misses
+  (1 - |f|^2) / L by chance. What H has beyond that and three of its own deviations is real; a query like the records
+  sees the share P of it at most, P the mean kernel value of the records. So t is the sum of both,
+  (bias_share + P (H - ...)+) (1 - |g(y)|^2).
 
 Error bar: squared, the noise of A, v, and (1 - l)^2 (D^2 - v)+, what was measured and not corrected. It assumes nothing
 of the records: landmarks that resemble them give smaller errors, and bars no smaller than the check can confirm.
@@ -63,7 +66,7 @@ from sfumato.quantizers.nystrom import CONFIDENT
 
 Pairs = FourierQuantizer | ShardedFourier
 PAIRS: dict[str, type[Pairs]] = {kind.name: kind for kind in (FourierQuantizer, ShardedFourier)}
-CLEAR = 2.5  # deviations from which a difference at a query is believed
+CLEAR = 3.0  # deviations from which a difference at a query is believed
 SURE = 3.0  # and one at all queries
 BLOCK_NUMBERS = 1 << 21
 
@@ -80,15 +83,15 @@ class Difference:
         H, per record squared, and its standard error.
     completed : ndarray, shape (rank,)
         n W' c(Z): g(y).completed is the completion's projection.
-    real : float
-        P (H - ...)+, as a sum over the records: t(y) is it times 1 - |g(y)|^2.
+    expected : float
+        As a sum over the records, what is t(y) where landmarks reach nothing: t(y) is it times 1 - |g(y)|^2.
     """
 
     sums: Floats
     energy: float
     energy_error: float
     completed: Floats
-    real: float
+    expected: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,8 +211,9 @@ class CheckedLandmarks(Quantizer):
         left = waves - np.append(own[:-1] / self.landmarks.amplitude, records) @ self._explained / self._decoding
         energy, error = self._similarity(left, known)
         similar = max(self._similarity(waves, known)[0], 0.0)
-        real = similar * max(energy - self.energy_by_chance - SURE * error, 0.0) * records**2
-        return Difference(left, energy, error, records * self._projected_completion, real)
+        real = similar * max(energy - self.energy_by_chance - SURE * error, 0.0)
+        expected = (self.landmarks.resemblance.bias_share + real) * records**2
+        return Difference(left, energy, error, records * self._projected_completion, expected)
 
     @cached_property
     def _projected_completion(self) -> Floats:
@@ -248,8 +252,8 @@ class CheckedLandmarks(Quantizer):
     def _share(missed: Floats, variance: Floats, features: Floats, found: Difference) -> Floats:
         """Weight l of D in the answers."""
         own = 1 - CLEAR**2 * variance / np.maximum(np.square(missed), 1e-300)
-        real = found.real * np.maximum(1 - np.square(features).sum(axis=1), 0.0)
-        return np.asarray(np.maximum(np.maximum(own, 0.0), real / np.maximum(real + variance, 1e-300)))
+        expected = found.expected * np.maximum(1 - np.square(features).sum(axis=1), 0.0)
+        return np.asarray(np.maximum(np.maximum(own, 0.0), expected / np.maximum(expected + variance, 1e-300)))
 
     def read(self, Y: Floats, sums: Floats, known: Known) -> Answer:
         """Correct the landmarks' answers by the measured difference, and state what was not corrected as bias."""
