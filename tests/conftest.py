@@ -8,8 +8,9 @@ So do those which say that an audit catches a broken twin: its strength is a fac
 
 The first round writes to the file ``SFUMATO_SALTED_TESTS`` which tests drew a salted number; rounds that find that file
 run no others. A number that is drawn while a file is collected or a fixture is set up counts for all tests of the file,
-and of the files that import from it. Tests that draw numbers and say nothing about them (hostile files, full disks,
-kills, memory, pictures, the conventions of scikit-learn) carry the mark `once`: of several rounds the first has them.
+and of the files that import from it. Tests that draw numbers and say nothing about chance (what holds for all numbers,
+hostile files, full disks, kills, memory, pictures, the conventions of scikit-learn) carry the mark `once`: of several
+rounds the first has them.
 
 Every run ends with the processor time of each suite, and of the dearest files; the latter begin first, so that no
 process is left alone with one of them at the end.

@@ -60,3 +60,10 @@ def test_positions_and_powers_have_known_integers() -> None:
     turned = made.encode(np.array([[0.25, -1.0]]))[0, 1:].reshape(-1, 2) / made.lengths[:, None]
     angles = np.pi / 2 * made.modes[:, 0]
     assert np.abs(turned - np.stack([np.cos(angles), np.sin(angles)], axis=1)).max() < 2 / 899
+
+
+@pytest.mark.parametrize("outside", ["clip", "drop"])
+def test_numbers_behind_the_boxs_columns_are_not_read(outside: str) -> None:
+    quantizer, rows = lattice(2, outside), np.random.default_rng(5).uniform(-2, 3, size=(50, 2))
+    more = np.hstack([rows, np.full((50, 2), 1e300)])
+    assert np.array_equal(quantizer.encode(more), quantizer.encode(rows))

@@ -54,6 +54,21 @@ def test_what_is_missed_in_several_columns_at_once_counts(
     assert _shares(GridQuantizer(kernel, Box((0.0, 0.0, 0.0), (6.0, 5.0, 0.4)), spacing, degree), 10).max() <= 1
 
 
+@pytest.mark.parametrize("spacing", [0.7, 1.0])
+def test_records_beside_a_window_count(spacing: float) -> None:
+    """They touch its outer nodes, though the query is far away: ten times the bandwidth and more."""
+    grid = GridQuantizer(Gaussian(1.0), Box((0.0,), (80.0,)), spacing, 3)
+    reach = grid._solvers[0].window / 2 * spacing
+    query, shares = np.array([[40.3]]), []
+    for row in np.linspace(40.3 + reach - 2 * spacing, 40.3 + reach + 4 * spacing, 60):
+        sums = np.zeros(grid.size, dtype=np.int64)
+        grid.accumulate(np.full((RECORDS, 1), row), sums)
+        reading = grid.weigh(query, sums.astype(float))
+        error = abs(reading.total[0] / RECORDS - grid.kernel.exact_density(np.array([[row]]), query)[0])
+        shares.append(error / reading.bias[0])
+    assert 0.3 < max(shares) <= 1
+
+
 def test_coarse_integers_count() -> None:
     """In nine columns an axis' integers sum to 10: their rounding is far more than the splines' misfit."""
     grid = GridQuantizer(Gaussian(1.0), Box((0.0,) * 9, (0.7,) * 9), 0.7, 1)

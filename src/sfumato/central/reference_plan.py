@@ -5,7 +5,8 @@ drawn around such records with the moments' noise, which tells for every rank th
 that they miss. Records that are not normal are seen less: a tenth of every |f(x)|^2 is assumed to lie outside the
 landmarks' directions, which takes a tenth off G and off P - H. The check corrects what is missed, so MSE = noise of the
 landmarks + what `checking.remaining` leaves + count. The mean over queries of what is missed at them is H, and its mean
-square is taken as (1 + spread^2) H^2, with the spread of answers.
+square is taken as (1 + spread^2) H^2, with the spread of answers. What the reader expects by chance of drawn points is
+small beside that, and left out.
 
 This is a guess about the records, and holds for those that it describes. Normal records miss less, and those whose
 columns are correlated fill fewer directions and are seen better: their error is less. At worst H = P, and answers are

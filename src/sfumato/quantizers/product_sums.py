@@ -59,7 +59,7 @@ dots: Any = Written(_emit_dots)
 @njit(nogil=True, cache=True)
 def add(rows, tables, first, second, pairs, products):  # type: ignore[no-untyped-def]
     """Add the products of the halves' parts, for each pair of parts: real and imaginary ones of both, as in `dots`."""
-    room = _room(rows.shape[1], first, second)
+    room = _room(len(tables[0][0]), first, second)
     start, total = 0, 0
     while start < len(rows):
         start, kept, left, right = _fill(rows, start, tables, first, second, room)
@@ -78,7 +78,7 @@ def add(rows, tables, first, second, pairs, products):  # type: ignore[no-untype
 @njit(nogil=True, cache=True)
 def encode_each(rows, tables, first, second, which, signs, encoded):  # type: ignore[no-untyped-def]
     """Write the pairs of each kept row to a row of its own of `encoded`, and return how many those were."""
-    room = _room(rows.shape[1], first, second)
+    room = _room(len(tables[0][0]), first, second)
     start, total = 0, 0
     while start < len(rows):
         start, kept, left, right = _fill(rows, start, tables, first, second, room)
@@ -122,7 +122,7 @@ def _fill(rows, start, tables, first, second, room):  # type: ignore[no-untyped-
 def _turn(rows, start, tables, spots, turned):  # type: ignore[no-untyped-def]
     """Put exp(2 pi i p / 2^20) of every column, in units of 2^20; behind the rows that are kept is what was there."""
     (lower, upper, drop), inverse, coarse, fine = tables
-    columns, kept = rows.shape[1], 0
+    columns, kept = len(lower), 0
     while start < len(rows) and kept < TILE:
         keep = True
         for j in range(columns):

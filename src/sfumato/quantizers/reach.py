@@ -10,7 +10,8 @@ give when they are read with the weights prod (g + 2 W) less what they give with
 function leaves its chord by an eighth of its second difference where its curvature is constant, and twice that is
 allowed for. Records are moved to the middle of one of 2^12 positions, by which g.B changes by at most half a position's
 share of the largest step between neighbouring weights; the table's rounding changes it by at most `table_limit` such
-steps.
+steps. Records beside a query's window still touch its outer nodes, whose weights they should not see at all: there W is
+no less than these. What the kernel has beyond a window is `DualSolver.truncation`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.splines import BLOCK_VALUES, POSITIONS, Dual, DualSolver, integer_table, spline_values
@@ -60,7 +62,21 @@ def most_missed(solver: DualSolver, Y: Floats, dual: Dual, rounding: float) -> F
     blocks = [slice(start, start + block) for start in range(0, max(len(Y), 1), block)]
     cells = np.concatenate([_of_cells(solver, places[part], dual.weights[part]) for part in blocks])
     moved = (rounding + 1 / (2 * POSITIONS)) * dual.steepness
-    return _of_nodes(cells, solver.axis.degree) + moved[:, None]
+    return _beside(solver, dual, _of_nodes(cells, solver.axis.degree)) + moved[:, None]
+
+
+def _beside(solver: DualSolver, dual: Dual, missed: Floats) -> Floats:
+    """Raise W at a window's ends to what records in the cells beside it see of the weights: all of it is missed."""
+    degree, weights = solver.axis.degree, np.abs(dual.weights)
+    for end, more in ((slice(0, degree), dual.first > 0), (slice(-degree, None), _goes_on(solver, dual))):
+        if degree:
+            missed[:, end] = np.where(more[:, None], np.maximum(missed[:, end], weights[:, end]), missed[:, end])
+    return missed
+
+
+def _goes_on(solver: DualSolver, dual: Dual) -> NDArray[np.bool_]:
+    """Whether the axis has cells behind each query's window."""
+    return np.asarray(dual.first + solver.window < solver.axis.cells)
 
 
 def _of_cells(solver: DualSolver, places: Floats, weights: Floats) -> Floats:
