@@ -115,8 +115,9 @@ njit: Any = _njit  # untyped as Numba's own
 class Written:
     """A function of four arrays that is written in LLVM's own language, for compiled functions to call.
 
-    It returns four 64-bit integers. `emit` is given `llvmlite.ir`, a builder, and the addresses of the arrays' first
-    numbers, and returns the integers. Nobody checks what it reads.
+    It takes lines of 16-bit integers, side by side in memory; others are refused where the caller is compiled. It
+    returns four 64-bit integers. `emit` is given `llvmlite.ir`, a builder, and the addresses of the arrays' first
+    numbers, and returns the integers. Nobody checks how far it reads.
     """
 
     def __init__(self, emit: Callable[..., Sequence[Any]]) -> None:
@@ -136,6 +137,8 @@ class Written:
 
         def typed(context: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
             types = _numba().types
+            if any(kind != types.Array(types.int16, 1, "C") for kind in (a, b, c, d)):
+                return None
             return types.UniTuple(types.int64, 4)(a, b, c, d), emit
 
         made = intrinsic(typed)

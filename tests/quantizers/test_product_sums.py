@@ -28,6 +28,15 @@ def test_dots_are_exact_where_numbers_are_largest() -> None:
         assert four_sums(first, second) == tuple((first.astype(np.int64) @ second.astype(np.int64).T).ravel().tolist())
 
 
+@pytest.mark.parametrize("odd", [np.zeros((2, TILE)), np.zeros((TILE, 2), dtype=np.int16).T], ids=["wider", "apart"])
+def test_dots_refuse_what_they_would_misread(odd: np.ndarray) -> None:
+    fine = np.zeros((2, TILE), dtype=np.int16)
+    with pytest.raises(Exception, match="No implementation of function"):
+        four_sums(odd, fine)
+    with pytest.raises(Exception, match="No implementation of function"):
+        four_sums(fine, odd)
+
+
 def lattice(columns: int, outside: str = "clip") -> ProductLattice:
     modes = np.unique(np.random.default_rng(columns).integers(-4, 5, size=(40, columns)), axis=0)
     modes = modes[modes.any(axis=1)]

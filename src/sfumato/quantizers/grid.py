@@ -245,7 +245,7 @@ class GridQuantizer(LinearQuantizer):
         duals = self._duals(Y)
         total, _ = self._read(duals, sums, len(Y))
         records = max(float(sums.sum()) / self.scale, 1.0)
-        bias = self._most_missed(Y, sums) / records + self._collisions * np.minimum(np.abs(total) / records, 1.0)
+        bias = self._most_missed(Y, duals, sums) / records + self._collisions * np.minimum(np.abs(total) / records, 1.0)
         return Reading(total, self._squares(duals), bias + self._truncation, self._spread(sums))
 
     def reading(self, Y: Floats, sums: Floats, known: Known) -> Reading:
@@ -285,17 +285,16 @@ class GridQuantizer(LinearQuantizer):
     def _truncation(self) -> float:
         return sum(solver.truncation for solver in self._solvers)
 
-    def _most_missed(self, Y: Floats, sums: Floats) -> Floats:
+    def _most_missed(self, Y: Floats, duals: list[Dual], sums: Floats) -> Floats:
         """Read the sums with the weights of `reach`: the sum over the records of the most that each can miss."""
         once: list[Dual] = []
         twice: list[Dual] = []
-        for column, (solver, axis) in enumerate(zip(self._solvers, self.axes, strict=True)):
-            places, back = np.unique(Y[:, column], return_inverse=True)
-            dual = solver.at(places)
-            missed = most_missed(solver, places, dual, 0.0 if axis.single else table_limit(self.degree, self.unit))
-            for times, duals in enumerate((once, twice), start=1):
-                duals.append(replace(dual, weights=dual.weights + times * missed).at(back))
-        most, least = (self._read(duals, sums, len(Y))[0] for duals in (twice, once))
+        for column, (solver, dual) in enumerate(zip(self._solvers, duals, strict=True)):
+            rounding = table_limit(self.degree, self.unit) if column in self.wide else 0.0
+            missed = most_missed(solver, Y[:, column], dual, rounding)
+            once.append(replace(dual, weights=dual.weights + missed))
+            twice.append(replace(dual, weights=dual.weights + 2 * missed))
+        most, least = (self._read(weighed, sums, len(Y))[0] for weighed in (twice, once))
         return np.asarray(np.maximum(most - least, 0.0))
 
     def records_shown(self, sums: Floats, known: Known) -> tuple[float, float]:

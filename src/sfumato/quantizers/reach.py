@@ -19,7 +19,6 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.splines import BLOCK_VALUES, POSITIONS, Dual, DualSolver, integer_table, spline_values
@@ -67,16 +66,13 @@ def most_missed(solver: DualSolver, Y: Floats, dual: Dual, rounding: float) -> F
 
 def _beside(solver: DualSolver, dual: Dual, missed: Floats) -> Floats:
     """Raise W at a window's ends to what records in the cells beside it see of the weights: all of it is missed."""
-    degree, weights = solver.axis.degree, np.abs(dual.weights)
-    for end, more in ((slice(0, degree), dual.first > 0), (slice(-degree, None), _goes_on(solver, dual))):
-        if degree:
-            missed[:, end] = np.where(more[:, None], np.maximum(missed[:, end], weights[:, end]), missed[:, end])
-    return missed
-
-
-def _goes_on(solver: DualSolver, dual: Dual) -> NDArray[np.bool_]:
-    """Whether the axis has cells behind each query's window."""
-    return np.asarray(dual.first + solver.window < solver.axis.cells)
+    degree, weights, seen = solver.axis.degree, np.abs(dual.weights), np.zeros_like(missed)
+    before, behind = dual.first > 0, dual.first + solver.window < solver.axis.cells
+    seen[:, :degree] = before[:, None] * weights[:, :degree]
+    seen[:, solver.window :] = (
+        behind[:, None] * weights[:, solver.window :]
+    )  # a window has `degree` nodes beyond its cells
+    return np.maximum(missed, seen)
 
 
 def _of_cells(solver: DualSolver, places: Floats, weights: Floats) -> Floats:
