@@ -15,7 +15,7 @@ SALTED := $(addprefix tests/,privacy quantizers release methods central distance
 SMOKE := $(addprefix tests/,cli/test_release.py cli/test_plan.py privacy/test_accounting.py sources/test_files.py \
   maps/test_figure.py local/test_client.py central/test_kde.py test_reader.py)
 
-.PHONY: demo collect-demo docs page test node test-lowest test-salted lint fuzz attack audit audit-full bench bench-full lock clean
+.PHONY: demo collect-demo docs page test node test-lowest test-salted margins lint fuzz attack audit audit-full bench bench-full lock clean
 
 # CONSTRAINTS=constraints/ci.txt repeats a run with the versions of another.
 $(VENV)/ready: pyproject.toml $(CONSTRAINTS)
@@ -48,7 +48,7 @@ src/sfumato/services/assets/take-part.js: $(shell find clients/js/page clients/j
 	cd clients/js && npm ci --no-audit --no-fund && node page/build.mjs
 
 # Every process of the tests has a core of its own: a second thread of its BLAS would only wait, and wait busily.
-test test-lowest test-salted: export OPENBLAS_NUM_THREADS := 1
+test test-lowest test-salted margins: export OPENBLAS_NUM_THREADS := 1
 
 test: $(VENV)/ready lint node
 	$(RUN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
@@ -69,6 +69,15 @@ test-salted: $(VENV)/ready
 	rm -f .salted-tests
 	for salt in $$(seq $(FIRST) $$(($(FIRST) + $(N) - 1))); do echo "round $$salt"; SFUMATO_SALTED_TESTS=.salted-tests \
 	  SFUMATO_TEST_SALT=$$salt $(RUN)/pytest -n 2 --dist loadfile $(SALTED) || exit 1; done
+
+# Four rounds that list the assertions within a few deviations of their limits; failures are those of test-salted.
+margins: $(VENV)/ready
+	rm -rf .margins
+	mkdir .margins
+	for salt in $$(seq $(FIRST) $$(($(FIRST) + 3))); do SFUMATO_SALTED_TESTS=.margins/tests SFUMATO_TEST_SALT=$$salt \
+	  SFUMATO_MARGINS=.margins PYTHONPYCACHEPREFIX=$(CURDIR)/.margins/cache $(RUN)/pytest -n 2 --dist loadfile -p tests.margins \
+	  -o enable_assertion_pass_hook=true $(SALTED); done
+	$(RUN)/python -m tests.margins .margins
 
 lint: $(VENV)/ready
 	$(RUN)/ruff check .
@@ -102,4 +111,4 @@ lock: $(VENV)/ready
 	$(RUN)/python -m pip freeze --exclude-editable > constraints/ci.txt
 
 clean:
-	rm -rf $(VENV) $(LOWEST) .salted-tests demo collect-demo site .long clients/js/node_modules clients/js/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) .salted-tests .margins demo collect-demo site .long clients/js/node_modules clients/js/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

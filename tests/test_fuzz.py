@@ -27,7 +27,7 @@ from typer.testing import CliRunner
 
 from sfumato import PrivateKDE
 from sfumato.cli import app
-from sfumato.cli import flags as cli_flags
+from sfumato.cli import typed as cli_typed
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Gaussian, InnerProduct, Laplacian, ShiftInvariant, StableExponential
 from sfumato.methods.registry import METHODS
@@ -311,7 +311,7 @@ def parsed(parse: Callable[..., Any], *typed: Any) -> Any:
 @example("x" * 140_000, "trips.csv")
 @example('"', "trips.csv")
 def test_columns(typed: str, data: str) -> None:
-    columns = parsed(cli_flags.parse_columns, typed, data)
+    columns = parsed(cli_typed.parse_columns, typed, data)
     assert columns is None or (columns and all(isinstance(name, str | int) and name != "" for name in columns))
 
 
@@ -320,15 +320,15 @@ def test_columns(typed: str, data: str) -> None:
 @example("1,,2")
 @example("1_0,\u0663")
 def test_numbers(typed: str) -> None:
-    numbers = parsed(cli_flags.parse_numbers, typed, "--at")
+    numbers = parsed(cli_typed.parse_numbers, typed, "--at")
     assert numbers is None or all(isinstance(number, float) for number in numbers)
-    assert (parsed(cli_flags.parse_bandwidth, typed) is None) == (numbers is None)
+    assert (parsed(cli_typed.parse_bandwidth, typed) is None) == (numbers is None)
 
 
 @fuzz
 @given(st.lists(text | st.sampled_from(["0,1", "0=0,1", "1=0,1", "0,1;2,3", "nan,inf", "=", ";"]), max_size=3))
 def test_bounds(typed: list[str]) -> None:
-    bounds = parsed(cli_flags.parse_bounds, typed, SOURCE)
+    bounds = parsed(cli_typed.parse_bounds, typed, SOURCE)
     assert bounds is None or np.asarray(bounds, dtype=np.float64).shape[-1] == 2
 
 
@@ -338,7 +338,7 @@ def test_bounds(typed: list[str]) -> None:
 @example(["a=" + "9" * 5000])
 @example(["a=NaN"])
 def test_options(typed: list[str]) -> None:
-    options = parsed(cli_flags.parse_options, typed)
+    options = parsed(cli_typed.parse_options, typed)
     assert options is None or all(isinstance(name, str) and name for name in options)
 
 

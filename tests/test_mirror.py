@@ -100,7 +100,7 @@ ELSEWHERE: dict[str, tuple[str, tuple[str, ...]]] = {
     "test_packaging.py": ("extras, as the package declares them", ("deferred",)),
     "cli/test_commands.py": (
         "help of every command; `make collect-demo` runs the demonstration",
-        ("cli/console", "cli/flags", "cli/serve_demo"),
+        ("cli/console", "cli/flags", "cli/outputs", "cli/serve_demo", "cli/typed"),
     ),
     "cli/test_demo.py": ("the demonstration, and the points that it makes up", ("cli/made_up_points",)),
     "cli/test_engines.py": ("commands on engines and in parts", ("cli/parts",)),

@@ -26,14 +26,17 @@ from sfumato.quantizers.nystrom import PublicSample
 
 DIMENSION, N, KINDS = 8, 20_000, 4
 KERNEL = Gaussian(2.0)
+ALONE = {"check_share": 0}
 CENTRES = 2 * np.random.default_rng(0).normal(size=(KINDS, DIMENSION))
 
 
-def people(count: int, seed: int, lacking: bool = False) -> tuple[np.ndarray, np.ndarray]:
+def people(
+    count: int, seed: int, lacking: bool = False, centres: np.ndarray = CENTRES
+) -> tuple[np.ndarray, np.ndarray]:
     """Points, and whether they are of the last kind; none are if it is lacking."""
     random = np.random.default_rng(seed)
     kinds = random.integers(KINDS - 1 if lacking else KINDS, size=count)
-    return CENTRES[kinds] + 0.7 * random.normal(size=(count, DIMENSION)), kinds == KINDS - 1
+    return centres[kinds] + 0.7 * random.normal(size=(count, DIMENSION)), kinds == KINDS - 1
 
 
 POINTS, _ = people(N, 2)
@@ -45,16 +48,6 @@ GOOD, LACKING = people(300, 1)[0], people(300, 1, lacking=True)[0]
 def request(**arguments: Any) -> Request:
     facts: dict[str, Any] = {"kernel": KERNEL, "dimension": DIMENSION, "epsilon": Fraction(1), "n": N}
     return Request(**{**facts, "landmarks": PublicSample.of(GOOD, DIMENSION), **arguments})
-
-
-def answers(public: Any, method: str = "landmarks", seeds: int = 4, **arguments: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Errors and bars of several runs."""
-    found = []
-    for seed in range(seeds):
-        settings: dict[str, Any] = {"epsilon": 1, "n_hint": N, "random_state": seed, "feature_seed": seed}
-        made = PrivateKDE(KERNEL, method=method, landmarks=public, **{**settings, **arguments}).fit(POINTS)
-        found.append(made.query(QUERIES, return_std=True))
-    return np.array([each[0] for each in found]) - EXACT, np.array([each[1] for each in found])
 
 
 def size(errors: np.ndarray) -> float:
@@ -74,7 +67,7 @@ def good_runs(delta: float) -> tuple[np.ndarray, np.ndarray, float]:
         chosen: dict[str, Any] = {"epsilon": 1, "delta": delta, "n_hint": N, "random_state": run, "feature_seed": run}
         made, alone = (
             PrivateKDE(KERNEL, method="landmarks", landmarks=sample, options=options, **chosen).fit(POINTS)
-            for options in ({}, {"check_share": 0})
+            for options in ({}, ALONE)
         )
         answered, bars = made.query(QUERIES, return_std=True)
         asked = request(delta=delta, landmarks=PublicSample.of(sample, DIMENSION))
@@ -85,18 +78,58 @@ def good_runs(delta: float) -> tuple[np.ndarray, np.ndarray, float]:
     return *np.log(found).T, float(np.mean(covered))
 
 
+def poor_runs(delta: float) -> tuple[np.ndarray, np.ndarray]:
+    """Runs, each on data of its own: everywhere and at the last kind, whose records the sample lacks; samples far away.
+
+    Logarithms of error over that without landmarks, and means of squared errors over squared bars. These say more than
+    what bars cover: answers at one kind share most of their error.
+    """
+    ratios, squares = [], []
+    for run in range(3 if delta else 16):
+        centres = 2 * np.random.default_rng(1000 + run).normal(size=(KINDS, DIMENSION))
+        points, _ = people(N, 2000 + run, centres=centres)
+        queries, last = people(300, 3000 + run, centres=centres)
+        public, _ = people(300, 4000 + run, lacking=True, centres=centres)
+        exact = KERNEL.exact_density(points, queries)
+        found = []
+        for sample in (None, public, public + 30.0):
+            chosen: dict[str, Any] = {"epsilon": 1, "delta": delta, "n_hint": N, "random_state": run}
+            method = "auto" if sample is None else "landmarks"
+            made = PrivateKDE(KERNEL, method=method, landmarks=sample, feature_seed=run, **chosen).fit(points)
+            answered, bars = made.query(queries, return_std=True)
+            found.append((answered - exact, bars))
+        (without, _), (errors, bars), (far, far_bars) = found
+        pairs = [(errors, without), (errors[last], without[last]), (far, without)]
+        ratios.append([math.log(size(with_sample) / size(alone)) for with_sample, alone in pairs])
+        squares.append([np.square(z).mean() for z in (errors / bars, (errors / bars)[last], far / far_bars)])
+    return np.array(ratios), np.array(squares)
+
+
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 class TestErrors:
     """Runs have fixed seeds. Unchecked bars cover a few per cent at the kind that lacks; see the benchmark."""
 
-    def test_a_kind_that_the_sample_lacks_is_covered_and_corrected(self, delta: float) -> None:
-        errors, bars = answers(LACKING, delta=delta)
-        within = np.abs(errors) < 2 * bars
-        assert within.mean() > 0.9 and within[:, LAST].mean() > 0.9
-        without, _ = answers(None, "auto", delta=delta)
-        alone, _ = answers(LACKING, delta=delta, options={"check_share": 0})
-        assert size(errors) < 1.1 * size(without) and size(errors[:, LAST]) < 1.1 * size(without[:, LAST])
-        assert size(errors[:, LAST]) < 0.5 * size(alone[:, LAST])
+    def test_poor_samples_are_covered_and_corrected(self, delta: float) -> None:
+        """Limits are five deviations from the means of 90 runs or more on other data: false alarms below 1e-4 in all.
+
+        Errors over those without landmarks where a kind lacks: 0.69 with a deviation of 0.17 in the logarithm of one
+        run, at that kind 0.97 and 0.31; with a delta 0.55 and 0.18, 0.74 and 0.27. Samples from elsewhere take half of
+        the budget, and sizes are for less to be missed: 1.75 and 0.19, with a delta 1.56 and 0.15. Squared errors over
+        squared bars, with or without a delta: 1.0 and 0.17, at the kind 1.0 and 0.46, far away 1.0 and 0.40.
+        """
+        ratios, squares = poor_runs(delta)
+        means, spreads = ([0.55, 0.74, 1.56], [0.18, 0.27, 0.15]) if delta else ([0.69, 0.97, 1.75], [0.17, 0.31, 0.19])
+        far = 5 / math.sqrt(len(ratios))
+        assert (ratios.mean(axis=0) < np.log(means) + far * np.array(spreads)).all()
+        assert (squares.mean(axis=0) < 1 + far * np.array([0.17, 0.46, 0.40])).all()
+
+    def test_unchecked_answers_at_a_kind_that_lacks_are_far_worse(self, delta: float) -> None:
+        found = []
+        for options in ({}, ALONE):
+            chosen: dict[str, Any] = {"epsilon": 1, "delta": delta, "n_hint": N, "random_state": 1, "feature_seed": 1}
+            made = PrivateKDE(KERNEL, method="landmarks", landmarks=LACKING, options=options, **chosen).fit(POINTS)
+            found.append(size(made.query(QUERIES[LAST]) - EXACT[LAST]))
+        assert found[0] < 0.5 * found[1]  # 0.08 times, with a deviation of 0.3 in the logarithm
 
     def test_a_good_sample_loses_little(self, delta: float) -> None:
         """Limits are five deviations from the means of 28 runs or more on other data: false alarms below 1e-6.
@@ -109,12 +142,6 @@ class TestErrors:
         assert ratios.mean() < math.log(mean) + 5 * spread / math.sqrt(len(ratios))
         within, apart = (0.962, 0.0144) if delta else (0.9951, 0.0066)
         assert covered > within - 5 * apart / math.sqrt(len(ratios))
-
-    def test_a_sample_from_elsewhere_does_little_harm(self, delta: float) -> None:
-        errors, bars = answers(GOOD + 30.0, delta=delta)
-        without, _ = answers(None, "auto", delta=delta)
-        assert size(errors) < 2 * size(without)  # half of the budget is lost, and sizes are for less to be missed
-        assert (np.abs(errors) < 2 * bars).mean() > 0.9
 
 
 class TestPromise:

@@ -96,9 +96,11 @@ def test_error_is_the_formula(method: str, delta: float, options: dict[str, Any]
     else:
         noise = (DIMENSION + 1) * lengths * (factor / (epsilon * N)) ** 2
     count = 0.0 if neighbours == "replace" else 2 / (0.025 * N) ** 2 * np.square(EXACT).mean()
-    assert abs(means.mean()) < 5 * means.std() / math.sqrt(runs)
+    # The mean of 1 / count is above 1 / n by the count's variance over n^3.
+    more = 0.0 if neighbours == "replace" else 2 / (0.025 * N) ** 2 * EXACT.mean()
+    assert abs(means.mean() - more) < 5 * means.std() / math.sqrt(runs)
     tolerance = 5 * squares.std() / math.sqrt(runs)
-    assert tolerance < 0.35 * squares.mean()
+    assert tolerance < 0.6 * squares.mean()
     assert abs(squares.mean() - noise - count) < tolerance
     assert 0.8 < squares.mean() / np.square(bars).mean() < 1.25
 

@@ -314,17 +314,18 @@ class TestPublished:
         # The mean of squared biases is not the square of their mean either.
         assert 1 / most < np.mean(squares) / predicted < most
 
-    def test_the_default_is_at_most_a_quarter_of_its_error(self) -> None:
+    def test_the_default_has_at_most_a_third_of_its_squared_error(self) -> None:
         n = 4000
         points = np.random.default_rng(3).normal(size=(n, 3)) * 0.6
         exact = KERNEL.exact_density(points, QUERIES)
 
-        def error(method: str, **options: Any) -> float:
-            models = [_model(s, s, method=method, n_hint=n, options=options).fit(points) for s in range(12)]
+        def error(method: str, runs: int = 12, **options: Any) -> float:
+            models = [_model(s, s, method=method, n_hint=n, options=options).fit(points) for s in range(runs)]
             return float(np.mean([(model.query(QUERIES) - exact) ** 2 for model in models]))
 
         published = min(error("race-published", rows=rows, width=w) for rows in (40, 160) for w in (32, 128, 512))
-        assert error("race") < published / 4
+        # About a sixth of it; the mean over 48 runs deviates by 15 %.
+        assert error("race", 48) < published / 3
 
 
 @pytest.mark.parametrize(

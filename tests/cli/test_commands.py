@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import sfumato
-from sfumato.cli.flags import parse_bounds, parse_columns, parse_options
+from sfumato.cli.typed import parse_bounds, parse_columns, parse_options
 from sfumato.errors import InputError
 from sfumato.sources import open_source
 

@@ -157,6 +157,8 @@ def main() -> int:
     parser.add_argument("--check", type=Path, metavar="FOLDER")
     parser.add_argument("--version", type=Path, metavar="FOLDER")
     asked = parser.parse_args()
+    if (folder := asked.version or asked.check) and folder.exists():
+        parser.error(f"{folder} exists: name a new folder, since what is in it would be deleted")
     os.environ["SFUMATO_CACHE"] = ""  # what was calibrated before must not hide what is calibrated now
     warnings.simplefilter("ignore")  # all of it is seeded
     if asked.version:

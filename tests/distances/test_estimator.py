@@ -204,7 +204,7 @@ class TestRecords:
             bars.append(bar[0])
         measured = np.sqrt(np.mean(np.square(errors)))
         assert abs(np.mean(errors)) < 5.5 * measured / np.sqrt(60)
-        assert 0.8 * measured < np.mean(bars) < 3 * measured
+        assert 0.6 * measured < np.mean(bars) < 3 * measured  # 60 runs know it to 9 %
 
     def test_frames_give_names_and_clones_share_accounts(self) -> None:
         account = Ledger().account("people")

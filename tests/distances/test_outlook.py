@@ -23,7 +23,7 @@ def test_the_plan_for_one_column() -> None:
         "huang-roth",
         "hat-gaussian",
     ]
-    assert made.error == pytest.approx(2.26, rel=0.03) and made.typical == pytest.approx(333, rel=0.02)
+    assert made.error == pytest.approx(2.26, rel=0.03) and made.typical == pytest.approx(333, rel=0.1)
     text = str(made)
     for words in (
         "Theorem B.3",

@@ -37,18 +37,24 @@ def _error(answers: np.ndarray, exact: np.ndarray) -> float:
 )
 @pytest.mark.parametrize("error", [0.03, 0.01])
 def test_features_without_noise_have_the_wanted_error(kernel: Kernel, error: float) -> None:
+    """40 runs on other data had 0.83 to 1.14 times the error and bars of 0.93 to 1.1 times it.
+
+    That is for features of frequencies. The squared error of one run deviates by 0.5 to 1.3 of its mean: limits are
+    five deviations of the mean of all runs away.
+    """
+    runs = 24 if isinstance(kernel, ShiftInvariantKernel) else 6  # hash functions do far better than they say
     exact = kernel.exact_density(POINTS, QUERIES)
     squares, stated = [], []
-    for seed in range(12):
+    for seed in range(runs):
         answers, bars = FastKDE(kernel, error=error, seed=seed).fit(POINTS).query(QUERIES, return_std=True)
         squares.append(_error(answers, exact) ** 2)
         stated.append(np.mean(bars**2))
-    measured = math.sqrt(np.mean(squares))
-    assert measured < 1.4 * error
-    assert math.sqrt(np.mean(stated)) > 0.7 * measured
-    if isinstance(kernel, ShiftInvariantKernel):  # hash functions that are spread evenly do far better than they say
+    measured, chance = math.sqrt(np.mean(squares)), math.sqrt(1 + 5 * 1.3 / math.sqrt(runs))
+    assert measured < (1.15 * chance if isinstance(kernel, ShiftInvariantKernel) else 1.0) * error
+    assert math.sqrt(np.mean(stated)) > 0.93 / chance * measured
+    if isinstance(kernel, ShiftInvariantKernel):
         assert measured > 0.3 * error
-        assert math.sqrt(np.mean(stated)) < 1.4 * measured
+        assert math.sqrt(np.mean(stated)) < 1.1 * chance * measured
 
 
 @pytest.mark.parametrize("kind", ["dense", "fast"])

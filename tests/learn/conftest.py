@@ -8,9 +8,11 @@ CLASSES = ("art", "law", "sea")
 MIDDLES = np.random.default_rng(0).normal(size=(3, 30))
 
 
-def texts(count: int, seed: int, shares: tuple[float, ...] = (1 / 3, 1 / 3, 1 / 3)) -> tuple[np.ndarray, np.ndarray]:
+def texts(
+    count: int, seed: int, shares: tuple[float, ...] = (1 / 3, 1 / 3, 1 / 3), middles: np.ndarray = MIDDLES
+) -> tuple[np.ndarray, np.ndarray]:
     """Points and their topics."""
     random = np.random.default_rng(seed)
     labels = random.choice(3, size=count, p=shares)
-    points = MIDDLES[labels] + 2.0 * random.normal(size=(count, 30))
+    points = middles[labels] + 2.0 * random.normal(size=(count, 30))
     return points / np.linalg.norm(points, axis=1, keepdims=True), np.array(CLASSES)[labels]

@@ -47,8 +47,10 @@ def test_scikit_learn_conventions(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
-def without_privacy(kernel: Any, points: np.ndarray = POINTS, labels: np.ndarray = LABELS) -> np.ndarray:
-    return np.column_stack([kernel.exact_density(points[labels == name], TESTS) for name in CLASSES])
+def without_privacy(
+    kernel: Any, points: np.ndarray = POINTS, labels: np.ndarray = LABELS, tests: np.ndarray = TESTS
+) -> np.ndarray:
+    return np.column_stack([kernel.exact_density(points[labels == name], tests) for name in CLASSES])
 
 
 class TestAccuracy:
@@ -61,19 +63,32 @@ class TestAccuracy:
     @pytest.mark.parametrize(
         ("arguments", "lost"),
         [
-            ({}, 0.04),
+            ({}, 0.02),
             ({"delta": 1e-6}, 0.02),
             ({"kernel": Gaussian(1.0), "delta": 1e-6}, 0.05),
-            ({"kernel": Gaussian(1.0), "landmarks": texts(300, 9)[0], "options": {"n_features": 16}}, 0.05),
+            ({"kernel": Gaussian(1.0), "landmarks": 300, "options": {"n_features": 16}}, 0.05),
         ],
         ids=["pure", "delta", "gaussian", "landmarks"],
     )
     def test_accuracy_is_close_to_that_without_privacy(self, arguments: dict[str, Any], lost: float) -> None:
-        kernel = arguments.get("kernel", InnerProduct())
-        best = (np.array(CLASSES)[without_privacy(kernel).argmax(axis=1)] == ANSWERS).mean()
-        model = DensityClassifier(**{**SEEDED, **arguments}).fit(POINTS, LABELS)
-        assert best > 0.75
-        assert model.score(TESTS, ANSWERS) > best - lost
+        """A mean over eight sets of topics, some of them harder to tell apart than others.
+
+        30 to 100 sets of other seeds lost -0.011, -0.010, 0.010 and 0.014 with deviations of 0.012, 0.013, 0.016 and
+        0.017 for one set: the limits are six deviations of the mean away or more.
+        """
+        found = []
+        for run in range(8):
+            middles = np.random.default_rng(500 + run).normal(size=(3, 30))
+            points, labels = texts(3000, 600 + run, middles=middles)
+            tests, answers = texts(800, 700 + run, middles=middles)
+            settings = {**SEEDED, **arguments, "random_state": run, "feature_seed": run}
+            if "landmarks" in arguments:
+                settings["landmarks"] = texts(arguments["landmarks"], 800 + run, middles=middles)[0]
+            exact = without_privacy(arguments.get("kernel", InnerProduct()), points, labels, tests)
+            best = (np.array(CLASSES)[exact.argmax(axis=1)] == answers).mean()
+            assert best > 0.75
+            found.append(best - DensityClassifier(**settings).fit(points, labels).score(tests, answers))
+        assert np.mean(found) < lost
 
     def test_classes_share_one_draw_of_features(self) -> None:
         """Densities of the same records in two classes differ by noise alone: features are the same."""

@@ -43,7 +43,7 @@ def test_error_bars_are_the_releases_own() -> None:
 
 
 def test_nothing_but_noise_is_marked() -> None:
-    """60 releases of nobody leave a word unmarked with probability 1 % each: 7 or more with probability 2e-6."""
+    """60 releases of nobody leave a word unmarked with probability 2.2 % each: 10 or more with probability 7e-7."""
     release = PrivateKDE("inner-product", bandwidth=1.0, epsilon=1, n_hint=4000, feature_seed=1)
     missed = 0
     for seed in range(60):
@@ -51,7 +51,7 @@ def test_nothing_but_noise_is_marked() -> None:
         # Nobody counts in the sums, and 4,000 do in the published number: the answers are noise and tell their error.
         empty = release.fit(np.zeros((4000, 30))).release_
         missed += any(not word.noise for word in decode(empty, VOCABULARY, WORDS, top=20))
-    assert missed < 7
+    assert missed < 10
 
 
 def test_a_word_among_its_equals_is_marked() -> None:

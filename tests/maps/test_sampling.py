@@ -127,7 +127,7 @@ def test_points_of_many_columns_follow_the_release(many: Release) -> None:
     assert np.allclose(drawn.mean(axis=0), 1.5, atol=0.5)
     assert 0.25 < (middle > 1.5).mean() < 0.75
     found = quality(many, drawn)
-    assert found.shown > 0.95
+    assert found.shown > 0.93
     assert found.misfit < 0.6
     uniform = np.random.default_rng(0).uniform(-5, 8, size=(1500, 5))
     assert quality(many, uniform).shown < found.shown

@@ -57,7 +57,8 @@ class TestQueries:
 class TestMultiplicativeWeights:
     def test_it_learns(self) -> None:
         errors = [
-            np.abs(_fit("pmw", options={"rounds": rounds}).query(QUERIES) - TRUTH).mean() for rounds in (1, 5, 30)
+            np.mean([np.abs(_fit("pmw", seed, options={"rounds": rounds}).query(QUERIES) - TRUTH) for seed in range(6)])
+            for rounds in (1, 5, 30)
         ]
         assert errors[0] > 2 * errors[1] > 2 * errors[2]
         assert errors[2] < 0.01
@@ -66,7 +67,7 @@ class TestMultiplicativeWeights:
         many = {"rounds": 100}
         pure, approximate = (
             [
-                np.abs(_fit("pmw", seed, epsilon=1, delta=delta, options=many).query(QUERIES) - TRUTH).mean()
+                math.log(np.abs(_fit("pmw", seed, epsilon=1, delta=delta, options=many).query(QUERIES) - TRUTH).mean())
                 for seed in range(8)
             ]
             for delta in (0.0, 1e-4)
@@ -179,4 +180,5 @@ def test_pmw_predictions_are_of_the_right_size() -> None:
     for epsilon in (Fraction(1, 2), Fraction(5)):
         predicted = METHODS[learners.PMW].predict(request(epsilon=epsilon), 0.2).rmse
         errors = [np.square(_fit("pmw", seed, epsilon=epsilon).query(QUERIES) - TRUTH).mean() for seed in range(5)]
-        assert 0.3 < predicted / math.sqrt(np.mean(errors)) < 3
+        # About 2, with a deviation of 0.13 in the logarithm from data to data.
+        assert 0.8 < predicted / math.sqrt(np.mean(errors)) < 5

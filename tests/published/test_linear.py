@@ -91,7 +91,7 @@ def _noise_and_bias(made: Mechanism, queries: np.ndarray, truth: np.ndarray) -> 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 @pytest.mark.parametrize(("name", "more"), CASES)
 def test_bars_are_the_errors_of_the_formula(name: str, more: dict[str, Any], neighbours: str) -> None:
-    """Over the box, where it takes other points of their law to move the ratio by 2 %: limits are five of these away.
+    """Over the box. Other points of their law move the ratio, 0.94 and more, by 2 %: limits are five of these away.
 
     Bars of the expansions take the misfit for spiky data; these points are smooth and miss less.
     """
@@ -99,7 +99,7 @@ def test_bars_are_the_errors_of_the_formula(name: str, more: dict[str, Any], nei
     bars = [release.query(queries, return_std=True)[1] for release in repeated(made, POINTS, 10, seed=0)]
     noise, bias = _noise_and_bias(made, queries, KERNEL.exact_density(POINTS, queries))
     largest = {"histogram": 2.2, "bernstein": 1.2, "even-trig": 2.2}.get(name, 1.1)
-    assert 0.9 < math.sqrt(np.mean(np.square(bars)) / (noise + bias**2).mean()) < largest
+    assert 0.85 < math.sqrt(np.mean(np.square(bars)) / (noise + bias**2).mean()) < largest
 
 
 @pytest.mark.parametrize(("name", "more"), CASES)

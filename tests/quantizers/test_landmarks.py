@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -224,6 +225,35 @@ class TestAnswers:
         assert not can_be_shown(spread=1e-4, strength=2e-4, rank=10, noise=1e-6, count_share=0.0)
         assert not can_be_shown(spread=1e-4, strength=0.02, rank=10, noise=1e-3, count_share=0.0)
         assert not can_be_shown(spread=1e-4, strength=0.02, rank=10, noise=1e-6, count_share=0.2)
+
+    def test_a_count_that_is_off_by_chance_is_no_residual(self) -> None:
+        """A count 10 % too low raises every mean by a ninth, the residual too; one that is known does not."""
+        figures = Resemblance(bias_share=1e-7, residual=0.7, residual_error=0.01, spread=1e-4)
+        mean = np.array([0.3, 0.1])
+        assert figures.inflation(mean / 0.9, mean, 0.7 / 0.9, 1e-9, 0.05**2, 1e-6) < 2
+        assert figures.inflation(mean / 0.9, mean, 0.7 / 0.9, 1e-9, 0.0, 1e-6) == math.inf
+
+    @pytest.mark.parametrize("elsewhere", [0.3, 1.0])
+    def test_a_noisy_count_hides_no_records_from_elsewhere(self, elsewhere: float) -> None:
+        """They raise the residual and lower the mean of the features, which no count does."""
+        figures = Resemblance(bias_share=1e-7, residual=0.7, residual_error=0.01, spread=1e-4)
+        mean, residual = np.array([0.3, 0.1]) * (1 - elsewhere), elsewhere + 0.7 * (1 - elsewhere)
+        assert figures.inflation(mean, np.array([0.3, 0.1]), residual, 1e-9, 0.1**2, 1e-6) == math.inf
+
+    @pytest.mark.parametrize("length", [0.0, 1e-160, 1e12])
+    @pytest.mark.parametrize("columns", [[], [1], [0, 1, 2, 3]])
+    def test_odd_references_and_projections_leave_answers_finite(self, columns: list[int], length: float) -> None:
+        """As a document may hold them; warnings of divisions are errors here."""
+        made = fit(Gaussian(2.0), 4, LANDMARKS)
+        projection = made.projection.copy()
+        projection[:, columns] = 0.0
+        odd = replace(made, projection=projection, reference=np.full(4, length))
+        for variance in (0.0, 1e6, 1e300):
+            known, sums = Known(1e4, 100.0, count_variance=variance), np.full(5, 5e4)
+            with np.errstate(divide="raise", invalid="raise", over="raise"):
+                reading = odd.reading(QUERIES, sums, known)
+            assert np.isfinite(reading.total).all() and np.isfinite(reading.bias).all()
+            assert not math.isnan(odd.inflation(sums, known))
 
     def test_a_release_of_noise_alone_has_no_limit(self) -> None:
         figures = Resemblance(bias_share=1e-7, residual=0.9, residual_error=0.01, spread=0.0)

@@ -39,7 +39,8 @@ def _shares(grid: GridQuantizer, places: int) -> Any:
 def test_one_column_stays_within_its_limit_and_reaches_it(
     kernel: ShiftInvariantKernel, degree: int, spacing: float
 ) -> None:
-    shares = _shares(GridQuantizer(kernel, Box((0.0,), (8.0,)), spacing, degree), 20)
+    # Straight lines on a fine grid come close to their limit at few places only: 60 find one with 0.8 or more.
+    shares = _shares(GridQuantizer(kernel, Box((0.0,), (8.0,)), spacing, degree), 60 if degree == 1 else 20)
     assert shares.max() <= 1
     assert shares.max() > 0.7
 

@@ -84,38 +84,37 @@ def test_loses_nothing_where_noise_is_small(bandwidth, epsilon, seeds):
     """The wider the kernel, the fewer waves make an error, which differs the more from seed to seed.
 
     Its square over the bar's is 0.96 with deviations of 0.1, 0.4 and 0.53 a seed, and two bars cover 96 % with 2 %, 4 %
-    and 6 %: all limits are five deviations or more from the means over so many seeds.
+    and 6 %, and from data to data with 2 %: all limits are five deviations or more from the means.
     """
-    plain, shrunk, bars, covered = errors_of(bandwidth, epsilon, seeds).mean(axis=0)
+    found = np.concatenate([errors_of(bandwidth, epsilon, seeds // 5, data) for data in range(5)])
+    plain, shrunk, bars, covered = found.mean(axis=0)
     assert np.sqrt(shrunk / plain) < 1.02
     assert 0.75 < np.sqrt(bars / shrunk) < 1.4
-    assert covered > 0.9
+    assert covered > 0.88
 
 
 def test_maps_of_few_columns():
-    """Records sit in few bumps, where a release errs as a whole: its bars cover 95 % +- 3.5 % of them, 83 % at times.
+    """Records sit in few bumps, where a release errs as a whole: its bars cover 95 % +- 3 % of them, 83 % at times.
 
-    Plain ones cover as many and differ as much. Means over ten releases: 94.5 % +- 1.5 % (the data's part included),
-    and over the map 98 % +- 0.35 %. Errors at records are 1.022 +- 0.0065 times those of plain answers, over the map
-    0.44. All limits are five and a half deviations away.
+    Plain ones cover as many and differ as much. Over the map 98 % +- 0.5 % are covered. Errors at records are 1.016 +-
+    0.015 times those of plain answers, over the map 0.46. Means over six sets of records: all limits are more than five
+    deviations away.
     """
-    points = blobs(40_500, 2)
-    records, queries = points[:40_000], points[40_000:]
-    kernel, random = Gaussian(0.5), np.random.default_rng(3)
-    places = queries, random.uniform(-12, 12, size=(2000, 2))
-    truths = [kernel.exact_density(records, asked) for asked in places]
-    ratios, covered = [], []
-    for seed in range(1, 11):
-        made = release_of(records, 0.5, 0.05, seed, bounds=(-12, 12))
+    kernel, ratios, covered = Gaussian(0.5), [], []
+    for data in range(6):
+        points, random = blobs(40_500, 2, data), np.random.default_rng(100 + data)
+        records = points[:40_000]
+        made = release_of(records, 0.5, 0.05, data, bounds=(-12, 12), neighbours="replace")  # the count moves all
         assert isinstance(made.spread, PlacesSpread)
-        for asked, truth in zip(places, truths, strict=True):
+        for asked in (points[40_000:], random.uniform(-12, 12, size=(1000, 2))):
+            truth = kernel.exact_density(records, asked)
             plain, (shrunk, bars) = made.query(asked), made.query(asked, return_std=True, read="shrunk")
             ratios.append(np.mean((shrunk - truth) ** 2) / np.mean((plain - truth) ** 2))
             covered.append(np.mean(np.abs(shrunk - truth) < 2 * bars))
             assert (shrunk >= 0).all()
-    at_records, over_the_map = np.sqrt(np.array(ratios).reshape(10, 2).mean(axis=0))
+    at_records, over_the_map = np.sqrt(np.array(ratios).reshape(6, 2).mean(axis=0))
     assert at_records < 1.06 and over_the_map < 0.7
-    at_records, over_the_map = np.array(covered).reshape(10, 2).mean(axis=0)
+    at_records, over_the_map = np.array(covered).reshape(6, 2).mean(axis=0)
     assert at_records > 0.86 and over_the_map > 0.96
 
 

@@ -64,7 +64,7 @@ def test_repeated_modes_share_their_coefficient() -> None:
 
 
 def test_error_is_as_predicted_with_few_messages() -> None:
-    """Sixteen collections; the sum of squares of 120 answers, about 60 of which are independent, is within 35 %."""
+    """Sixteen collections: the mean of their squared errors deviates by 15 %; limits are four of these away or more."""
     made = protocol()
     assert made.document["mechanism"]["quantizer"]["quantizer"] == "lattice"
     plan = made.plan(float(TRUTH.mean()))
@@ -74,8 +74,8 @@ def test_error_is_as_predicted_with_few_messages() -> None:
         answers, errors = made.simulate(POINTS, random_state=seed).query(QUERIES, return_std=True)
         squares.append(np.mean(np.square(answers - TRUTH)))
         bars.append(np.mean(np.square(errors)))
-    assert 0.65 < np.mean(squares) / plan.accuracy.rmse**2 < 1.35
-    assert 0.65 < np.mean(squares) / np.mean(bars) < 1.35
+    assert 0.4 < np.mean(squares) / plan.accuracy.rmse**2 < 1.75
+    assert 0.4 < np.mean(squares) / np.mean(bars) < 1.75
     pairs = protocol(quantizer="fourier").plan(float(TRUTH.mean()))
     assert plan.accuracy.rmse < pairs.accuracy.rmse / 4 and plan.messages < pairs.messages / 5
 

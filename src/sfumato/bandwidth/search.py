@@ -23,10 +23,10 @@ change by at most the sum of b + t: replacing costs the larger of the two. The c
 covers it. With rules of thumb among the candidates, half of epsilon buys the columns' histograms first (`private`):
 they add up.
 
-Variance. A noisy mean over m pairs has variance 2 / (rate 512 m)^2, up to what the noise on m adds. Beside it stands
-the sampling of pairs. Where the density is flat across a kernel, (K*K - 2 K) I has the mean -I and the mean square I
-times at most 1.02 (a Gaussian in one column), so that its variance is about the size of its mean at most; of a mean
-that noise hides it is known that less than one pair was near. Narrow candidates have the most of both, in units of a
+Variance. A noisy mean M over m pairs has variance (1 + M^2) 2 / (rate 512 m)^2: m is noisy too. Beside it stands the
+sampling of pairs. Where the density is flat across a kernel, (K*K - 2 K) I has the mean -I and the mean square I times
+at most 1.02 (a Gaussian in one column), so that its variance is about the size of its mean at most; of a mean that
+noise hides it is known that less than one pair was near. Narrow candidates have the most of both, in units of a
 density, and would win by it: the choice is by the score plus two deviations.
 """
 
@@ -300,7 +300,8 @@ def judged(scores: PairScores, noisy: Integers, deviation: float, release_epsilo
         unit = math.exp(max(least - integral, -FARTHEST_EXPONENT))
         mean = total / (UNIT * pairs) * (1 - 1 / n)
         score = unit * (mean + own_height(kernel, d) / n)
-        error = math.hypot(deviation / UNIT, math.sqrt(max(-mean * pairs, 1.0))) / pairs
+        noise = deviation / UNIT * math.hypot(1.0, mean)
+        error = math.hypot(noise, math.sqrt(max(-mean * pairs, 1.0))) / pairs
         if release_epsilon is not None:
             try:
                 spread = _release_noise(kernel, scores, release_epsilon)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from sfumato.cli import engines, flags
 from sfumato.cli.console import tell, warn_of_seed
-from sfumato.cli.flags import LEDGER_HELP, Neighbours, Outside, flag, parse_bandwidth, parse_bounds, parse_columns
+from sfumato.cli.flags import LEDGER_HELP, Neighbours, Outside, flag
 from sfumato.cli.ledger import account_to_charge, spending
 from sfumato.cli.paid import wanted_look
+from sfumato.cli.typed import parse_bandwidth, parse_bounds, parse_columns
 from sfumato.errors import InputError, StorageError
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from sfumato.cli import flags
 from sfumato.cli.console import facts, out, print_json, say, warn
-from sfumato.cli.flags import flag, one_column, parse_bandwidth, parse_bounds, parse_classes, parse_columns
+from sfumato.cli.flags import flag
+from sfumato.cli.typed import one_column, parse_bandwidth, parse_bounds, parse_classes, parse_columns
 from sfumato.errors import InputError
 from sfumato.public.shown import shown
 

@@ -10,23 +10,13 @@ import typer
 
 from sfumato.cli import flags
 from sfumato.cli.console import check_suffix, complain, facts, print_json, size_text, tell, warn_of_seed, write_table
-from sfumato.cli.flags import (
-    NEEDED,
-    POINTS,
-    PRIVACY,
-    argument,
-    flag,
-    one_column,
-    parse_bandwidth,
-    parse_classes,
-    parse_options,
-    refuse_inputs,
-    refuse_unkept,
-)
+from sfumato.cli.flags import NEEDED, POINTS, PRIVACY, argument, flag
 from sfumato.cli.groups import PaidRun, Payment, Reading, grouped
 from sfumato.cli.ledger import spending
+from sfumato.cli.outputs import refuse_inputs, refuse_unkept
 from sfumato.cli.paid import make_file
 from sfumato.cli.select import opened
+from sfumato.cli.typed import one_column, parse_bandwidth, parse_classes, parse_options
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:

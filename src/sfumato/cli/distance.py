@@ -9,19 +9,12 @@ from typing import Annotated, Any
 
 from sfumato.cli import flags
 from sfumato.cli.console import check_suffix, complain, warn_of_seed, write_table
-from sfumato.cli.flags import (
-    NEEDED,
-    POINTS,
-    Neighbours,
-    argument,
-    flag,
-    parse_columns,
-    parse_options,
-    refuse_inputs,
-)
+from sfumato.cli.flags import NEEDED, POINTS, Neighbours, argument, flag
 from sfumato.cli.groups import NeighboursOption, OptionOption, PaidRun, Payment, Reading, grouped
+from sfumato.cli.outputs import refuse_inputs
 from sfumato.cli.paid import make_release
 from sfumato.cli.release import EpsilonOption, HintOption, PaidCountOption, check_needed, report
+from sfumato.cli.typed import parse_columns, parse_options
 from sfumato.errors import InputError
 
 EXAMPLES = (

@@ -14,9 +14,10 @@ from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from sfumato.cli import engines, flags
-from sfumato.cli.flags import POINTS, PRIVACY, Neighbours, Outside, flag, parse_bounds, parse_columns
+from sfumato.cli.flags import POINTS, PRIVACY, Neighbours, Outside, flag
 from sfumato.cli.ledger import account_to_charge
 from sfumato.cli.paid import wanted_look
+from sfumato.cli.typed import category_files, parse_bounds, parse_categories, parse_columns, parse_kinds
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -99,16 +100,16 @@ class Kinds:
 
     def categories(self, data: str) -> dict[Any, Any]:
         """Columns of categories."""
-        return flags.parse_categories(self.category, self.mismatch, self.unseen, data)
+        return parse_categories(self.category, self.mismatch, self.unseen, data)
 
     @property
     def files(self) -> list[str]:
         """Files of the categories' values."""
-        return flags.category_files(self.category)
+        return category_files(self.category)
 
     def curved(self, data: str) -> dict[Any, Any]:
         """Columns on circles and spheres."""
-        return flags.parse_kinds(self.circle, self.sphere, data)
+        return parse_kinds(self.circle, self.sphere, data)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,9 @@ import typer
 
 from sfumato.cli import flags, send
 from sfumato.cli.console import complain, out, tell, warn_of_seed
-from sfumato.cli.flags import flag, parse_bandwidth, parse_columns, parse_options, read_bounds, refuse_inputs
+from sfumato.cli.flags import flag
+from sfumato.cli.outputs import refuse_inputs
+from sfumato.cli.typed import parse_bandwidth, parse_columns, parse_options, read_bounds
 from sfumato.errors import InputError, StorageError
 from sfumato.local.client import MAX_DELTA, MAX_EPSILON
 from sfumato.storage import storage_errors

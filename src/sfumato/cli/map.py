@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from sfumato.cli import flags
 from sfumato.cli.console import check_suffix, complain, size_text, tell, warn
-from sfumato.cli.flags import FORCE_HELP, flag, parse_columns, parse_numbers, parse_pairs, refuse_inputs
+from sfumato.cli.flags import FORCE_HELP, flag
+from sfumato.cli.outputs import refuse_inputs
 from sfumato.cli.people import Quantity, open_points, read_geojson
+from sfumato.cli.typed import parse_columns, parse_numbers, parse_pairs
 from sfumato.errors import InputError
 from sfumato.storage import AtomicFile
 

@@ -12,9 +12,11 @@ from typing import Annotated
 from sfumato.cli import flags
 from sfumato.cli import release as releasing
 from sfumato.cli.console import size_text, tell
-from sfumato.cli.flags import NEEDED, RUN, argument, flag, parse_bandwidth, refuse_inputs
+from sfumato.cli.flags import NEEDED, RUN, argument, flag
 from sfumato.cli.groups import Choices, Kinds, Reading, Run, grouped
+from sfumato.cli.outputs import refuse_inputs
 from sfumato.cli.paid import progress_bar
+from sfumato.cli.typed import parse_bandwidth
 from sfumato.errors import InputError
 from sfumato.privacy.datasets import identity_of
 

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from sfumato.cli import flags
 from sfumato.cli.console import check_suffix, complain, tell, warn_of_seed, write_table
-from sfumato.cli.flags import flag, parse_numbers, parse_pairs, refuse_inputs
+from sfumato.cli.flags import flag
+from sfumato.cli.outputs import refuse_inputs
+from sfumato.cli.typed import parse_numbers, parse_pairs
 from sfumato.errors import InputError
 from sfumato.public.canonical_json import parse
 from sfumato.storage import AtomicFile

@@ -9,21 +9,19 @@ import typer
 
 from sfumato.cli import engines, flags
 from sfumato.cli.console import out, print_json
-from sfumato.cli.flags import (
-    Neighbours,
-    Outside,
+from sfumato.cli.flags import Neighbours, Outside, flag
+from sfumato.cli.groups import Reading, check_users
+from sfumato.cli.outputs import refuse_inputs
+from sfumato.cli.release import read_bandwidth
+from sfumato.cli.typed import (
     category_files,
-    flag,
     parse_bandwidth,
     parse_categories,
     parse_columns,
     parse_kinds,
     parse_options,
     read_bounds,
-    refuse_inputs,
 )
-from sfumato.cli.groups import Reading, check_users
-from sfumato.cli.release import read_bandwidth
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:

@@ -19,7 +19,9 @@ import typer
 
 from sfumato.cli import flags
 from sfumato.cli.console import check_suffix, complain, facts, print_json, warn_of_seed
-from sfumato.cli.flags import argument, flag, parse_columns, parse_numbers, refuse_inputs
+from sfumato.cli.flags import argument, flag
+from sfumato.cli.outputs import refuse_inputs
+from sfumato.cli.typed import parse_columns, parse_numbers
 from sfumato.deferred import require
 from sfumato.errors import InputError
 from sfumato.public.shown import shown

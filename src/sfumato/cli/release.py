@@ -10,19 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from sfumato.cli import flags
 from sfumato.cli.console import size_text, tell, warn_of_seed
-from sfumato.cli.flags import (
-    NEEDED,
-    RUN,
-    flag,
-    one_column,
-    parse_bandwidth,
-    parse_options,
-    refuse_inputs,
-    refuse_unkept,
-)
+from sfumato.cli.flags import NEEDED, RUN, flag
 from sfumato.cli.groups import Choices, Kinds, PaidRun, Payment, Reading, check_users, grouped
 from sfumato.cli.ledger import spending
+from sfumato.cli.outputs import refuse_inputs, refuse_unkept
 from sfumato.cli.paid import make_file, make_release
+from sfumato.cli.typed import one_column, parse_bandwidth, parse_options
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:

@@ -13,8 +13,10 @@ from rich.text import Text
 
 from sfumato.cli import flags
 from sfumato.cli.console import check_suffix, complain, out, print_json, tell, warn_of_seed, write_table
-from sfumato.cli.flags import argument, flag, one_column, parse_columns, refuse_inputs
+from sfumato.cli.flags import argument, flag
+from sfumato.cli.outputs import refuse_inputs
 from sfumato.cli.paid import progress_bar
+from sfumato.cli.typed import one_column, parse_columns
 from sfumato.deferred import require
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.privacy.datasets import is_pattern

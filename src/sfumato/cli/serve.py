@@ -11,7 +11,8 @@ import typer
 
 from sfumato.cli import flags, serve_demo, serve_notice
 from sfumato.cli.console import complain, facts
-from sfumato.cli.flags import argument, flag, refuse_inputs
+from sfumato.cli.flags import argument, flag
+from sfumato.cli.outputs import refuse_inputs
 from sfumato.deferred import require
 from sfumato.errors import InputError
 

@@ -9,8 +9,10 @@ import typer
 
 from sfumato.cli import flags, send
 from sfumato.cli.console import complain, err, facts, tell, warn_of_seed
-from sfumato.cli.flags import argument, flag, parse_bandwidth, read_bounds, refuse_existing, refuse_inputs
+from sfumato.cli.flags import argument, flag
+from sfumato.cli.outputs import refuse_existing, refuse_inputs
 from sfumato.cli.submissions import class_named, message_files, own_class, people, reported_class, take_all, write_all
+from sfumato.cli.typed import parse_bandwidth, read_bounds
 from sfumato.errors import InputError, StorageError
 from sfumato.paid import rescued
 from sfumato.shuffled import MAX_DELTA, MAX_EPSILON

@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from sfumato.cli import flags, release
 from sfumato.cli import map as map_
 from sfumato.cli.console import complain, err, facts, in_flags, out, say
-from sfumato.cli.flags import NEEDED, RUN, flag, parse_bandwidth, parse_bounds, parse_columns, refuse_existing
+from sfumato.cli.flags import NEEDED, RUN, flag
 from sfumato.cli.ledger import account_to_charge, standing_text
 from sfumato.cli.ledger import budget as set_budget
+from sfumato.cli.outputs import refuse_existing
+from sfumato.cli.typed import parse_bandwidth, parse_bounds, parse_columns
 from sfumato.deferred import missing
 from sfumato.errors import InputError
 from sfumato.privacy.datasets import identity_of

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.cli.console import warn
-from sfumato.cli.flags import one_column, parse_columns
+from sfumato.cli.typed import one_column, parse_columns
 from sfumato.errors import InputError, StorageError
 from sfumato.owner import private_folder
 from sfumato.storage import AtomicFile, storage_errors

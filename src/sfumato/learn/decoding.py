@@ -5,9 +5,10 @@ has an error bar, and one that may have come to the top by noise alone is marked
 
 A word is marked as noise unless its answer exceeds the vocabulary's mean answer by z standard errors. z is the point
 that the largest of V standard normal numbers, V the number of words, exceeds with a probability below 1 %: about 5 for
-20,000 words. If the release were nothing but noise, a word would be left unmarked with a probability of about 1 %. The
-comparison is with the mean and not with zero because all words resemble all texts a little: a word that is on the list
-only because noise lifted it above its equals is far from zero.
+20,000 words. If the release were nothing but noise, a word would be left unmarked with a probability of about 1 %, and
+2 % where the noise is that of a ball in few dimensions, whose length differs from release to release. The comparison is
+with the mean and not with zero because all words resemble all texts a little: a word that is on the list only because
+noise lifted it above its equals is far from zero.
 
 This is post-processing of a release: it costs no privacy.
 """

@@ -247,7 +247,15 @@ class LandmarkQuantizer(LinearQuantizer):
             self.mean_residual(sums, known),
             known.noise_variance / (self.amplitude * count) ** 2,
             known.count_variance / count**2,
+            self._along,
         )
+
+    @cached_property
+    def _along(self) -> float:
+        """Variance of the landmarks' mean of f along its own direction: f(Z) is U sqrt(w), where M is U / sqrt(w)."""
+        features = self._weights / np.maximum(np.square(self._weights).sum(axis=0), 1e-300)
+        along = features @ self.reference / max(float(np.linalg.norm(self.reference)), 1e-300)
+        return float(along.var() / len(along))
 
     def findings(self, sums: Floats, known: Known) -> dict[str, float]:
         """Mean residual of the records, its upper limit, what landmarks would have, and what follows for the bias.

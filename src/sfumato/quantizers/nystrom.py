@@ -27,9 +27,12 @@ sampling error of a mean over so many landmarks.
 - Beyond, it is sqrt(D / E) times as large: as if the directions that the features do not see differed from the
   landmarks as much as those that they see.
 - If the released mean residual exceeds that of held-out public points by more than chance, records lie where the
-  features do not reach. And if the noise, or a reference hardly larger than its own sampling error, leaves the
-  comparison no power, nothing speaks for resemblance. In both cases there is no limit but the one that holds for any
-  records.
+  features do not reach. A count that is off moves all means by the same share, 1 in expectation with the count's
+  variance; the mean of f along the reference shows it too, with the variance of the noise and of the landmarks'
+  choice, and falls short where records lie elsewhere. The mean of both, weighted by their variances, is taken off,
+  so that what is left is 0 for records like the landmarks and not for others, however noisy the count is. And if the
+  noise, or a reference hardly larger than its own sampling error, leaves the comparison no power, nothing speaks for
+  resemblance. In both cases there is no limit but the one that holds for any records.
 
 No test sees records that agree with the public ones in every released number and still crowd together outside the
 features; only `LandmarkQuantizer.bias_bound` covers those.
@@ -294,7 +297,9 @@ class Resemblance(Documented):
         if not all(isinstance(value, float) and 0 <= value < math.inf for value in vars(self).values()):
             raise InputError("the figures of resemblance must be finite and not negative")
 
-    def inflation(self, mean: Floats, reference: Floats, residual: float, noise: float, count_share: float) -> float:
+    def inflation(
+        self, mean: Floats, reference: Floats, residual: float, noise: float, count_share: float, along: float = 0.0
+    ) -> float:
         """Tell how many times larger than on held-out public points the bias may be; infinite if nothing limits it.
 
         Parameters
@@ -307,6 +312,8 @@ class Resemblance(Documented):
             Variance of the noise on one coordinate of either.
         count_share : float
             Variance of the count over its square.
+        along : float
+            Variance of the landmarks' mean of f along its own direction.
 
         Examples
         --------
@@ -320,7 +327,11 @@ class Resemblance(Documented):
         slack, spread = _slack(len(mean), noise, seen), max(self.spread + count_share * strength, 1e-300)
         if AGREEMENT * spread + slack > POWER * strength:
             return math.inf
-        if residual > self.residual + CONFIDENT * math.hypot(math.sqrt(noise), self.residual_error):
+        error = (along + noise) / strength
+        weight = count_share / (count_share + error) if count_share else 0.0
+        share = 1 + weight * (float(mean @ reference) / strength - 1)
+        by_chance = math.hypot(math.sqrt(noise), math.sqrt(weight * error) * self.residual, self.residual_error)
+        if residual - share * self.residual > CONFIDENT * by_chance:
             return math.inf
         excess = (seen - len(mean) * noise) / spread
         return 1.0 if excess <= AGREEMENT + slack / spread else math.sqrt(excess)

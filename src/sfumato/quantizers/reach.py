@@ -68,10 +68,9 @@ def _beside(solver: DualSolver, dual: Dual, missed: Floats) -> Floats:
     """Raise W at a window's ends to what records in the cells beside it see of the weights: all of it is missed."""
     degree, weights, seen = solver.axis.degree, np.abs(dual.weights), np.zeros_like(missed)
     before, behind = dual.first > 0, dual.first + solver.window < solver.axis.cells
+    # A window has `degree` nodes beyond its cells.
     seen[:, :degree] = before[:, None] * weights[:, :degree]
-    seen[:, solver.window :] = (
-        behind[:, None] * weights[:, solver.window :]
-    )  # a window has `degree` nodes beyond its cells
+    seen[:, solver.window :] = behind[:, None] * weights[:, solver.window :]
     return np.maximum(missed, seen)
 
 

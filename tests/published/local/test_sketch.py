@@ -77,7 +77,7 @@ def test_rounding_turns_directions_no_farther_than_the_radius_is_widened(bits: i
         (L2LSH(0.5), 0.05),
         (L1LSH(0.5), 0.05),
         (Laplacian(0.5), 0.05),
-        (Hat(2.0), 0.05),
+        (Hat(0.5), 0.05),
         (Angular(), 0.1),
         (Angular(2), 0.1),
     ],
@@ -88,12 +88,13 @@ def test_answers_are_unbiased_and_predicted(kernel: Kernel, radius: float) -> No
     points = random.normal(0.5, 0.15, (2000, 2))
     queries, squares, bars = points[:40], [], []
     truth = kernel.exact_density(np.clip(points, 0, 1), np.clip(queries, 0, 1))
-    for seed in range(6):
+    for seed in range(12 if isinstance(kernel, Angular) else 6):
         made = protocol(kernel=kernel, radius=radius, eta=0.1, epsilon=4, participants=2000, seed=seed)
         answers, errors = made.simulate(points, random_state=seed).query(np.clip(queries, 0, 1), return_std=True)
         squares.append(np.mean((answers - truth) ** 2))
         bars.append(np.mean(errors**2))
-    # Six sketches, each a mean over many rows: a factor of three is more than six standard deviations.
+    # One sketch's squared error deviates by 0.44 of its mean, and by 0.84 for angles, where twelve are made: a factor
+    # of three has a probability of 1e-6 or less.
     assert 1 / 3 < np.mean(bars) / np.mean(squares) < 3
     request = make_request(kernel, None, 2, 4, 2000, radius, 0.1, (0, 1), {})
     assert 1 / 6 < np.mean(squares) / choose(request, "mldp-kde")[1].variance < 4

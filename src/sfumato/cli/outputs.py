@@ -1,0 +1,44 @@
+"""Where a command may write: a place that keeps what is paid for, and nothing that is there already or read."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from sfumato.errors import InputError
+from sfumato.privacy.datasets import identity_of, same_file
+
+
+def refuse_unkept(output: Path) -> None:
+    """Refuse to write what is paid for to a place that does not keep it: a pipe, a device, the screen."""
+    if str(output) == "-":
+        raise InputError("-o - would print what is paid for and keep nothing: pass the path of a file")
+    try:
+        mode = os.stat(output).st_mode
+    except (OSError, ValueError):
+        return  # there is nothing yet, or it is refused when it is opened
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise InputError(f"{str(output)!r} is no file and keeps nothing of what is paid for: pass the path of a file")
+
+
+def refuse_existing(output: Path, force: bool) -> None:
+    """Refuse a name that is taken before anything else is written."""
+    if not force and output.is_file():
+        raise InputError(f"{str(output)!r} exists already; pass another path, or --force to replace it")
+
+
+def refuse_inputs(output: str | Path | None, *inputs: str | Path | None) -> None:
+    """Refuse to write over what is read, which --force does not ask for."""
+    if output is None:
+        return
+    written = os.path.realpath(output)
+    for given in inputs:
+        if given is None or str(given) == "-":
+            continue
+        read = identity_of(given)
+        within = os.path.isdir(read) and os.path.exists(written) and written.startswith(os.path.join(read, ""))
+        if written == read or within or same_file(written, read):
+            raise InputError(
+                f"{str(output)!r} is read by this command and stays as it is, with --force too; pass another path to -o"
+            )
