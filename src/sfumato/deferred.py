@@ -91,14 +91,16 @@ def is_instance(data: Any, module: str, name: str) -> bool:
 
 
 class _Module:
-    """A module of an extra, loaded when something of it is asked for."""
+    """A module of an extra, loaded when something of it is asked for, and asked once for each name."""
 
     def __init__(self, name: str, extra: str) -> None:
         self._name, self._extra = name, extra
 
     def __getattr__(self, attribute: str) -> Any:
         require(self._extra)
-        return getattr(import_module(self._name), attribute)
+        value = getattr(import_module(self._name), attribute)
+        setattr(self, attribute, value)
+        return value
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Engines send functions that use it to other processes.

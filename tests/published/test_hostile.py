@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,7 +44,6 @@ NUMBERS = (
     math.inf,
 )
 OTHERS = (True, None, "x", "1", [], {}, [[]], {"decimal": "nan"})
-LONGEST = 2.0
 
 
 def _leaves(document: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -70,8 +68,7 @@ def _changed(document: Any, path: tuple[Any, ...], value: Any) -> Any:
 
 
 def _answer(header: dict[str, Any], arrays: dict[str, Any]) -> None:
-    """Load and query: only errors of the library, only numbers, and soon."""
-    started = time.process_time()
+    """Load and query: only errors of the library, and only numbers; how long that may take is asked by the fuzzer."""
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -85,7 +82,6 @@ def _answer(header: dict[str, Any], arrays: dict[str, Any]) -> None:
                     assert not np.isnan(answers).any(), header["quantizer"]
     except SfumatoError:
         pass
-    assert time.process_time() - started < LONGEST, header["quantizer"]
 
 
 def _compiled(header: dict[str, Any], arrays: dict[str, Any]) -> None:

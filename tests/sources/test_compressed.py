@@ -11,12 +11,12 @@ import io
 import struct
 import subprocess
 import sys
-import time
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet
 import pytest
 
@@ -25,6 +25,7 @@ from sfumato.public.ranges import MOST_COLUMNS
 from sfumato.sources import delimited, open_source
 from sfumato.sources.compressed import FOOTER, LARGEST_AT_ONCE, PAGE, Thrift, check_at_once
 from sfumato.sources.selection import MOST_NAMED_COLUMNS
+from tests.work import counted_calls
 
 MEGABYTES = 600
 CHILD = """
@@ -190,26 +191,23 @@ def test_the_largest_tables_are_read(tmp_path: Path) -> None:
         open_source(np.zeros((1, MOST_COLUMNS + 1), dtype=np.int8))
 
 
-def used(path: Path) -> float:
-    """Processor time of opening a file and reading it, refused or not."""
-    began = time.process_time()
-    with contextlib.suppress(InputError):
-        sum(len(batch) for batch in open_source(path).batches())
-    return time.process_time() - began
-
-
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize("line", ["9" * 300_000 + "x", "9." + "9" * 300_000 + "x", "1e" + "9" * 300_000 + "x"])
 def test_almost_a_number_takes_no_quadratic_time(tmp_path: Path, line: str) -> None:
+    """A pattern that goes back would go on for hours."""
     (tmp_path / "long.csv").write_text(f"{line}\n{line}\n")
-    assert used(tmp_path / "long.csv") < 2
+    with contextlib.suppress(InputError):
+        assert all(np.isnan(batch).all() for batch in open_source(tmp_path / "long.csv").batches())
 
 
-def test_many_columns_with_an_odd_cell_take_little_time(tmp_path: Path) -> None:
-    """One call to Arrow for each column would take 20 seconds."""
+def test_many_columns_with_an_odd_cell_take_few_calls(tmp_path: Path) -> None:
+    """Arrow's functions are called for all columns at once: a call for each column took 20 seconds."""
     line = ",".join(["0.5"] * 30_000)
     (tmp_path / "wide.csv").write_text(f"{line}\n{line.replace('0.5', 'odd', 1)}\n{line},1\n{line}\n")
-    assert used(tmp_path / "wide.csv") < 5
-    rows = np.concatenate(list(open_source(tmp_path / "wide.csv").batches()))
+    source = open_source(tmp_path / "wide.csv")
+    with counted_calls(pc.__file__) as calls:
+        rows = np.concatenate(list(source.batches()))
+    assert 0 < len(calls) < 100
     assert rows.shape == (4, 30_000) and np.isnan(rows[1, 0]) and np.isnan(rows[2]).all()
     assert (rows[[0, 3]] == 0.5).all() and (rows[1, 1:] == 0.5).all()
 
