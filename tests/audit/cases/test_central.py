@@ -35,7 +35,7 @@ from sfumato.methods.registry import METHODS
 from sfumato.privacy.bits import SecureBits
 from sfumato.quantizers import ShardedFourier
 from sfumato.sources import open_source
-from tests.audit.calibration_checks import check_close
+from tests.audit.calibration_checks import check_audit
 
 load_library()
 
@@ -128,8 +128,7 @@ HERE = sorted({*METHODS, audits.COUNT, "projection", "users"})
 def test_claims_hold_by_bounds_that_come_close(mechanism: str) -> None:
     close = dict(CLOSE.get(mechanism, {}))
     for case in ATTACKS[mechanism]():
-        result = audit(case, TRIALS, bits=SecureBits.seeded(f"{mechanism} {case.name}"))
-        check_close(result, close.pop(case.name, 0.0) * (1 - 1e-9))
+        check_audit(case, TRIALS, f"{mechanism} {case.name}", close.pop(case.name, 0.0) * (1 - 1e-9))
     assert not close, "cases that are gone"
 
 

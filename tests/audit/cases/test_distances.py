@@ -14,7 +14,7 @@ from sfumato.kernels.unscaled import Distance
 from sfumato.methods.registry import DISTANCES
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
-from tests.audit.calibration_checks import check_calibrations, check_close, check_complete, check_options, check_twins
+from tests.audit.calibration_checks import check_audit, check_calibrations, check_complete, check_options, check_twins
 
 load_library()
 
@@ -35,8 +35,7 @@ CLOSE = {
 @pytest.mark.parametrize("mechanism", DISTANCES)
 def test_claims_hold_by_bounds_that_come_close(mechanism: str) -> None:
     for case in ATTACKS[mechanism]():
-        result = audit(case, TRIALS, bits=SecureBits.seeded(f"{mechanism} {case.name}"))
-        check_close(result, CLOSE[mechanism][isinstance(case, ExactCase)])
+        check_audit(case, TRIALS, f"{mechanism} {case.name}", CLOSE[mechanism][isinstance(case, ExactCase)])
 
 
 @pytest.mark.exact
@@ -82,6 +81,7 @@ def test_every_variant_that_is_offered_has_a_case(method: str) -> None:
     assert all(isinstance(subject.facts["kernel"], Distance) for subject in SUBJECTS[method])
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("method", DISTANCES)
 def test_calibrations_hold_and_come_close(method: str) -> None:
     check_calibrations(method, CALIBRATED.get(method, {}))

@@ -8,7 +8,7 @@ from sfumato.audit import ATTACKS, ExactCase, audit, load_library
 from sfumato.audit.cases.learn import CLASSIFIER, GAUSSIAN, LINEAR, PURE
 from sfumato.audit.cases.twins import TWINS, Twin
 from sfumato.privacy.bits import SecureBits
-from tests.audit.calibration_checks import check_close
+from tests.audit.calibration_checks import check_audit
 
 load_library()
 
@@ -20,8 +20,7 @@ CLOSE = {CLASSIFIER: (0.75, 1.0), PURE: (0.35, 0.5), GAUSSIAN: (0.6, 1.0), LINEA
 @pytest.mark.parametrize("mechanism", CLOSE)
 def test_claims_hold_by_bounds_that_come_close(mechanism: str) -> None:
     for case in ATTACKS[mechanism]():
-        result = audit(case, TRIALS, bits=SecureBits.seeded(f"{mechanism} {case.name}"))
-        check_close(result, CLOSE[mechanism][isinstance(case, ExactCase)])
+        check_audit(case, TRIALS, f"{mechanism} {case.name}", CLOSE[mechanism][isinstance(case, ExactCase)])
 
 
 @pytest.mark.exact

@@ -7,7 +7,7 @@ import pytest
 from sfumato.audit import ATTACKS, ExactCase, audit, load_library
 from sfumato.audit.cases.twins import TWINS, Twin
 from sfumato.privacy.bits import SecureBits
-from tests.audit.calibration_checks import SALTED, check_close
+from tests.audit.calibration_checks import SALTED, check_audit
 
 load_library()
 
@@ -29,8 +29,8 @@ CLOSE = {
 def test_claims_hold_by_bounds_that_come_close(mechanism: str) -> None:
     bounds = []
     for case in ATTACKS[mechanism]():
-        result = audit(case, TRIALS, bits=SecureBits.seeded(f"{mechanism} {case.name}"))
-        check_close(result, CLOSE[mechanism][isinstance(case, ExactCase)])
+        share = CLOSE[mechanism][isinstance(case, ExactCase)]
+        result = check_audit(case, TRIALS, f"{mechanism} {case.name}", share)
         bounds.append(result.lower_bound / result.claim.value)
     assert SALTED or max(bounds) > 0.3
 

@@ -50,6 +50,7 @@ def test_every_mechanism_of_every_room_is_checked_and_has_twins() -> None:
 COINLESS = (BANDWIDTH, SEARCH)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "mechanism", [pytest.param(name, marks=pytest.mark.exact) if name in COINLESS else name for name in MADE]
 )

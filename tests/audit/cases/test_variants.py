@@ -47,6 +47,7 @@ def test_general_options_are_used() -> None:
     assert {*GENERAL_OPTIONS["central"], *PROJECTION_OPTIONS} - {LIMIT} <= used
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("method", METHODS)
 def test_calibrations_hold_and_come_close(method: str) -> None:
     check_calibrations(method, CLOSE.get(method, {}))
