@@ -31,6 +31,7 @@ TERMS: dict[str, Any] = {"epsilon": 1, "bounds": (-8, 8), "n_hint": N}
 BOX = Box.from_bounds((-8, 8), 2)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("kernel", [Gaussian(1.0), Laplacian(1.0)], ids=repr)
 def test_the_convolution_is_the_integral(kernel: Any) -> None:
     grid = np.linspace(-12, 12, 4001)[:, None]
@@ -40,6 +41,7 @@ def test_the_convolution_is_the_integral(kernel: Any) -> None:
         assert convolved(kernel, np.array([[at]]))[0] == pytest.approx(integral, rel=1e-4)
 
 
+@pytest.mark.once
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("length", [1e-50, 1e-4])
 @pytest.mark.parametrize("kernel", [Gaussian, Laplacian])
@@ -82,38 +84,58 @@ def test_noise_has_the_stated_variance() -> None:
         assert measured**2 == pytest.approx(stated[length] ** 2 - sampled[length] ** 2, rel=0.3)
 
 
-def test_the_choice_is_near_the_best_and_noise_widens_it() -> None:
-    """A narrower one wins by chance, in pairs and in noise, once in a hundred: eight of 60 once in 6 million."""
-    lengths, random, missed = [0.01, 0.1, 0.4, 1.0, 6.0], np.random.default_rng(1), 0
-    terms = {**TERMS, "epsilon": 40}
-    for seed in range(60):
-        points = random.normal(size=(N, 2))
-        found = bandwidth.search(points, lengths, random_state=seed, **terms)
-        missed += found.bandwidth not in (0.4, 1.0)
-        if seed < 4:  # the same noise, and a term that grows the narrower a candidate is
-            noisy = bandwidth.search(points, lengths, random_state=seed, release_epsilon="1/50", **terms)
-            assert noisy.bandwidth >= found.bandwidth
-    assert missed < 8
+LENGTHS = [0.01, 0.1, 0.4, 1.0, 6.0]
+GENEROUS: dict[str, Any] = {**TERMS, "epsilon": 40}
 
 
-def test_scores_scatter_as_stated_whatever_the_budget() -> None:
+@pytest.fixture(scope="module")
+def searches_of_new_points() -> list[Any]:
+    """Of 60 other sets of points each."""
+    random = np.random.default_rng(1)
+    return [bandwidth.search(random.normal(size=(N, 2)), LENGTHS, random_state=k, **GENEROUS) for k in range(60)]
+
+
+def test_the_choice_is_near_the_best(searches_of_new_points: list[Any]) -> None:
+    """A narrower one wins by chance, in pairs and in noise, once in 100 at most: eight of 60 once in 6 million."""
+    assert sum(found.bandwidth not in (0.4, 1.0) for found in searches_of_new_points) < 8
+
+
+@pytest.mark.once
+def test_the_noise_of_a_release_widens_the_choice() -> None:
+    """The same noise, and a term that grows the narrower a candidate is."""
+    for seed in range(2):
+        found, noisy = (
+            bandwidth.search(POINTS, LENGTHS, random_state=seed, **GENEROUS, **released)
+            for released in ({}, {"release_epsilon": "1/50"})
+        )
+        assert noisy.bandwidth >= found.bandwidth
+
+
+def test_scores_scatter_as_stated_whatever_the_budget(searches_of_new_points: list[Any]) -> None:
     """Noise and the sampling of pairs: a variance of 60 draws of near pairs has a deviation of about 25 %."""
-    lengths, random, scores = [0.4, 1.0], np.random.default_rng(2), []
-    for seed in range(60):
-        found = bandwidth.search(random.normal(size=(N, 2)), lengths, random_state=seed, **{**TERMS, "epsilon": 40})
+    scores = []
+    for found in searches_of_new_points:
         by_length = {each.kernel.bandwidth: each for each in found.candidates}
-        scores.append([(by_length[length].score, by_length[length].error) for length in lengths])
+        scores.append([(by_length[length].score, by_length[length].error) for length in (0.4, 1.0)])
     measured, stated = np.std(scores, axis=0)[:, 0], np.mean(scores, axis=0)[:, 1]
     assert (measured < 1.5 * stated).all() and (measured > 0.25 * stated).all()
 
 
 def test_kernels_and_rules_are_candidates_too() -> None:
-    found = bandwidth.search(POINTS, [Laplacian(0.01), "scott", [8.0, 8.0]], random_state=1, **{**TERMS, "epsilon": 2})
-    scott = bandwidth.from_public(POINTS, rule="scott")
+    """Of 3,700 pairs 67 are near for Scott's bandwidth, and noise is a sixth of one: it wins but for 1 of 1e7 rounds.
+
+    With 1,100 pairs, of which 30 are near, and noise of eight, 14 % of 2,000 searches chose the widest candidate, 2 %
+    the narrowest: a narrower one has to be better by two deviations.
+    """
+    points = np.random.default_rng(4).normal(size=(20_000, 2))
+    terms: dict[str, Any] = {**TERMS, "epsilon": 100, "n_hint": len(points)}
+    found = bandwidth.search(points, [Laplacian(1e-4), "scott", [8.0, 8.0]], random_state=1, **terms)
+    scott = bandwidth.from_public(points, rule="scott")
     assert np.asarray(found.bandwidth) == pytest.approx(scott, rel=0.3)
     assert PrivateKDE(found.kernel, epsilon=1, n_hint=N, bounds=(-8, 8), random_state=1).fit(POINTS).release_
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("candidates", [[0.5, 1.0], [0.5, "scott"]])
 def test_one_charge_covers_all_and_a_budget_is_asked_first(candidates: list[Any]) -> None:
     account = Ledger().account("people")
@@ -126,6 +148,7 @@ def test_one_charge_covers_all_and_a_budget_is_asked_first(candidates: list[Any]
         bandwidth.search(POINTS, candidates, ledger=account, **TERMS)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("candidates", "arguments", "message"),
     [
@@ -145,6 +168,7 @@ def test_bad_input_is_named_and_costs_nothing(candidates: Any, arguments: dict[s
     assert account.charges == ()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("values", [np.full((300, 2), np.nan), np.full((300, 2), 1e300), np.zeros((300, 2))])
 def test_no_data_stop_a_search(values: Any) -> None:
     assert bandwidth.search(values, [0.5, 1.0, "scott"], random_state=1, **{**TERMS, "epsilon": 5}).bandwidth
@@ -159,6 +183,7 @@ def test_the_audit_holds_and_catches_too_little_noise() -> None:
     assert not audit(searches.sampled_case("weak", counts, weak), 40_000, bits=SecureBits.seeded(2)).holds
 
 
+@pytest.mark.once
 def test_cross_validation_and_scores_warn_and_the_ledger_counts_every_fit() -> None:
     account = Ledger().account("people")
     model = PrivateKDE(epsilon=1, n_hint=N, bounds=(-8, 8), ledger=account)
@@ -186,8 +211,10 @@ def test_a_bought_bandwidth_is_within_its_stated_error(name: str) -> None:
     Four of ten runs are beyond it in one of 5 million rounds, and none is twice as far (seven deviations).
     """
     points, bounds = SETS[name](np.random.default_rng(1))
-    squares = pdist(points[:2500]) ** 2
-    exact = math.exp(brentq(lambda log: np.exp(-squares / math.exp(2 * log)).mean() - 0.02, -6, 8))
+    # Distances in steps of 0.1 % and less: a root then costs no look at three million pairs.
+    pairs, edges = np.histogram(np.log(pdist(points[:2500])), bins=np.arange(-14, 8, 1e-3))
+    squares = np.exp(2 * edges[:-1] + 1e-3)
+    exact = math.exp(brentq(lambda log: np.exp(-squares / math.exp(2 * log)) @ pairs / pairs.sum() - 0.02, -6, 8))
     shares = []
     for seed in range(10):
         bought = bandwidth.private(points, epsilon=1, bounds=bounds, n_hint=N, random_state=seed)
@@ -205,6 +232,7 @@ def test_a_bought_rule_is_within_its_stated_error() -> None:
         assert (np.abs(np.array(bought.bandwidth) / exact - 1) <= bought.predicted_error).all()
 
 
+@pytest.mark.once
 def test_a_release_that_cannot_be_is_refused_unpaid() -> None:
     account = Ledger().account("people")
     rows = np.random.default_rng(0).normal(size=(20_000, 2))
@@ -213,6 +241,7 @@ def test_a_release_that_cannot_be_is_refused_unpaid() -> None:
     assert account.charges == ()
 
 
+@pytest.mark.once
 def test_a_search_runs_where_its_rows_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the source no engine could tell that a frame lives on a cluster."""
     asked: list[Any] = []
