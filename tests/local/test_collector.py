@@ -20,6 +20,8 @@ from sfumato.local.client import Client
 from sfumato.local.coins import Coins
 from sfumato.local.collector import Collector
 
+pytestmark = pytest.mark.once  # counts are exact, whatever the reports say
+
 PEOPLE = 300
 
 

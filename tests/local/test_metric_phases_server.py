@@ -51,6 +51,7 @@ def test_devices_and_simulation_follow_the_exact_law() -> None:
     assert noisy >= 2
 
 
+@pytest.mark.once
 def test_scales_agree_on_devices_and_servers() -> None:
     made = protocol(options={"pool": 64})
     device, server = cast(MetricPhases, device_for(made.document)), cast(MetricPhasesServer, made.server())
@@ -58,12 +59,14 @@ def test_scales_agree_on_devices_and_servers() -> None:
     assert [device.scale(row) for row in frequencies] == server.resultants.scales.tolist()
 
 
+@pytest.mark.once
 def test_coarse_scales_are_rounded_up_a_little() -> None:
     for value in (1.0, 7.3, 63.0, 64.5, 1e9 + 1, 3.7e12):
         assert value <= coarse(value) <= value * (1 + 2**-5) + 1
 
 
 @pytest.mark.parametrize("scale", [1, 20, 3000])
+@pytest.mark.once
 def test_resultants_are_mean_cosines(scale: int) -> None:
     law = DiscreteLaplace(Fraction(1, scale))
     z = np.arange(-60 * scale, 60 * scale + 1)
@@ -71,6 +74,7 @@ def test_resultants_are_mean_cosines(scale: int) -> None:
     assert noise_resultant(np.array([scale]), 12)[0] == pytest.approx(float(chances @ np.cos(2 * np.pi * z / 4096)))
 
 
+@pytest.mark.once
 def test_the_arc_takes_over_where_it_says_more() -> None:
     largest = largest_scale(0.5, 30)
     around = noise_resultant(np.array([largest - 2, largest + 2]), 30)
@@ -83,11 +87,11 @@ def test_the_arc_takes_over_where_it_says_more() -> None:
 @pytest.mark.parametrize("kernel", [Gaussian(0.4), Laplacian(0.5), Cauchy(0.5)])
 @pytest.mark.parametrize("radius", [0.01, 0.1])
 def test_answers_are_unbiased_with_honest_bars(kernel: Kernel, radius: float) -> None:
-    points = np.random.default_rng(2).normal(0.5, 0.15, (4000, 2)).clip(0, 1)
+    points = np.random.default_rng(2).normal(0.5, 0.15, (2000, 2)).clip(0, 1)
     truth = kernel.exact_density(points, points[:40])
     squares, bars = [], []
     for seed in range(8):
-        release = protocol(kernel, radius, seed=seed, participants=4000).simulate(points, random_state=seed)
+        release = protocol(kernel, radius, seed=seed, participants=2000).simulate(points, random_state=seed)
         answers, errors = release.query(points[:40], return_std=True)
         squares.append(np.mean((answers - truth) ** 2))
         bars.append(np.mean(errors**2))
@@ -95,6 +99,7 @@ def test_answers_are_unbiased_with_honest_bars(kernel: Kernel, radius: float) ->
     assert 1 / 4 < np.mean(bars) / np.mean(squares) < 4
 
 
+@pytest.mark.once
 def test_a_small_radius_is_far_more_accurate_than_none() -> None:
     requests = [make_request(Gaussian(0.4), None, 2, 1, 10**5, radius, None, (0, 1), {}) for radius in (0.005, None)]
     metric, pure = choose(requests[0], "metric-phases")[1], choose(requests[1], "phases")[1]
@@ -107,6 +112,7 @@ def test_a_small_radius_is_far_more_accurate_than_none() -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["phases", "metric-phases"])
+@pytest.mark.once
 def test_three_sums_say_what_all_terms_say(mechanism: str) -> None:
     points, radius = np.random.default_rng(4).uniform(0, 1, (300, 2)), None if mechanism == "phases" else 0.02
     made = Protocol(
@@ -121,6 +127,7 @@ def test_three_sums_say_what_all_terms_say(mechanism: str) -> None:
     np.testing.assert_allclose(found.standard_error, expected.standard_error, rtol=1e-9)
 
 
+@pytest.mark.once
 def test_a_release_lasts(tmp_path: Path) -> None:
     points = np.random.default_rng(3).uniform(0, 1, (300, 2))
     release = protocol().simulate(points, random_state=1)
@@ -131,6 +138,7 @@ def test_a_release_lasts(tmp_path: Path) -> None:
     assert weights @ release.values / release.reader.terms / 300 == pytest.approx(release.query(points[:5]))
 
 
+@pytest.mark.once
 def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(InputError, match="radius"):
         Protocol(Gaussian(1.0), 2, 1, 100, mechanism="metric-phases")

@@ -92,6 +92,7 @@ def test_error_bars_count_shared_blocks(blocks: int, shared: float, monkeypatch:
     assert np.sqrt(np.mean(np.square(scores))) == pytest.approx(1, abs=0.15)
 
 
+@pytest.mark.once
 def test_the_better_randomiser_is_chosen() -> None:
     for dimension, epsilon, wanted in ((1, 1, "coordinate"), (30, 1, "codebook"), (30, 5, "codebook")):
         assert protocol(None, dimension, epsilon).document["mechanism"]["randomiser"] == wanted
@@ -99,6 +100,7 @@ def test_the_better_randomiser_is_chosen() -> None:
     assert codebook(same, OTHER, 30, 10**5).variance < coordinate(same, OTHER, 30).variance
 
 
+@pytest.mark.once
 def test_the_gain_is_near_that_of_privunit() -> None:
     """At epsilon 1 the best cap of PrivUnit in many dimensions has a gain of 0.399 over all shares p."""
     from scipy.stats import norm
@@ -117,6 +119,7 @@ def test_means_of_the_largest(vectors: int, likely: int) -> None:
     assert abs(mean_of_largest(vectors, likely) - drawn.mean()) < 5.5 * error
 
 
+@pytest.mark.once
 def test_devices_and_servers_see_the_same_likely_outputs() -> None:
     made = protocol("codebook", n=30)
     device, server = cast(Vector, device_for(made.document)), cast(Any, made.server())
@@ -144,11 +147,13 @@ def test_landmark_features_are_those_of_the_kernel(kernel: Kernel) -> None:
     assert np.sqrt(np.mean((answers - truth) ** 2)) < 4 * np.sqrt(np.mean(errors**2))
 
 
+@pytest.mark.once
 def test_long_vectors_are_scaled_down() -> None:
     assert into_ball([30.0, 40.0]) == into_ball([0.6, 0.8])
     assert sum(f * f for f in into_ball([5.0] * 100)) <= 1.01 * (1 << 30)
 
 
+@pytest.mark.once
 def test_a_release_lasts(tmp_path: Path) -> None:
     points = np.random.default_rng(7).uniform(0, 1, (200, 2))
     made = Protocol(
@@ -159,6 +164,7 @@ def test_a_release_lasts(tmp_path: Path) -> None:
     assert sfumato.load(tmp_path / "vector.sfm").query(points[:5]) == pytest.approx(release.query(points[:5]))
 
 
+@pytest.mark.once
 def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(InputError, match="landmarks"):
         Protocol(Gaussian(1.0), 2, 1, 100, mechanism="vector", bounds=(0, 1))
@@ -171,6 +177,7 @@ def test_what_does_not_fit_is_refused() -> None:
 
 
 @pytest.mark.parametrize("randomiser", RANDOMISERS)
+@pytest.mark.once
 def test_damaged_payloads_change_nothing(randomiser: str) -> None:
     server: Any = protocol(randomiser, n=10).server()
     tally = server.tally()
@@ -178,6 +185,7 @@ def test_damaged_payloads_change_nothing(randomiser: str) -> None:
     assert not tally.integers().any()
 
 
+@pytest.mark.once
 def test_more_features_than_an_index_holds_need_the_codebook() -> None:
     arguments = {"dimension": 70_000, "epsilon": 1, "participants": 1000, "mechanism": "vector"}
     with pytest.raises(InputError, match="at most 65536 features; use the codebook"):

@@ -30,6 +30,7 @@ def _sums(mechanism: Any) -> np.ndarray:
     return sums
 
 
+@pytest.mark.once
 class TestQueries:
     mechanism = METHODS.build("pmw", request(options={"spacing": 1.5}))
     queries: NodeQueries = mechanism.algorithm.queries
@@ -76,6 +77,7 @@ class TestMultiplicativeWeights:
         spread = math.sqrt((np.var(pure) + np.var(approximate)) / 8)
         assert np.mean(approximate) < np.mean(pure) - 5 * spread
 
+    @pytest.mark.once
     def test_synthetic_records_add_up_to_the_count(self) -> None:
         release = _fit("pmw").release_
         assert release.values[:-1].sum() == pytest.approx(release.count.value * 1024, rel=1e-3)
@@ -88,6 +90,7 @@ class TestMultiplicativeWeights:
         assert 0.5 * worst < bars.min() < 2 * worst + 0.02
 
     @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+    @pytest.mark.once
     def test_the_budget_is_shared_by_all_steps(self, neighbours: str) -> None:
         mechanism = METHODS.build("pmw", request(neighbours=neighbours, options={"rounds": 9}))
         budget, scale = mechanism.algorithm.budget, mechanism.algorithm.queries.scale
@@ -96,6 +99,7 @@ class TestMultiplicativeWeights:
         spent = 10 * (2 * budget.rate * scale + budget.law.rate * scale)
         assert total * Fraction(10**6 - 2, 10**6) <= spent <= total
 
+    @pytest.mark.once
     def test_with_delta_the_steps_compose_to_the_claim(self) -> None:
         mechanism = METHODS.build("pmw", request(delta=1e-5, options={"rounds": 9}))
         budget, scale = mechanism.algorithm.budget, mechanism.algorithm.queries.scale
@@ -105,10 +109,12 @@ class TestMultiplicativeWeights:
         epsilon = rho + 2 * math.sqrt(rho * math.log(1e5))
         assert 0.94 < epsilon <= 0.95
 
+    @pytest.mark.once
     def test_a_seed_repeats_and_another_differs(self) -> None:
         first, again, other = (_fit("pmw", seed, options={"rounds": 4}).release_.values for seed in (1, 1, 2))
         assert np.array_equal(first, again) and not np.array_equal(first, other)
 
+    @pytest.mark.once
     def test_users_get_a_smaller_rate(self) -> None:
         one = METHODS.build("pmw", request(options={"rounds": 4})).algorithm.budget
         many = request(unit="user", options={"rounds": 4, "max_records_per_user": 5})
@@ -116,6 +122,7 @@ class TestMultiplicativeWeights:
         assert five.rate == pytest.approx(one.rate / 5) and five.law.rate == pytest.approx(one.law.rate / 5)
 
 
+@pytest.mark.once
 class TestSmallDatabase:
     def test_every_set_is_listed_once(self) -> None:
         algorithm = METHODS.build("smalldb", request(options={"points": 3, "spacing": 3.0})).algorithm

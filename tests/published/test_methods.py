@@ -56,6 +56,7 @@ def test_answers_approach_the_exact_density(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
+@pytest.mark.once
 def test_a_release_survives_its_file(name: str, tmp_path: Path) -> None:
     release = _model(name, random_state=1).fit(POINTS).release_
     release.save(tmp_path / "a.sfm")
@@ -72,6 +73,7 @@ def test_a_release_survives_its_file(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
+@pytest.mark.once
 def test_a_paid_count_and_the_ledger(name: str) -> None:
     account = Ledger().account("people")
     model = _model(name, n_hint="paid", epsilon=2, ledger=account).fit(POINTS)
@@ -81,12 +83,14 @@ def test_a_paid_count_and_the_ledger(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
+@pytest.mark.once
 def test_no_rows_at_all_still_release(name: str) -> None:
     release = _model(name, n_hint=1).fit(np.empty((0, 2))).release_  # no count is far below one
     assert np.isfinite(release.query(QUERIES)).all()
 
 
 @pytest.mark.parametrize("name", ALL)
+@pytest.mark.once
 def test_no_rows_where_many_are_expected_cost_the_count_alone(name: str) -> None:
     """The count's noise has scale 20, and reaches half of n_hint once in e^50 runs."""
     account = Ledger().account("people")
@@ -98,6 +102,7 @@ def test_no_rows_where_many_are_expected_cost_the_count_alone(name: str) -> None
 
 
 @pytest.mark.parametrize("name", LISTS)
+@pytest.mark.once
 def test_a_list_answers_only_its_queries(name: str) -> None:
     model = _model(name).fit(POINTS)
     assert model.query(QUERIES[5:6]).shape == (1,)
@@ -105,6 +110,7 @@ def test_a_list_answers_only_its_queries(name: str) -> None:
         model.query(QUERIES + 0.5)
 
 
+@pytest.mark.once
 def test_auto_never_takes_a_baseline() -> None:
     for arguments in ({}, {"delta": 1e-6}, {"epsilon": Fraction(1, 100)}):
         assert not METHODS[METHODS.choose(request(**arguments))].baseline
@@ -113,6 +119,7 @@ def test_auto_never_takes_a_baseline() -> None:
         METHODS.build("auto", request(options={"rho": 4}))
 
 
+@pytest.mark.once
 def test_plans_list_baselines_after_the_choice() -> None:
     made = plan(n_hint=N, dimension=2, epsilon=1, bandwidth=1.0, bounds=BOUNDS)
     applicable = [row for row in made.rows if row.applies]
@@ -128,6 +135,7 @@ def test_plans_list_baselines_after_the_choice() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if name not in LISTS])
+@pytest.mark.once
 def test_a_plans_options_build_what_was_planned(name: str) -> None:
     predicted = METHODS[name].predict(request(), 0.05)
     again = METHODS[name].predict(request(options=dict(predicted.parameters)), 0.05)
@@ -135,6 +143,7 @@ def test_a_plans_options_build_what_was_planned(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
+@pytest.mark.once
 def test_budgets_for_time_and_space_are_respected(name: str) -> None:
     for limits in (Limits(file_size=100), Limits(work_per_record=1e-9), Limits(work_per_query=1e-9)):
         with pytest.raises(InputError, match="budgets allow"):
@@ -175,11 +184,13 @@ MATRIX = {"kernel": Gaussian([[1.0, 0.2], [0.0, 1.0]])}
         ("lsq-fgt", {"options": {"degree": 3}}, "unknown option 'degree'"),
     ],
 )
+@pytest.mark.once
 def test_refusals_name_the_problem(name: str, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         METHODS.build(name, request(**arguments))
 
 
+@pytest.mark.once
 def test_the_default_rho_is_the_sources_rule() -> None:
     assert [lsq_fgt.rule(epsilon, 1e5, 2) for epsilon in (0.02, 0.05, 0.5, 1)] == [4, 4, 6, 7]
     assert [lsq_fgt.rule(0.5, 1e5, dimension) for dimension in (1, 3, 9)] == [8, 4, 1]

@@ -17,6 +17,8 @@ from sfumato.shuffled.messages import Header, read_batch, read_header, write_bat
 from sfumato.shuffled.sealing import MESSAGE_BYTES, Context, seal
 from tests.shuffled.collections_for_tests import KEY, batch_of, small_protocol, submissions
 
+pytestmark = pytest.mark.once  # batches as others write them, whatever the numbers in them
+
 
 def written(path: Path, protocol: Protocol, participants: int, sent: Sequence[Sequence[bytes]]) -> Path:
     """A batch as somebody else may have written it."""

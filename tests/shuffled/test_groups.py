@@ -96,6 +96,7 @@ def tail(bitsum: BitSum, instances: int, ones: int, messages: int) -> float:
 @pytest.mark.parametrize("bitsum", BITSUMS, ids=lambda each: type(each).__name__)
 class TestOverflow:
     @pytest.mark.parametrize("bit", [0, 1])
+    @pytest.mark.once
     def test_moments_are_those_of_the_law(self, bitsum: BitSum, bit: int) -> None:
         law = messages_law(bitsum, bit)
         for tilt in (0.01, 0.5 * min(bitsum.largest_tilt, 1.0)):
@@ -114,6 +115,7 @@ class TestOverflow:
         assert drawn.max() <= most
 
     @pytest.mark.parametrize(("instances", "ones"), [(1, 1), (6, 6), (6, 2)])
+    @pytest.mark.once
     def test_the_bound_holds_and_is_not_far(self, bitsum: BitSum, instances: int, ones: int) -> None:
         for delta in (1e-2, 1e-6):
             messages = fewest_messages(bitsum, instances, ones, 1.0, delta)
@@ -125,6 +127,7 @@ class TestOverflow:
                 assert claimed < 300 * exact
 
 
+@pytest.mark.once
 class TestDrawsAreMadeAgain:
     """Two participants, one instance: all views if draws beyond a number of messages are made again."""
 
@@ -170,12 +173,14 @@ class TestDrawsAreMadeAgain:
 
 class TestOneSize:
     @pytest.mark.parametrize("bitsum", NAMES)
+    @pytest.mark.once
     def test_everybody_sends_as_many(self, bitsum: str) -> None:
         protocol = small_protocol(4, 2, bitsum)
         sent = [client_of(protocol).messages([x]) for x in (-3.0, 0.0, 3.0, math.nan)]
         assert {len(made.to_bytes()) for made in sent} == {protocol.plan().bytes}
         assert {len(made) for made in sent} == {protocol.groups[0].messages} == {protocol.plan().messages}
 
+    @pytest.mark.once
     def test_with_a_message_budget(self) -> None:
         protocol = small_protocol(100, 64, messages=4.0)
         size = protocol.groups[0].messages
@@ -190,6 +195,7 @@ class TestOneSize:
         drawn = group.bitsum.randomise(bits, SecureBits.seeded(3)).ones.sum(axis=1)
         assert drawn.min() >= 64 and drawn.max() <= group.messages
 
+    @pytest.mark.once
     def test_sparse_features_need_less(self) -> None:
         """A row of hash counters has one 1: cover is for that many, not for all counters."""
         options: dict[str, Any] = {"epsilon": 4, "delta": 1e-3, "participants": 200, "key": KEY, "seed": 3}
@@ -206,12 +212,14 @@ class TestOneSize:
         first = sum(KEY.open(made[0], protocol.context()) != COVER for made in sent)
         assert stats.binomtest(first, 300, said / (300 * len(sent[0]))).pvalue > FALSE_ALARM
 
+    @pytest.mark.once
     def test_cover_looks_like_all_others(self) -> None:
         protocol = small_protocol(8, 4, "poisson")
         made = submissions(protocol, 1)[0]
         assert len(set(made)) == len(made) > len(opened(protocol, made))
         assert {len(message) for message in made} == {MESSAGE_BYTES}
 
+    @pytest.mark.once
     def test_too_many_for_anybody(self) -> None:
         protocol = small_protocol(8, 4, "poisson")
         protocol.groups, kept = (replace(protocol.groups[0], messages=2**24 + 1),), protocol.groups
@@ -222,6 +230,7 @@ class TestOneSize:
             protocol.groups = kept
 
 
+@pytest.mark.once
 class TestPromise:
     @pytest.mark.parametrize("bitsum", ["poisson", "negative-binomial", "3nb", "pure"])
     def test_a_document_with_fewer_messages_is_refused(self, bitsum: str) -> None:
@@ -256,6 +265,7 @@ def _half_a_unit(release: Release) -> float:
     return float(np.abs(np.array(others) - answer).sum() / 2)
 
 
+@pytest.mark.once
 class TestOneClient:
     """What a client does to a collection of 8 that has others to spare."""
 

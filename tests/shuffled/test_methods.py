@@ -37,6 +37,7 @@ def asked(kernel: Kernel, dimension: int = 2, n: int = PEOPLE, bounds: Any = (0,
 
 
 @pytest.mark.parametrize("mean", [1e-4, 0.01, 0.2])
+@pytest.mark.once
 def test_pairs_are_shared_out_in_the_best_way(mean: float) -> None:
     """Against all ways to share six pairs out among four modes."""
     squares = np.square(np.array([0.3, 0.12, 0.1, 0.02]))
@@ -50,6 +51,7 @@ def test_pairs_are_shared_out_in_the_best_way(mean: float) -> None:
     assert error(found) == pytest.approx(error(best))
 
 
+@pytest.mark.once
 def test_repeated_modes_share_their_coefficient() -> None:
     """Without noise three pairs of one mode answer as one does, and miss as much."""
     made = protocol(instances=256).quantizer
@@ -80,6 +82,7 @@ def test_error_is_as_predicted_with_few_messages() -> None:
     assert plan.accuracy.rmse < pairs.accuracy.rmse / 4 and plan.messages < pairs.messages / 5
 
 
+@pytest.mark.once
 def test_messages_over_the_wire() -> None:
     """A client sends a message for each coordinate, and the integers are those of the document."""
     made = protocol(participants=60, delta=1e-4, instances=12, quantizer="lattice", key=KEY)
@@ -88,6 +91,7 @@ def test_messages_over_the_wire() -> None:
     assert len(again.client().messages([1.0, 2.0])) == 12
 
 
+@pytest.mark.once
 def test_auto_compares_a_series_with_random_pairs() -> None:
     assert named("auto", asked(Gaussian(1.0))).name == "lattice"
     assert named("auto", asked(Gaussian(1.0), bounds=None)).name == "fourier"
@@ -95,6 +99,7 @@ def test_auto_compares_a_series_with_random_pairs() -> None:
     assert named("auto", asked(Laplacian(0.05), dimension=3)).name == "fourier"
 
 
+@pytest.mark.once
 def test_more_messages_where_few_lose_much() -> None:
     sizes = [SHUFFLED.build("lattice", asked(Gaussian(1.0), n=n)).size for n in (1000, 10**5, 10**8)]
     assert sizes[0] <= 192 and sizes[1] <= 192 < sizes[2]
@@ -109,16 +114,19 @@ def test_more_messages_where_few_lose_much() -> None:
         (asked(Gaussian(1e-5)), "tighter bounds"),
     ],
 )
+@pytest.mark.once
 def test_refusals(request_: Request, message: str) -> None:
     assert message in str(SHUFFLED["lattice"].refuse(request_))
 
 
+@pytest.mark.once
 def test_queries_beyond_the_bounds_are_refused() -> None:
     release = protocol(instances=32, quantizer="lattice").simulate(POINTS, random_state=1)
     with pytest.raises(InputError, match="outside the bounds"):
         release.query([[7.0, 1.0]])
 
 
+@pytest.mark.once
 def test_a_count_among_the_coordinates_is_refused() -> None:
     made = protocol(instances=32, quantizer="lattice")
     description, arrays = made.quantizer.to_document()
@@ -126,6 +134,7 @@ def test_a_count_among_the_coordinates_is_refused() -> None:
         features_from(made.document, {**description, "counted": 4096}, arrays, made.features.instances + 1)
 
 
+@pytest.mark.once
 def test_every_coordinate_has_one_range() -> None:
     """The guarantee counts instances alone; what rounding needs is that no integer leaves the range."""
     features = protocol(instances=64, quantizer="lattice").features

@@ -52,6 +52,7 @@ QUANTIZERS: list[tuple[dict[str, Any], type]] = [
 ]
 
 
+@pytest.mark.once
 class TestDocument:
     @pytest.mark.parametrize(("options", "kind"), QUANTIZERS)
     def test_round_trip(self, options: dict[str, Any], kind: type, tmp_path: Path) -> None:
@@ -167,6 +168,7 @@ class TestDocument:
         assert Protocol.from_document(document).groups[0].bitsum.rmse > made().groups[0].bitsum.rmse
 
 
+@pytest.mark.once
 class TestKeys:
     def test_rotation(self) -> None:
         first, key = made(key=KEY, key_expires="2030-01-01"), AnalyzerKey.generate()
@@ -190,6 +192,7 @@ class TestKeys:
             made().analyzer(KEY)
 
 
+@pytest.mark.once
 class TestGuarantee:
     def test_without_classes(self) -> None:
         promise = made().guarantee()
@@ -230,6 +233,7 @@ class TestGuarantee:
         assert protocol.simulate(points(200, 2), ["a", "b"] * 100)["b"].guarantee.private
 
 
+@pytest.mark.once
 class TestChoices:
     def test_groups_of_several_sizes(self) -> None:
         protocol = made(classes=["a", "b"], participants=[50, 200])
@@ -293,12 +297,14 @@ class TestChoices:
 
 
 class TestSimulate:
+    @pytest.mark.once
     def test_too_few(self) -> None:
         with pytest.raises(InputError, match="49 participants take part and the guarantee needs 50"):
             made().simulate(points(49, 2))
         with pytest.raises(InputError, match="in class 'b'"):
             made(classes=["a", "b"]).simulate(points(99, 2), ["a"] * 50 + ["b"] * 49)
 
+    @pytest.mark.once
     def test_labels(self) -> None:
         with pytest.raises(InputError, match="pass y"):
             made(classes=["a", "b"]).simulate(points(100, 2))
@@ -307,11 +313,13 @@ class TestSimulate:
         with pytest.raises(InputError, match="is not one of"):
             made(classes=["a", "b"]).simulate(points(100, 2), ["a"] * 99 + ["c"])
 
+    @pytest.mark.once
     def test_seeded_runs_repeat(self) -> None:
         first, again = (made().simulate(points(50, 2), random_state=3) for _ in range(2))
         assert np.array_equal(first.values, again.values) and not first.guarantee.private
         assert not np.array_equal(made().simulate(points(50, 2)).values, first.values)
 
+    @pytest.mark.once
     def test_one_draw_of_features_for_all_classes(self) -> None:
         releases = made(classes=["a", "b"]).simulate(points(100, 2), ["a", "b"] * 50)
         assert releases["a"].reader is releases["b"].reader
@@ -331,6 +339,7 @@ class TestSimulate:
         assert np.mean(errors**2) < releases[0].noise.variance * 1.3
 
 
+@pytest.mark.once
 def test_repr() -> None:
     assert "16 instances, 2 classes; epsilon = 1" in repr(made(classes=["a", "b"]))
     assert made(epsilon=Fraction(1, 2)).document["epsilon"] == "1/2"

@@ -96,6 +96,7 @@ class TestOrder:
         assert read_header(batch).messages == 200_000
         assert peak < memory + 1.5 * 2**20  # streams of random bits take up to a megabyte and a half
 
+    @pytest.mark.once
     def test_a_batch_beyond_all_buckets_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(shuffler, "MOST_BUCKETS", 1)
         with Shuffler(tmp_path / "inbox", small_protocol(1, 2000), memory=1 << 20) as mixer:
@@ -105,6 +106,7 @@ class TestOrder:
 
 
 class TestNumbers:
+    @pytest.mark.once
     def test_too_few_wait(self, tmp_path: Path) -> None:
         protocol = small_protocol(8, 4)
         sent = submissions(protocol, 8)
@@ -117,6 +119,7 @@ class TestNumbers:
             mixer.shuffle(tmp_path / "batch")
         assert read_header(tmp_path / "batch").participants == 8
 
+    @pytest.mark.once
     def test_a_client_that_drops_out_is_not_counted(self, tmp_path: Path) -> None:
         protocol = small_protocol(8, 4)
         sent = submissions(protocol, 8)
@@ -130,6 +133,7 @@ class TestNumbers:
             with pytest.raises(InputError, match="needs 8"):
                 mixer.shuffle(tmp_path / "batch")
 
+    @pytest.mark.once
     def test_sent_twice_counts_once(self, tmp_path: Path) -> None:
         protocol = small_protocol(8, 4)
         sent = submissions(protocol, 8)
@@ -141,6 +145,7 @@ class TestNumbers:
             mixer.shuffle(tmp_path / "batch")
         assert sorted(messages_in(tmp_path / "batch")) == sorted(message for messages in sent for message in messages)
 
+    @pytest.mark.once
     def test_copies_of_single_messages_are_dropped(self, tmp_path: Path) -> None:
         """Somebody sends another participant's messages among their own, to see them twice."""
         protocol = small_protocol(8, 4)
@@ -151,6 +156,7 @@ class TestNumbers:
             mixer.shuffle(tmp_path / "batch")
         assert sorted(messages_in(tmp_path / "batch")) == sorted(message for messages in sent for message in messages)
 
+    @pytest.mark.once
     def test_people_with_nothing_to_say_count(self, tmp_path: Path) -> None:
         """Of 50 people 20 send nothing but cover: all 50 are counted, across a restart and a retry."""
         options: dict[str, Any] = {"epsilon": 4, "delta": 1e-2, "participants": 50, "key": KEY}
@@ -183,6 +189,7 @@ class TestNumbers:
         deviation = (np.asarray(release.values) - own) / np.sqrt(release.noise.variance)
         assert abs(deviation.mean()) < 6 / np.sqrt(deviation.size)
 
+    @pytest.mark.once
     def test_identities_stay_with_the_shuffler(self, tmp_path: Path) -> None:
         protocol = small_protocol(8, 4)
         sent = submissions(protocol, 8)
@@ -192,6 +199,7 @@ class TestNumbers:
         left = b"".join(path.read_bytes() for path in (tmp_path / "inbox").iterdir())
         assert all(made.identity not in batch and made.identity not in left for made in sent)
 
+    @pytest.mark.once
     def test_nobody_comes_late(self, tmp_path: Path) -> None:
         protocol = small_protocol(8, 4)
         sent = submissions(protocol, 9)
@@ -208,11 +216,13 @@ class TestNumbers:
         with Shuffler(tmp_path / "inbox", protocol) as again, pytest.raises(InputError, match="messages forgotten"):
             again.shuffle(tmp_path / "second")
 
+    @pytest.mark.once
     def test_a_folder_of_another_protocol(self, tmp_path: Path) -> None:
         Shuffler(tmp_path / "inbox", small_protocol(8, 4)).close()
         with pytest.raises(InputError, match="another protocol or class"):
             Shuffler(tmp_path / "inbox", small_protocol(9, 4))
 
+    @pytest.mark.once
     def test_two_shufflers_of_one_folder(self, tmp_path: Path) -> None:
         with (
             Shuffler(tmp_path / "inbox", small_protocol(8, 4)),
@@ -221,6 +231,7 @@ class TestNumbers:
             Shuffler(tmp_path / "inbox", small_protocol(8, 4))
 
 
+@pytest.mark.once
 class TestCrashes:
     @pytest.mark.parametrize("lost", [1, 30, 4 * MESSAGE_BYTES, 4 * MESSAGE_BYTES + 20])
     def test_a_record_that_was_cut_off_is_forgotten(self, lost: int, tmp_path: Path) -> None:
@@ -476,6 +487,7 @@ class TestCrashes:
             mixer.shuffle(tmp_path / "batch")
 
 
+@pytest.mark.once
 def test_nothing_but_messages_leaves(tmp_path: Path) -> None:
     protocol = small_protocol(8, 4)
     with Shuffler(tmp_path / "inbox", protocol) as mixer:

@@ -88,8 +88,10 @@ def test_answers_are_unbiased_and_predicted(kernel: Kernel, radius: float) -> No
     points = random.normal(0.5, 0.15, (2000, 2))
     queries, squares, bars = points[:40], [], []
     truth = kernel.exact_density(np.clip(points, 0, 1), np.clip(queries, 0, 1))
+    sizes: dict[str, Any] = {}
     for seed in range(12 if isinstance(kernel, Angular) else 6):
-        made = protocol(kernel=kernel, radius=radius, eta=0.1, epsilon=4, participants=2000, seed=seed)
+        made = protocol(kernel=kernel, radius=radius, eta=0.1, epsilon=4, participants=2000, seed=seed, options=sizes)
+        sizes = {name: made.document["mechanism"][name] for name in ("rows", "buckets")}  # searched for once
         answers, errors = made.simulate(points, random_state=seed).query(np.clip(queries, 0, 1), return_std=True)
         squares.append(np.mean((answers - truth) ** 2))
         bars.append(np.mean(errors**2))
@@ -109,12 +111,14 @@ def test_a_sketch_without_noise_is_the_density() -> None:
     assert "NOT PRIVATE" in str(release.guarantee)
 
 
+@pytest.mark.once
 def test_race_is_never_chosen_by_mistake() -> None:
     with pytest.raises(InputError, match="not_private"):
         Protocol(L2LSH(0.5), 2, 1, 100, mechanism="race", bounds=(0, 1))
     assert Protocol(L2LSH(0.5), 2, 1, 100, bounds=(0, 1), radius=0.1).mechanism != "race"
 
 
+@pytest.mark.once
 def test_the_promise_names_radius_eta_and_worst_case() -> None:
     made = protocol(eta=0.01)
     device: Any = device_for(made.document)
@@ -127,11 +131,13 @@ def test_the_promise_names_radius_eta_and_worst_case() -> None:
     assert 2.0 < losses[-1] <= float(device.calibration.worst_case)
 
 
+@pytest.mark.once
 def test_eta_is_one_in_a_million_by_default() -> None:
     assert device_for(protocol().document).parameters["eta"] == {"decimal": "1e-06"}
 
 
 @pytest.mark.parametrize("change", ["gamma", "same", "rows", "eta", "radius"])
+@pytest.mark.once
 def test_devices_refuse_what_does_not_keep_the_promise(change: str) -> None:
     document = protocol(eta=0.01).document
     mechanism = dict(document["mechanism"])
@@ -147,12 +153,14 @@ def test_devices_refuse_what_does_not_keep_the_promise(change: str) -> None:
 
 
 @pytest.mark.parametrize("rule", ["theorem-1", "corollary-1"])
+@pytest.mark.once
 def test_published_rules_cost_accuracy(rule: str) -> None:
     request = make_request(L2LSH(0.25), None, 8, 1, 100_000, 0.1, 0.1, (0, 1), {})
     published = make_request(L2LSH(0.25), None, 8, 1, 100_000, 0.1, 0.1, (0, 1), {"calibration": rule})
     assert choose(request, "mldp-kde")[1].variance < choose(published, "mldp-kde")[1].variance
 
 
+@pytest.mark.once
 def test_the_chosen_size_is_the_best_of_its_neighbours() -> None:
     request = make_request(L2LSH(0.25), None, 8, 1, 100_000, 0.1, 0.1, (0, 1), {})
     best = choose(request, "mldp-kde")[1]
@@ -163,6 +171,7 @@ def test_the_chosen_size_is_the_best_of_its_neighbours() -> None:
         assert choose(varied, "mldp-kde")[1].variance >= best.variance
 
 
+@pytest.mark.once
 def test_groups_take_the_median_of_means(tmp_path: Path) -> None:
     points = np.random.default_rng(6).uniform(0, 1, (300, 2))
     release = protocol(eta=0.1, options={"rows": 30, "groups": 3}).simulate(points, random_state=1)
@@ -174,6 +183,7 @@ def test_groups_take_the_median_of_means(tmp_path: Path) -> None:
     assert sfumato.load(tmp_path / "sketch.sfm").query(points[:7]) == pytest.approx(medians)
 
 
+@pytest.mark.once
 def test_weights_are_the_mean_of_the_rows() -> None:
     points = np.random.default_rng(7).uniform(0, 1, (200, 2))
     release = protocol(eta=0.1, options={"rows": 12, "buckets": 6}).simulate(points, random_state=1)
@@ -191,6 +201,7 @@ def test_angular_baselines_answer(name: str) -> None:
     assert np.sqrt(np.mean((answers - truth) ** 2)) < 3 * np.sqrt(np.mean(errors**2))
 
 
+@pytest.mark.once
 def test_a_sensitive_family_of_ones_own() -> None:
     given = {"r1": 0.05, "r2": 0.5, "p1": 0.9, "p2": 0.3, "rows": 30, "buckets": 4}
     device: Any = device_for(protocol(eta=0.01, options=given).document)
@@ -210,22 +221,26 @@ def test_a_sensitive_family_of_ones_own() -> None:
         ("fkm-lr", Angular(2), "power 1"),
     ],
 )
+@pytest.mark.once
 def test_kernels_that_do_not_fit_are_refused(name: str, kernel: Kernel, match: str) -> None:
     with pytest.raises(InputError, match=match):
         protocol(name, kernel)
 
 
 @pytest.mark.parametrize("options", [{"rows": 0}, {"buckets": 65}, {"groups": 2.0}, {"calibration": "guess"}])
+@pytest.mark.once
 def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         protocol(options=options)
 
 
+@pytest.mark.once
 def test_a_radius_is_asked_for() -> None:
     with pytest.raises(InputError, match="public"):
         Protocol(Jaccard(), 4, 1, 100, mechanism="mldp-kde")
 
 
+@pytest.mark.once
 def test_damaged_payloads_change_nothing() -> None:
     made = protocol(eta=0.1, options={"rows": 3, "buckets": 5})
     server = made.server()
@@ -235,6 +250,7 @@ def test_damaged_payloads_change_nothing() -> None:
     assert tally.integers().sum() == 3
 
 
+@pytest.mark.once
 def test_the_variance_formula_without_noise_and_rehash() -> None:
     law = Window.of(Fraction(24), 2)
     assert sketch_variance(law, 10, 10**9, 0.0) == pytest.approx(0.009, rel=1e-6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -33,9 +34,11 @@ def is_mean(sample: np.ndarray, expected: float) -> bool:
     return bool(abs(sample.mean() - expected) <= DEVIATIONS * sample.std() / math.sqrt(sample.size))
 
 
-def sent_by_users(protocol: BitSum, instances: int, ones: int, secure: SecureBits) -> Counts:
+@cache
+def sent_by_users(protocol: BitSum, ones: int) -> Counts:
+    """Messages of 6,000 instances, which three tests look at."""
     bits = (np.arange(protocol.n) < ones).astype(np.int64)
-    sent = protocol.randomise(np.tile(bits, (instances, 1)), secure)
+    sent = protocol.randomise(np.tile(bits, (6000, 1)), SecureBits.seeded(f"users {protocol} {ones}"))
     return Counts(sent.ones.sum(axis=1), sent.zeros.sum(axis=1))
 
 
@@ -43,7 +46,7 @@ def sent_by_users(protocol: BitSum, instances: int, ones: int, secure: SecureBit
 @pytest.mark.parametrize("ones", [0, 17, USERS])
 class TestFromUsers:
     def test_error_is_as_predicted(self, protocol: BitSum, ones: int) -> None:
-        counts = sent_by_users(protocol, 6000, ones, SecureBits.seeded(f"error {protocol} {ones}"))
+        counts = sent_by_users(protocol, ones)
         errors = protocol.estimate(counts) - ones
         assert is_mean(errors, 0.0)
         variance = protocol.variance
@@ -54,13 +57,13 @@ class TestFromUsers:
         assert not is_mean(errors**2, 0.7 * variance)
 
     def test_messages_are_as_predicted(self, protocol: BitSum, ones: int) -> None:
-        counts = sent_by_users(protocol, 6000, ones, SecureBits.seeded(f"messages {protocol} {ones}"))
+        counts = sent_by_users(protocol, ones)
         together = counts.ones + counts.zeros
         assert is_mean(together, USERS * protocol.messages(ones / USERS)) or together.std() == 0
         assert together.mean() == pytest.approx(USERS * protocol.messages(ones / USERS), rel=0.05)
 
     def test_simulated_totals_have_the_same_law(self, protocol: BitSum, ones: int) -> None:
-        users = sent_by_users(protocol, 6000, ones, SecureBits.seeded(f"users {protocol} {ones}"))
+        users = sent_by_users(protocol, ones)
         totals = protocol.totals(np.full(6000, ones), SecureBits.seeded(f"totals {protocol} {ones}"))
         for one, other in (
             (users.ones, totals.ones),

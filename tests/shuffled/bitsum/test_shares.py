@@ -80,17 +80,20 @@ def test_coins(chance: Fraction) -> None:
     assert stats.binomtest(heads, SAMPLES, float(chance)).pvalue > FALSE_ALARM
 
 
+@pytest.mark.once
 def test_sure_coins() -> None:
     bits = SecureBits.seeded(1)
     assert coins(bits, 100, Fraction(1)).all() and not coins(bits, 100, Fraction(0)).any()
 
 
 @pytest.mark.parametrize("trials", [[0, 1, 1000], [5]])
+@pytest.mark.once
 def test_binomial_counts_trials(trials: list[int]) -> None:
     counts = binomial(SecureBits.seeded(1), np.array(trials), Fraction(1))
     assert counts.tolist() == trials
 
 
+@pytest.mark.once
 def test_same_seed_same_counts() -> None:
     first, again, other = (
         negative_binomial(SecureBits.seeded(seed), 100, Fraction(2, 9), Fraction(1, 100)).tolist() for seed in (3, 3, 4)
@@ -107,6 +110,7 @@ def test_same_seed_same_counts() -> None:
         (Fraction(1), Fraction(2**57, 2**57 - 1), "terms of at most"),
     ],
 )
+@pytest.mark.once
 def test_laws_that_cannot_be_sampled_exactly_are_refused(shape: Fraction, rate: Fraction, message: str) -> None:
     with pytest.raises(InputError, match=message):
         negative_binomial(SecureBits.seeded(1), 1, shape, rate)
