@@ -19,7 +19,8 @@ from sfumato.privacy.gaussian import gaussian_multiplier
 from sfumato.sources import open_source
 from tests.central.expected import coin_variance, pair_variance, phase_variance
 
-N, RUNS = 1200, 500
+# Errors are those of 1,200 records at epsilon = 1/2, the coins' apart: rows are what costs.
+N, EPSILON, RUNS = 400, 1.5, 500
 KERNEL = Gaussian(1.0)
 POINTS = np.random.default_rng(0).normal(size=(N, 3)) * 0.6
 QUERIES = np.random.default_rng(1).normal(size=(12, 3)) * 0.8
@@ -38,7 +39,8 @@ def _fourier(pairs: int, noise: float) -> float:
 
 
 def _fourier_gaussian(pairs: int, noise: float) -> float:
-    spread = gaussian_multiplier(0.475 if noise * N < 3 else 0.5, 1e-6) * (1 if noise * N < 3 else 2) / N
+    replaced = noise * EPSILON * N == NOISE_FACTOR["replace"]
+    spread = gaussian_multiplier(EPSILON * (1 if replaced else 0.95), 1e-6) * (2 if replaced else 1) / N
     return pair_variance(KERNEL, POINTS, QUERIES) / pairs + spread**2
 
 
@@ -61,7 +63,7 @@ def test_error_is_the_formula(method: str, features: int, neighbours: str) -> No
     errors, squares, scores = [], [], []
     model = PrivateKDE(
         bandwidth=1.0,
-        epsilon="1/2",
+        epsilon=EPSILON,
         method=method,
         n_hint=N,
         neighbours=neighbours,
@@ -76,8 +78,8 @@ def test_error_is_the_formula(method: str, features: int, neighbours: str) -> No
         errors.append((answers - EXACT).mean())
         squares.append(((answers - EXACT) ** 2).mean())
         scores.append((((answers - EXACT) / bars) ** 2).mean())
-    noise = NOISE_FACTOR[neighbours] / (0.5 * N)
-    count = 0.0 if neighbours == "replace" else 2 / (0.025 * N) ** 2 * (EXACT**2).mean()
+    noise = NOISE_FACTOR[neighbours] / (EPSILON * N)
+    count = 0.0 if neighbours == "replace" else 2 / (0.05 * EPSILON * N) ** 2 * (EXACT**2).mean()
     # t statistics of 5 over 500 independent runs: false alarms below 1e-6 each
     assert abs(np.mean(errors)) < 5 * np.std(errors) / math.sqrt(RUNS)
     tolerance = 5 * np.std(squares) / math.sqrt(RUNS)

@@ -20,7 +20,7 @@ from sfumato.privacy.body import StackedDiscs
 from sfumato.quantizers import ExponentialSums
 from sfumato.release import from_content
 
-N, DIMENSION = 8000, 6
+N, EPSILON, DIMENSION = 2000, 4, 6  # errors are those of 8,000 records at epsilon = 1: rows are what costs
 RANDOM = np.random.default_rng(0)
 CENTRES = RANDOM.normal(size=(20, DIMENSION)) * 2
 POINTS = CENTRES[RANDOM.integers(20, size=N + 60)] + RANDOM.normal(size=(N + 60, DIMENSION)) * 0.7
@@ -38,7 +38,7 @@ def _request(**arguments: Any) -> Request:
     facts: dict[str, Any] = {
         "kernel": Rational(1.0),
         "dimension": DIMENSION,
-        "epsilon": Fraction(1),
+        "epsilon": Fraction(EPSILON),
         "n": N,
         "feature_seed": 1,
         "bounds": (-12, 12),
@@ -51,7 +51,7 @@ def _errors(kernel: Rational, exact: np.ndarray, density: float, method: str, ru
     for seed in range(runs):
         model = PrivateKDE(
             kernel,
-            epsilon=1,
+            epsilon=EPSILON,
             method=method,
             bounds=(-12, 12),
             n_hint=N,
@@ -158,7 +158,7 @@ def test_a_spoiled_header_is_refused(spoiled: str) -> None:
 
 
 def test_the_plan_is_what_is_built() -> None:
-    made = plan(n_hint=N, dimension=DIMENSION, epsilon=1, kernel=KERNELS["l2"], bounds=(-12, 12))
+    made = plan(n_hint=N, dimension=DIMENSION, epsilon=EPSILON, kernel=KERNELS["l2"], bounds=(-12, 12))
     assert made.method == "exponential-sums"
     release = made.estimator(random_state=1).fit(POINTS[:500]).release_
     assert release.reader.terms == made.chosen.sizes["n_features"]

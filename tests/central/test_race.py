@@ -301,11 +301,10 @@ class TestPublished:
         That is typical only: the ratio was 1.04 +- .07 over seven sets of data with 25 draws each, 1.4 +- .06 for one
         with 420. With a deviation of .2 from data to data and .11 of 120 draws, 2.5 is six of both away.
         """
-        points = np.tile(POINTS, (5, 1))
         exact = KERNEL.exact_density(POINTS, QUERIES)
         arguments: dict[str, Any] = {"options": {"rows": rows, "width": width}, "neighbours": neighbours}
         models = [
-            _model(seed, seed, method="race-published", n_hint=5 * N, **arguments).fit(points) for seed in range(120)
+            _model(seed, seed, method="race-published", epsilon=5, **arguments).fit(POINTS) for seed in range(120)
         ]
         squares = [((model.query(QUERIES) - exact) ** 2).mean() for model in models]
         sizes = as_published._race_sizes(models[0].request(3))
@@ -315,12 +314,14 @@ class TestPublished:
         assert 1 / most < np.mean(squares) / predicted < most
 
     def test_the_default_has_at_most_a_third_of_its_squared_error(self) -> None:
-        n = 4000
+        n, epsilon = 1000, 4
         points = np.random.default_rng(3).normal(size=(n, 3)) * 0.6
         exact = KERNEL.exact_density(points, QUERIES)
 
         def error(method: str, runs: int = 12, **options: Any) -> float:
-            models = [_model(s, s, method=method, n_hint=n, options=options).fit(points) for s in range(runs)]
+            models = [
+                _model(s, s, method=method, epsilon=epsilon, n_hint=n, options=options).fit(points) for s in range(runs)
+            ]
             return float(np.mean([(model.query(QUERIES) - exact) ** 2 for model in models]))
 
         published = min(error("race-published", rows=rows, width=w) for rows in (40, 160) for w in (32, 128, 512))

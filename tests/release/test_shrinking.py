@@ -17,6 +17,7 @@ from sfumato.published.queries import QueryList
 from sfumato.release import Release
 from sfumato.release.shrinking import GammaSpread, PlacesSpread, shrink
 
+FEWER = 5  # errors are those of so many times the records, at so much less budget: rows are what costs
 CORPUS = Path(__file__).parent.parent / "corpus" / "0.1.0"
 
 
@@ -35,12 +36,12 @@ def release_of(points: np.ndarray, bandwidth: float, epsilon: float, seed: int =
 
 def errors_of(bandwidth: float, epsilon: float, seeds: int, data: int = 0) -> np.ndarray:
     """Squared errors (plain, shrunk), squared bars and whether two bars cover, means over queries, a row a seed."""
-    points = blobs(40_500, 12, data)
-    records, queries = points[:40_000], points[40_000:]
+    points = blobs(500 + 40_000 // FEWER, 12, data)
+    records, queries = points[500:], points[:500]
     truth = Gaussian(bandwidth).exact_density(records, queries)
     rows = []
     for seed in range(1, seeds + 1):
-        made = release_of(records, bandwidth, epsilon, 100 * data + seed)
+        made = release_of(records, bandwidth, FEWER * epsilon, 100 * data + seed)
         plain, shrunk = (made.query(queries, return_std=True, read=read) for read in ("plain", "shrunk"))
         rows.append(
             [
@@ -102,11 +103,13 @@ def test_maps_of_few_columns():
     """
     kernel, ratios, covered = Gaussian(0.5), [], []
     for data in range(6):
-        points, random = blobs(40_500, 2, data), np.random.default_rng(100 + data)
-        records = points[:40_000]
-        made = release_of(records, 0.5, 0.05, data, bounds=(-12, 12), neighbours="replace")  # the count moves all
+        points, random = blobs(500 + 40_000 // FEWER, 2, data), np.random.default_rng(100 + data)
+        records = points[500:]
+        made = release_of(
+            records, 0.5, 0.05 * FEWER, data, bounds=(-12, 12), neighbours="replace"
+        )  # the count moves all
         assert isinstance(made.spread, PlacesSpread)
-        for asked in (points[40_000:], random.uniform(-12, 12, size=(1000, 2))):
+        for asked in (points[:500], random.uniform(-12, 12, size=(1000, 2))):
             truth = kernel.exact_density(records, asked)
             plain, (shrunk, bars) = made.query(asked), made.query(asked, return_std=True, read="shrunk")
             ratios.append(np.mean((shrunk - truth) ** 2) / np.mean((plain - truth) ** 2))
