@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 import sfumato
 from sfumato import InputError, Ledger, PrivateKDE
-from sfumato.audit import audit
 from sfumato.audit.cases.features import landmark_cases
 from sfumato.central import landmarks
 from sfumato.cli import app
@@ -29,7 +28,7 @@ from sfumato.privacy.gaussian import gaussian_multiplier
 from sfumato.quantizers import LandmarkQuantizer
 from sfumato.quantizers.base import Known
 from sfumato.quantizers.nystrom import PublicSample
-from tests.audit.calibration_checks import check_close
+from tests.audit.calibration_checks import check_audit
 from tests.central.repeated import repeated
 
 DIMENSION, N = 20, 6000
@@ -42,7 +41,8 @@ def people(count: int, seed: int, shift: float = 0.0, centres: np.ndarray = CENT
 
 
 KERNEL = Gaussian(3.0)
-DRAWN = ((300, 2000), (N, 3000), (200, 4000))  # landmarks, records and queries: how many, and their first seed
+FEWER = 4  # as many records at so much less budget: rows are what costs
+DRAWN = ((300, 2000), (N // FEWER, 3000), (200, 4000))  # landmarks, records and queries: how many, and their first seed
 PUBLIC, POINTS, QUERIES = people(300, 1), people(N, 2), people(200, 3)
 EXACT = KERNEL.exact_density(POINTS, QUERIES)
 SAMPLE = PublicSample.of(PUBLIC, DIMENSION)
@@ -139,8 +139,8 @@ class TestErrors:
         for run in range(12):
             centres = np.random.default_rng(1000 + run).normal(size=(12, DIMENSION))
             public, points, queries = (people(count, seed + run, centres=centres) for count, seed in DRAWN)
-            chosen: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "random_state": run, "options": ALONE}
-            made = model(public, **chosen).fit(points)
+            chosen: dict[str, Any] = {"delta": delta, "random_state": run, "options": ALONE, "n_hint": len(points)}
+            made = model(public, epsilon=FEWER * Fraction(epsilon), **chosen).fit(points)
             answers, bars = made.query(queries, return_std=True)
             exact = KERNEL.exact_density(points, queries)
             errors = answers - exact
@@ -151,7 +151,9 @@ class TestErrors:
             covered.append((np.abs(errors) < 2.576 * bars).mean())
             release = made.release_
             assert isinstance(release.reader, LandmarkQuantizer)
-            noise = np.sqrt(release.noise.variance * np.square(release.reader.weights(queries)).sum(axis=1)) / N
+            noise = np.sqrt(release.noise.variance * np.square(release.reader.weights(queries)).sum(axis=1)) / len(
+                points
+            )
             assert (np.abs(errors) < release.bias_bound(queries) + 5 * noise).mean() >= 0.99
         least, most = (0.6, 1.6) if epsilon == "1/10" else (0.75, 1.25)
         assert least < np.exp(np.log(measured).mean()) < most
@@ -174,9 +176,15 @@ class TestErrors:
             centres = np.random.default_rng(5000 + run).normal(size=(12, DIMENSION))
             public, points, _ = (people(count, seed + run, centres=centres) for count, seed in DRAWN)
             made = METHODS.build(
-                "landmarks", request(epsilon=epsilon, landmarks=PublicSample.of(public, DIMENSION), options=ALONE)
+                "landmarks",
+                request(
+                    epsilon=FEWER * epsilon,
+                    n=len(points),
+                    landmarks=PublicSample.of(public, DIMENSION),
+                    options=ALONE,
+                ),
             )
-            some = points + 100.0 * (np.arange(N) < 0.3 * N)[:, None]
+            some = points + 100.0 * (np.arange(len(points)) < 0.3 * len(points))[:, None]
             for rows, far in ((points, False), (some, True), (points + 100.0, True)):
                 for release in repeated(made, rows, 10, seed=run):
                     assert isinstance(release.reader, LandmarkQuantizer)
@@ -286,6 +294,7 @@ class TestChoice:
 
 
 class TestInputs:
+    @pytest.mark.once
     def test_every_kind_of_public_data_gives_the_same_release(self, tmp_path: Path) -> None:
         names = [f"c{j}" for j in range(DIMENSION)]
         frame = pd.DataFrame(PUBLIC, columns=names)
@@ -300,6 +309,7 @@ class TestInputs:
         again = model(shuffled).fit(records).release_
         assert np.array_equal(again.values, releases[0].values)
 
+    @pytest.mark.once
     def test_wrong_landmarks_cost_nothing(self) -> None:
         account = Ledger().account("people")
         for public, message in ((PUBLIC[:, :3], "landmarks have 3 columns"), (PUBLIC[:2], "landmarks hold 2 rows")):
@@ -320,6 +330,7 @@ class TestInputs:
         assert users.release_.count.value < 1500
 
 
+@pytest.mark.once
 def test_files_answer_as_the_release_did(tmp_path: Path) -> None:
     release = model().fit(POINTS).release_
     release.save(tmp_path / "out.sfm")
@@ -370,4 +381,4 @@ CLOSE = {
 @pytest.mark.parametrize("name", CLOSE)
 def test_audits_come_close_to_the_claim(name: str) -> None:
     case = landmark_cases()[name].case()
-    check_close(audit(case, 100_000, bits=SecureBits.seeded(f"landmarks {name}")), CLOSE[name])
+    check_audit(case, 100_000, f"landmarks {name}", CLOSE[name])
