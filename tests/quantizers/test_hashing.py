@@ -142,6 +142,7 @@ class _Beyond(MinHash):
         return super().cells(coordinates) + 1
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("family", "message"),
     [(_Batchwise, "rows beside it"), (_Flat, "shape"), (_Huge, r"2\*\*40"), (_Beyond, "13 buckets must give integers")],
@@ -202,10 +203,12 @@ class TestRehash:
         counts = np.bincount(np.array([16, 4, 1]) @ linear(cells).astype(np.int64), minlength=64)
         assert stats.chisquare(counts).pvalue < 1e-7
 
+    @pytest.mark.once
     @pytest.mark.parametrize("buckets", [2, 64, 2**20])
     def test_powers_of_two_collide_in_exactly_one_of_them(self, buckets: int) -> None:
         assert Rehash.draw(PublicStream(1, "x"), 1, 1, buckets).collision * buckets == 1
 
+    @pytest.mark.once
     @pytest.mark.parametrize("buckets", [3, 100, 1000, 65537])
     def test_others_are_counted(self, buckets: int) -> None:
         values = np.bincount((np.arange(2**24, dtype=np.uint64) * np.uint64(buckets) >> np.uint64(24)).astype(np.int64))
@@ -219,6 +222,7 @@ class TestRehash:
         places = Rehash.draw(PublicStream(1, "x"), 4000, 1, 4)(neighbours)
         assert 800 < (places[0] == places[1]).sum() < 1200
 
+    @pytest.mark.once
     @pytest.mark.parametrize("buckets", [0, 1, 2**20 + 1])
     def test_sizes_are_checked(self, buckets: int) -> None:
         with pytest.raises(InputError, match="number of buckets"):
@@ -239,6 +243,7 @@ class TestSpread:
         assert np.diff(first).max() < 3 / 1000
         assert np.diff(np.sort(uniform_table(PublicStream(3, "even"), 1000, 1)[:, 0])).max() > 4 / 1000
 
+    @pytest.mark.once
     def test_normals_are_those_of_the_public_stream(self) -> None:
         uniforms = PublicStream(4, "normals").uniforms(60).reshape(10, 6)
         assert np.array_equal(normals(uniforms).ravel(), PublicStream(4, "normals").normals(60))
@@ -269,6 +274,7 @@ class TestQuantizer:
     def _draw(self, kernel: Kernel, **arguments: Any) -> HashingQuantizer:
         return HashingQuantizer.draw(kernel, 3, 50, seed=4, **{"width": 16, "bounds": BOUNDS, **arguments})
 
+    @pytest.mark.once
     @pytest.mark.parametrize("debias", [True, False])
     @pytest.mark.parametrize("kernel", [L2LSH(1.0), Laplacian(1.0), Angular(), Angular(7), Exponential(2.0)], ids=repr)
     def test_terms_agree_with_weights(self, kernel: Kernel, debias: bool) -> None:
@@ -277,6 +283,7 @@ class TestQuantizer:
         slow = (quantizer.weights(POINTS) * sums).reshape(len(POINTS), 50, -1).sum(axis=2)
         np.testing.assert_allclose(quantizer.term_values(POINTS, sums), slow, atol=1e-9)
 
+    @pytest.mark.once
     def test_one_hot_rows_attain_the_bound(self) -> None:
         quantizer = self._draw(L2LSH(1.0), value=7)
         encoded = quantizer.encode(POINTS)
@@ -286,12 +293,14 @@ class TestQuantizer:
         assert quantizer.count(encoded.sum(axis=0)) == 6
         assert (quantizer.terms, quantizer.width, quantizer.bound.touched) == (50, 16, 50)
 
+    @pytest.mark.once
     def test_few_buckets_have_a_counter_each(self) -> None:
         assert self._draw(Angular(3)).width == 8 and self._draw(Angular(3)).collision == 0
         assert self._draw(Angular(5)).width == 16 and self._draw(Angular(5)).collision == 1 / 16
         sets = HashingQuantizer.draw(Jaccard(), 12, 5, seed=1, width=64)
         assert sets.width == 13 and sets.rehash is None
 
+    @pytest.mark.once
     def test_many_counters_are_filled_in_parts(self) -> None:
         quantizer = HashingQuantizer.draw(L2LSH(1.0), 3, 300, seed=4, width=256, bounds=BOUNDS)
         sums = np.zeros(quantizer.size, dtype=np.int64)
@@ -310,6 +319,7 @@ class TestQuantizer:
         assert quantizer.term_bias == 1 / 16
         assert self._draw(L2LSH(1.0)).term_bias == 0
 
+    @pytest.mark.once
     @hashed
     def test_documents_rebuild_the_same_counters(self, kernel: Kernel, points: NDArray[Any], bounds: Any) -> None:
         quantizer = HashingQuantizer.draw(kernel, points.shape[1], 20, seed=6, width=8, bounds=bounds, value=2)
@@ -319,6 +329,7 @@ class TestQuantizer:
         assert np.array_equal(again.encode(points), quantizer.encode(points))
         assert again.to_document()[0] == document
 
+    @pytest.mark.once
     @pytest.mark.parametrize(
         ("change", "message"),
         [
@@ -337,6 +348,7 @@ class TestQuantizer:
         with pytest.raises(ReleaseFileError, match="needs its kernel"):
             quantizer_from_document(document, arrays, None, quantizer.size)
 
+    @pytest.mark.once
     @pytest.mark.parametrize(
         ("kernel", "bounds", "message"),
         [

@@ -49,6 +49,7 @@ def _request(**arguments: Any) -> Request:
     return Request(**facts | arguments)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("size", [1, 2, 4, 8, 16, 32, 128, 1024])
 def test_the_transform_is_hadamards(size: int) -> None:
     rows = RANDOM.integers(-(2**20), 2**20, size=(3, size)).astype(np.float64)
@@ -75,6 +76,7 @@ def test_squared_distances_keep_their_mean_with_the_stated_variance(kind: str, c
     assert 0.85 < variance / Projection(_box(), kind, columns, 0).variance < 1.15
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("kind", ["dense", "fast"])
 def test_images_are_exact_and_queries_have_the_same(kind: str) -> None:
     projection = Projection(_box(), kind, 50, 3)
@@ -87,6 +89,7 @@ def test_images_are_exact_and_queries_have_the_same(kind: str) -> None:
     assert (np.abs(images) <= projection.box.upper[0]).all()
 
 
+@pytest.mark.once
 def test_other_seeds_are_other_projections() -> None:
     for kind in ("dense", "fast"):
         one, other = (Projection(_box(), kind, 20, seed).place(POINTS[:5]) for seed in (1, 2))
@@ -168,6 +171,7 @@ def test_projected_hashes() -> None:
     assert (np.abs(answers - kernel.exact_density(POINTS, QUERIES)) < 7 * bars).all()
 
 
+@pytest.mark.once
 def test_sizes_come_from_the_error() -> None:
     request = _request()
     for kind in ("dense", "fast"):
@@ -183,6 +187,7 @@ def test_sizes_come_from_the_error() -> None:
     assert given.projection.columns == columns_for(request.kernel, DIMENSION, "fast", 0.02, 0.004)
 
 
+@pytest.mark.once
 def test_without_bounds_a_wide_box_is_stated() -> None:
     model = PrivateKDE(
         Gaussian(SPREAD / 2), epsilon=1, n_hint=N, options={"project": "fast", "project_to": 50}, random_state=1
@@ -191,6 +196,7 @@ def test_without_bounds_a_wide_box_is_stated() -> None:
     assert model.release_.reader.box.upper[0] == pytest.approx(SPREAD / 2 * 1024)
 
 
+@pytest.mark.once
 def test_rows_outside_can_be_dropped() -> None:
     options = {"project": "fast", "project_to": 50, "outside": "drop"}
     mechanism = METHODS.build("lsq-rff", _request(options=options))
@@ -200,6 +206,7 @@ def test_rows_outside_can_be_dropped() -> None:
     assert len(clipped.encoder.encode(rows)) == 11
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -221,12 +228,14 @@ def test_refusals_name_the_problem(arguments: dict[str, Any], message: str) -> N
         METHODS.build("fourier", _request(**arguments))
 
 
+@pytest.mark.once
 def test_lists_of_queries_take_no_projection() -> None:
     options = {"project": "fast", "project_to": 20, "queries": np.zeros((1, DIMENSION))}
     with pytest.raises(InputError, match="list of queries"):
         METHODS.build("laplace-queries", _request(options=options))
 
 
+@pytest.mark.once
 def test_a_projection_of_a_projection_is_refused() -> None:
     options = {"project": "fast", "project_to": 8, "n_features": 4}
     mechanism = METHODS.build("lsq-rff", _request(options=options))
@@ -248,6 +257,7 @@ def test_a_projection_of_a_projection_is_refused() -> None:
         from_content(header, {"values": np.array(model.release_.values)})
 
 
+@pytest.mark.once
 def test_the_plan_says_when_it_pays() -> None:
     facts: dict[str, Any] = {"n_hint": 500, "epsilon": 1, "bounds": BOUNDS, "kernel": Gaussian(SPREAD / 2)}
     pays = plan(dimension=20_000, delta=1e-6, **facts)

@@ -55,6 +55,7 @@ def test_what_is_missed_in_several_columns_at_once_counts(
     assert _shares(GridQuantizer(kernel, Box((0.0, 0.0, 0.0), (6.0, 5.0, 0.4)), spacing, degree), 10).max() <= 1
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("spacing", [0.7, 1.0])
 def test_records_beside_a_window_count(spacing: float) -> None:
     """They touch its outer nodes, though the query is far away: ten times the bandwidth and more."""
@@ -77,6 +78,7 @@ def test_coarse_integers_count() -> None:
     assert _shares(grid, 10).max() <= 1
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("degree", "total"), [(1, 10), (2, 100), (3, 1000)])
 def test_the_table_moves_no_answer_further_than_its_limit(degree: int, total: int) -> None:
     """Weights that rise by 1 or fall by 1 from node to node, in all ways."""
