@@ -20,7 +20,7 @@ from sfumato.sources import open_source
 N = 10_000
 SCALES = np.array([1.0, 3.0, 0.2])
 NORMAL = np.random.default_rng(0).normal(size=(N, 3))
-SEEDS = range(8)
+SEEDS = range(4)
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
@@ -60,6 +60,7 @@ def test_many_columns_cost_a_target_density_nothing() -> None:
     assert [made.bandwidth for made in bought] == pytest.approx([exact] * len(bought), rel=0.1)
 
 
+@pytest.mark.once
 def test_a_seed_repeats_and_secret_noise_does_not() -> None:
     arguments: dict[str, Any] = {"epsilon": 0.5, "bounds": (-8, 8), "n_hint": N, "rule": "scott"}
     first, second = (bandwidth.private(NORMAL, random_state=7, **arguments) for _ in range(2))
@@ -69,6 +70,7 @@ def test_a_seed_repeats_and_secret_noise_does_not() -> None:
     assert secret[0].guarantee.private
 
 
+@pytest.mark.once
 def test_the_data_are_read_once_then_charged_then_noised(monkeypatch: pytest.MonkeyPatch) -> None:
     account, order = Ledger().account("people"), []
     account.set_budget("3/5")
@@ -94,6 +96,7 @@ def test_the_data_are_read_once_then_charged_then_noised(monkeypatch: pytest.Mon
     assert len(order) == 2
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -118,6 +121,7 @@ def test_bad_private_input_is_named_and_costs_nothing(arguments: dict[str, Any],
     assert account.charges == ()
 
 
+@pytest.mark.once
 def test_the_epsilon_that_a_refusal_names_is_enough() -> None:
     with pytest.raises(InputError) as refusal:
         bandwidth.private(NORMAL, epsilon=0.01, bounds=(-8, 8), n_hint=N)
@@ -128,6 +132,7 @@ def test_the_epsilon_that_a_refusal_names_is_enough() -> None:
         bandwidth.private(NORMAL, epsilon=float(named) / 1.3, bounds=(-8, 8), n_hint=N)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "values", [np.full((300, 2), np.nan), np.full((300, 2), 1e300), np.zeros((300, 2)), NORMAL[:0, :2]]
 )

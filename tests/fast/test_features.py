@@ -78,6 +78,7 @@ def test_any_quantizer_will_do() -> None:
     assert "grid" in repr(model)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("made", [FastKDE(Gaussian(1.0)), HashingKDE(Gaussian(1.0))], ids=repr)
 def test_everything_says_that_it_is_not_private(made: Any) -> None:
     assert "NOT PRIVATE" in repr(made)
@@ -88,6 +89,7 @@ def test_everything_says_that_it_is_not_private(made: Any) -> None:
         made.fit(np.empty((0, 5)))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -31,6 +31,7 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TILE_QUERIES", 10)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_equals_the_plain_mean(kernel: Any) -> None:
     np.testing.assert_allclose(kernel.exact_density(X, Y), kernel.value(X, Y).mean(axis=0), rtol=1e-12)
@@ -43,6 +44,7 @@ def batches() -> Iterator[np.ndarray]:
     yield X[3001:]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "rows",
     [batches(), list(batches()), tuple(batches()), X.tolist(), np.asfortranarray(X), X[::-1][::-1]],
@@ -52,11 +54,13 @@ def test_every_form_of_rows(rows: Any) -> None:
     np.testing.assert_allclose(KERNELS[0].exact_density(rows, Y), KERNELS[0].exact_density(X, Y), rtol=1e-12)
 
 
+@pytest.mark.once
 def test_the_number_of_threads_does_not_matter() -> None:
     one, two, seven = (KERNELS[0].exact_density(X, Y, threads=threads) for threads in (1, 2, 7))
     assert one.tobytes() == two.tobytes() == seven.tobytes()
 
 
+@pytest.mark.once
 def test_float32_rows_are_summed_in_double_precision() -> None:
     single = X.astype(np.float32)
     np.testing.assert_allclose(
@@ -64,6 +68,7 @@ def test_float32_rows_are_summed_in_double_precision() -> None:
     )
 
 
+@pytest.mark.once
 @pytest.mark.usefixtures("two_blas_threads")
 def test_workers_are_threads_with_one_blas_thread_each() -> None:
     seen: set[tuple[int, int]] = set()
@@ -80,6 +85,7 @@ def test_workers_are_threads_with_one_blas_thread_each() -> None:
     assert threading.get_ident() not in {thread for thread, _ in seen}
 
 
+@pytest.mark.once
 def test_memory_does_not_grow_with_the_rows() -> None:
     def peak(count: int) -> int:
         tracemalloc.start()
@@ -92,10 +98,12 @@ def test_memory_does_not_grow_with_the_rows() -> None:
     assert peak(150) < peak(30) + 100_000 < 150 * 700 * 3 * 8
 
 
+@pytest.mark.once
 def test_no_queries() -> None:
     assert KERNELS[0].exact_density(X, np.zeros((0, 3))).shape == (0,)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
@@ -115,11 +123,13 @@ def test_refused_rows(rows: Any, message: str) -> None:
         Gaussian(1.0).exact_density(rows, Y)
 
 
+@pytest.mark.once
 def test_refused_threads() -> None:
     with pytest.raises(InputError, match="threads must be at least 1; got 0"):
         Gaussian(1.0).exact_density(X, Y, threads=0)
 
 
+@pytest.mark.once
 @pytest.mark.data
 def test_diabetes_check_values() -> None:
     """Mean and spread of the density over held-out points, as published for bandwidth 1."""

@@ -55,6 +55,7 @@ families = pytest.mark.parametrize("family", FAMILIES)
 bandwidths = pytest.mark.parametrize("kind", BANDWIDTHS)
 
 
+@pytest.mark.once
 @families
 @bandwidths
 @pytest.mark.parametrize("offset", [0.0, 1e5])
@@ -67,6 +68,7 @@ def test_value_is_the_formula(family: str, kind: str, offset: float) -> None:
     np.testing.assert_allclose(kernel.value(X, Y), naive, rtol=1e-9)
 
 
+@pytest.mark.once
 @families
 @pytest.mark.parametrize("dimension", [1, 2, 12])
 def test_symmetric_one_on_the_diagonal_and_between_zero_and_one(family: str, dimension: int) -> None:
@@ -78,6 +80,7 @@ def test_symmetric_one_on_the_diagonal_and_between_zero_and_one(family: str, dim
     assert values.max() <= 1
 
 
+@pytest.mark.once
 @families
 @given(
     points=arrays(np.float64, st.tuples(st.integers(1, 12), st.integers(1, 4)), elements=st.floats(-5, 5)),
@@ -104,6 +107,7 @@ def test_mean_cosine_over_frequencies_is_the_kernel(family: str, kind: str) -> N
     assert (np.abs(cosines.mean(axis=1) - values) < SIX_SIGMA * np.sqrt(variances / count)).all()
 
 
+@pytest.mark.once
 @families
 @bandwidths
 def test_fewer_frequencies_are_the_first_of_many(family: str, kind: str) -> None:
@@ -129,6 +133,7 @@ def test_frequency_vectors(family: str, kind: str) -> None:
     assert np.rint(frequencies.T.ravel() * 2**30).astype(np.int64).tolist() == FREQUENCY_VECTORS[family, kind]
 
 
+@pytest.mark.once
 @families
 def test_integral_in_one_dimension(family: str) -> None:
     kernel = FAMILIES[family](1.3)
@@ -136,6 +141,7 @@ def test_integral_in_one_dimension(family: str) -> None:
     assert kernel.log_integral(1) == pytest.approx(math.log(2 * half), rel=1e-6)
 
 
+@pytest.mark.once
 @families
 @pytest.mark.parametrize("bandwidth", [0.8, [0.5, 2.0], [[1.0, 0.4], [-0.2, 0.7]]])
 def test_integral_in_two_dimensions(family: str, bandwidth: Any) -> None:
@@ -149,6 +155,7 @@ def test_integral_in_two_dimensions(family: str, bandwidth: Any) -> None:
     assert kernel.log_integral(2) == pytest.approx(math.log(total), abs=1e-3)
 
 
+@pytest.mark.once
 @families
 def test_column_scales(family: str) -> None:
     kernel = FAMILIES[family]
@@ -157,6 +164,7 @@ def test_column_scales(family: str) -> None:
     np.testing.assert_allclose(kernel([[2.0, 0.0], [0.0, 3.0]]).column_scales(2), [2.0, 3.0])
 
 
+@pytest.mark.once
 @families
 @bandwidths
 def test_documents_rebuild_the_same_value(family: str, kind: str) -> None:
@@ -168,11 +176,13 @@ def test_documents_rebuild_the_same_value(family: str, kind: str) -> None:
     assert kernel != FAMILIES[family](np.asarray(BANDWIDTHS[kind]) * 2)
 
 
+@pytest.mark.once
 def test_families_and_parameters_are_told_apart() -> None:
     kernels = {make(1.0) for make in FAMILIES.values()} | {StableExponential(1.0, 1.30001)}
     assert len(kernels) == len(FAMILIES) + 1
 
 
+@pytest.mark.once
 @families
 def test_immutable(family: str) -> None:
     kernel = FAMILIES[family](1.0)
@@ -180,12 +190,14 @@ def test_immutable(family: str) -> None:
         kernel.scale = kernel.scale  # type: ignore[misc]
 
 
+@pytest.mark.once
 @families
 def test_far_apart_is_zero_without_a_warning(family: str) -> None:
     with np.errstate(all="raise", under="ignore"):
         assert FAMILIES[family](1.0).value(np.full((1, 30), 1e200), np.zeros((1, 30)))[0, 0] == 0.0
 
 
+@pytest.mark.once
 @families
 def test_empty_tables(family: str) -> None:
     kernel = FAMILIES[family](1.0)
@@ -194,6 +206,7 @@ def test_empty_tables(family: str) -> None:
     assert kernel.frequencies(PublicStream(1, "none"), 0, 2).shape == (2, 0)
 
 
+@pytest.mark.once
 @families
 def test_dimensions_must_agree(family: str) -> None:
     kernel = FAMILIES[family]([1.0, 2.0])
@@ -209,12 +222,14 @@ def test_dimensions_must_agree(family: str) -> None:
             refused()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("p", [0.5, 2.5, float("nan"), "2", True, None])
 def test_stability_is_checked(p: Any) -> None:
     with pytest.raises(InputError, match="p must be a number from 1 to 2"):
         StableExponential(1.0, p)
 
 
+@pytest.mark.once
 def test_repr_shows_the_parameters() -> None:
     assert repr(Gaussian(0.5)) == "Gaussian(bandwidth=0.5)"
     assert repr(Laplacian([1, 2])) == "Laplacian(bandwidth=[1.0, 2.0])"

@@ -46,6 +46,7 @@ def test_one_column_passes_a_test_against_its_density(points: np.ndarray) -> Non
     assert kstest(drawn, smooth).pvalue > 1e-6
 
 
+@pytest.mark.once
 def test_three_columns_stay_in_the_box_and_repeat_with_the_seed() -> None:
     rows = np.random.default_rng(0).normal(size=(3000, 3))
     made = release_of(rows, None, bandwidth=1.0, bounds=(-3, 3), epsilon=20)
@@ -78,6 +79,7 @@ def test_noise_is_cut_off_better_than_by_dropping_negative_values(points: np.nda
     assert nearest_empty < 0.9 * cut_empty
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("values", [[3.0, 2.0, -1.0], [1.0, 0.0, 0.0], [0.5, 0.4, 0.3, -0.2], [1e-9, 2e-9]])
 def test_the_nearest_density_is_the_projection_on_the_simplex(values: list[float]) -> None:
     noisy = np.array(values)
@@ -91,6 +93,7 @@ def test_the_nearest_density_is_the_projection_on_the_simplex(values: list[float
     assert (slack >= level[0] - 1e-12).all()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("columns", "arguments", "message"),
     [
@@ -106,6 +109,7 @@ def test_what_cannot_be_drawn_is_refused(columns: int, arguments: dict[str, Any]
         sample(model.fit(rows).release_, **{"count": 10, **arguments})
 
 
+@pytest.mark.once
 def test_nothing_but_noise_and_no_kernel_are_refused(release: Release) -> None:
     with pytest.raises(InputError, match="nothing but noise"):
         nearest_density(np.array([-1.0, 0.5]))
@@ -113,6 +117,7 @@ def test_nothing_but_noise_and_no_kernel_are_refused(release: Release) -> None:
         sample(replace(release, kernel=None), 5)
 
 
+@pytest.mark.once
 def test_releases_and_estimators_draw_themselves(release: Release, points: np.ndarray) -> None:
     assert np.array_equal(release.sample(5, random_state=1), sample(release, 5, random_state=1))
     model = PrivateKDE(bandwidth=0.6, epsilon=5, n_hint=4000, bounds=(-4, 20)).fit(points)

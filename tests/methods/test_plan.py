@@ -65,6 +65,7 @@ def test_the_counts_part_goes_by_the_squares_of_the_answers() -> None:
     assert made.request.typical_count_error(0.9) <= count.variance * 0.9**1.5 / N**2 * (1 + 1e-9)
 
 
+@pytest.mark.once
 def test_the_assumed_density_stands_beside_every_prediction() -> None:
     facts: dict[str, Any] = {"n_hint": N, "epsilon": 1, **FACTS}
     blind, told = plan(**facts), plan(density=0.07, **facts)
@@ -74,6 +75,7 @@ def test_the_assumed_density_stands_beside_every_prediction() -> None:
     assert blind.to_document()["assumed_density"] == 0.02 and told.to_document()["assumed_density"] == 0.07
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("kernel", [KERNEL, Gaussian(np.linspace(1, 2, DIMENSION)), "own"])
 @pytest.mark.parametrize(
     "budgets",
@@ -99,6 +101,7 @@ def test_budgets_are_respected_by_every_method_and_by_the_release(
     assert {name: release.parameters[name] for name in made.chosen.sizes} == made.chosen.sizes
 
 
+@pytest.mark.once
 def test_a_budget_costs_error_but_less_work_only_shrinks_the_groups() -> None:
     free = plan(n_hint=N, epsilon=1, **FACTS)
     small = plan(n_hint=N, epsilon=1, file_size=5000, **FACTS)
@@ -110,6 +113,7 @@ def test_a_budget_costs_error_but_less_work_only_shrinks_the_groups() -> None:
     assert free.error < quick.error < 1.3 * free.error
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -135,6 +139,7 @@ def test_refusals_name_the_problem(arguments: dict[str, Any], message: str) -> N
         plan(**{"n_hint": N, "epsilon": 1, **FACTS, **arguments})
 
 
+@pytest.mark.once
 def test_a_public_density_sets_the_sizes_of_the_estimator_too() -> None:
     sizes = []
     for density in (0.02, 0.08):
@@ -145,6 +150,7 @@ def test_a_public_density_sets_the_sizes_of_the_estimator_too() -> None:
     assert sizes[1] == pytest.approx(2 * sizes[0], rel=0.1)
 
 
+@pytest.mark.once
 def test_users_with_several_records_need_more_noise() -> None:
     alone = plan(n_hint=N, epsilon=1, **FACTS)
     users = plan(n_hint=N, epsilon=1, unit="user", options={"max_records_per_user": 4}, **FACTS)
@@ -155,6 +161,7 @@ def test_users_with_several_records_need_more_noise() -> None:
     assert "one user" in str(users)
 
 
+@pytest.mark.once
 def test_an_option_of_one_method_leaves_the_others_out() -> None:
     made = plan(n_hint=N, epsilon=1, options={"groups": 3}, **FACTS)
     assert made.method == "lsq-rff"
@@ -162,6 +169,7 @@ def test_an_option_of_one_method_leaves_the_others_out() -> None:
     assert {row.method: row.reason for row in made.rows}["fourier"] == "it has no option 'groups'"
 
 
+@pytest.mark.once
 def test_a_promise_is_planned_and_released() -> None:
     made = plan(n_hint=10**6, epsilon=1, alpha=0.2, eta=0.05, **FACTS)
     assert made.method == "lsq-rff"
@@ -175,6 +183,7 @@ def test_a_promise_is_planned_and_released() -> None:
     assert auto.fit(POINTS[:10]).release_.method == "lsq-rff"
 
 
+@pytest.mark.once
 def test_a_plan_says_when_a_constant_would_do() -> None:
     poor, rich = (plan(n_hint=n, epsilon=0.1, **FACTS) for n in (300, 10**6))
     assert (poor.useful, rich.useful) == (False, True)
@@ -182,6 +191,7 @@ def test_a_plan_says_when_a_constant_would_do() -> None:
     assert "verdict: noise" in str(poor) and "verdict: useful" in str(rich)
 
 
+@pytest.mark.once
 def test_a_plan_prints_every_method_and_its_document_is_json() -> None:
     made = plan(n_hint=N, epsilon="1/3", **FACTS)
     text = str(made)

@@ -76,6 +76,7 @@ def test_every_point_has_its_probability_and_less_noise_is_seen(law: BallNoise) 
     assert point_p_value(law, sample + np.eye(law.size, dtype=np.int64)[0]) < FALSE_ALARM  # off by one
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("law", LAWS[:4], ids=repr)
 def test_neighbours_lose_at_most_rate_times_length_and_no_less(law: BallNoise) -> None:
     lattice = every_point(law)[0]
@@ -117,6 +118,7 @@ def test_lengths_directions_and_variance(size: int, rate: Fraction) -> None:
     assert abs(means.mean() - law.variance) < tolerance < 0.2 * law.variance
 
 
+@pytest.mark.once
 def test_variance_is_about_half_of_laplace_noise_in_many_columns() -> None:
     law = BallNoise(384, Fraction(1, 2**20))
     laplace = 2 / (float(law.rate) / math.sqrt(384)) ** 2
@@ -124,12 +126,14 @@ def test_variance_is_about_half_of_laplace_noise_in_many_columns() -> None:
 
 
 class TestExactComparison:
+    @pytest.mark.once
     @pytest.mark.parametrize("law", [BallNoise(2, Fraction(1, 3)), BallNoise(30, Fraction(1, 50))], ids=repr)
     def test_settling_every_comparison_changes_nothing(self, monkeypatch: pytest.MonkeyPatch, law: BallNoise) -> None:
         expected = draw(law, 300, "settled")
         monkeypatch.setattr(ball, "MARGIN", math.inf)
         np.testing.assert_array_equal(draw(law, 300, "settled"), expected)
 
+    @pytest.mark.once
     def test_margins_hold(self) -> None:
         """What floating point says about X lies within its margin of the exact bounds; the margin is a bound."""
         for law in (BallNoise(1, Fraction(1)), BallNoise(2, Fraction(1, 3)), BallNoise(300, Fraction(3, 10**6))):
@@ -148,6 +152,7 @@ class TestExactComparison:
                 assert float(low) >= near - slack - 1e-300
                 assert float(high) <= near + slack + ball.LARGEST_LOG_THETA * law.size
 
+    @pytest.mark.once
     def test_digits_are_drawn_until_the_comparison_is_decided(self) -> None:
         law, proposal = BallNoise(2, Fraction(1, 3)), [5 * STEPS, 3, -4]
         u = 2**63
@@ -161,6 +166,7 @@ class TestExactComparison:
         around = {law.settled(proposal, u, _nearest(law, proposal, u), SecureBits.seeded(seed)) for seed in range(40)}
         assert around == {True, False}
 
+    @pytest.mark.once
     def test_a_radius_of_zero_keeps_only_zero(self) -> None:
         law = BallNoise(2, Fraction(1, 3))
         assert law.bounds([STEPS - 1, 1, 0], 0, 64)[1] == math.inf
@@ -178,6 +184,7 @@ def _nearest(law: BallNoise, proposal: list[int], u: int) -> int:
 
 
 class TestCertified:
+    @pytest.mark.once
     @pytest.mark.parametrize("precision", [64, 200, 1000])
     def test_pi_and_logarithms_between_their_bounds(self, precision: int) -> None:
         low, high = ball.pi(precision)
@@ -193,6 +200,7 @@ class TestCertified:
         low, high = ball.exp((low, high), precision)
         assert low < value < high
 
+    @pytest.mark.once
     @pytest.mark.parametrize("sigma", [1, 2, 3, 10**6])
     def test_theta_is_the_sum_of_the_gaussian_weights(self, sigma: int) -> None:
         low, high = ball.log_theta(sigma, 64)
@@ -209,6 +217,7 @@ class TestCertified:
         assert low < logs[1] + Fraction(1, 10**40) and logs[0] < high
 
 
+@pytest.mark.once
 def test_documents() -> None:
     law = BallNoise(384, Fraction(19, 5242880))
     document = json.loads(json.dumps(law.to_document()))
@@ -216,6 +225,7 @@ def test_documents() -> None:
     assert law_from_document(document) == law
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "change",
     [
@@ -239,6 +249,7 @@ def test_broken_documents_are_refused(change: dict[str, object]) -> None:
         law_from_document({"law": "l2-ball", "size": 2, "rate": "1/9", **change})
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("size", "rate"),
     [(0, Fraction(1)), (True, Fraction(1)), (1, 0.5), (1, Fraction(0)), (1, Fraction(-1)), (1, Fraction(2))],
@@ -248,6 +259,7 @@ def test_parameters_out_of_range_are_refused(size: int, rate: Fraction) -> None:
         BallNoise(size, rate)
 
 
+@pytest.mark.once
 def test_limits_are_as_stated() -> None:
     assert ball_fits(3, Fraction(2, 2**25)) and not ball_fits(4, Fraction(2, 2**25))
     assert ball_fits(4, Fraction(1, 2)) and not ball_fits(5, Fraction(1, 2))
@@ -256,6 +268,7 @@ def test_limits_are_as_stated() -> None:
         assert stats.chi2(size + 1).logsf(32.0**2 * (size + 1)) < -1000
 
 
+@pytest.mark.once
 def test_samples_come_in_whole_blocks() -> None:
     law = BallNoise(4, Fraction(1, 4))
     assert law.sample(SecureBits.seeded(1), 0).size == 0

@@ -53,24 +53,28 @@ def test_words_are_the_aes_counter_keystream_of_the_hashed_seed() -> None:
     np.testing.assert_array_equal(received, np.frombuffer(encrypted, dtype="<u8"))
 
 
+@pytest.mark.once
 def test_requests_larger_than_a_refill_continue_the_same_stream() -> None:
     whole, parts = SecureBits.seeded("s").words(400_000), SecureBits.seeded("s")
     np.testing.assert_array_equal(whole, np.concatenate([parts.words(399_999), parts.words(1)]))
     assert np.unique(whole).size == whole.size
 
 
+@pytest.mark.once
 def test_seeds_of_different_kind_or_value_give_different_streams() -> None:
     first_words = [int(SecureBits.seeded(seed).words(1)[0]) for seed in (1, 2, -1, "1", b"1", "", b"")]
     assert len(set(first_words)) == len(first_words)
     assert SecureBits.seeded(np.int64(1)).words(1)[0] == first_words[0]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("seed", [1.0, True, None])
 def test_other_seeds_are_refused(seed: object) -> None:
     with pytest.raises(InputError, match="integer, bytes or text"):
         SecureBits.seeded(seed)  # type: ignore[arg-type]
 
 
+@pytest.mark.once
 def test_private_streams_differ_and_say_so() -> None:
     first, second = SecureBits(), SecureBits()
     assert first.private and second.private and first.child(0).private
@@ -80,6 +84,7 @@ def test_private_streams_differ_and_say_so() -> None:
     assert not seeded.private and not seeded.child(0).private and "NOT PRIVATE" in repr(seeded)
 
 
+@pytest.mark.once
 def test_seeded_children_depend_on_seed_and_index_alone() -> None:
     parent = SecureBits.seeded(5)
     before = parent.child(3).words(100)
@@ -92,6 +97,7 @@ def test_seeded_children_depend_on_seed_and_index_alone() -> None:
         parent.child(-1)
 
 
+@pytest.mark.once
 def test_key_is_neither_shown_nor_kept() -> None:
     bits = SecureBits()
     bits.words(1)
@@ -100,6 +106,7 @@ def test_key_is_neither_shown_nor_kept() -> None:
     assert not any(isinstance(value, bytes) for value in kept)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
 @pytest.mark.parametrize("bits", [SecureBits(), SecureBits.seeded(1)])
 def test_streams_cannot_be_duplicated(duplicate: object, bits: SecureBits) -> None:
@@ -107,6 +114,7 @@ def test_streams_cannot_be_duplicated(duplicate: object, bits: SecureBits) -> No
         duplicate(bits)  # type: ignore[operator]
 
 
+@pytest.mark.once
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("used_before", [0, 10, 300_000])
 @pytest.mark.parametrize("fork", [os.fork, unseen_fork])
@@ -120,6 +128,7 @@ def test_forked_child_never_repeats_the_parent(used_before: int, fork: Callable[
     assert np.unique(everything).size == everything.size
 
 
+@pytest.mark.once
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_stream_that_does_not_know_its_process_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The broken twin of the test before: its children repeat each other and the parent."""
@@ -131,6 +140,7 @@ def test_a_stream_that_does_not_know_its_process_is_caught(monkeypatch: pytest.M
     np.testing.assert_array_equal(first, bits.words(100))
 
 
+@pytest.mark.once
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("fork", [os.fork, unseen_fork])
 def test_forked_child_of_a_busy_parent_is_not_blocked(fork: Callable[[], int]) -> None:
@@ -139,6 +149,7 @@ def test_forked_child_of_a_busy_parent_is_not_blocked(fork: Callable[[], int]) -
         assert forked_words(bits, 10, fork).size == 10
 
 
+@pytest.mark.once
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_with_the_id_of_an_ancestor_draws_its_own_key(monkeypatch: pytest.MonkeyPatch) -> None:
     bits = SecureBits()
@@ -148,6 +159,7 @@ def test_a_child_with_the_id_of_an_ancestor_draws_its_own_key(monkeypatch: pytes
     assert np.unique(everything).size == everything.size == 310
 
 
+@pytest.mark.once
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_seeded_stream_goes_on_in_a_forked_child() -> None:
     bits, reference = SecureBits.seeded(3), SecureBits.seeded(3).words(30)
@@ -155,6 +167,7 @@ def test_seeded_stream_goes_on_in_a_forked_child() -> None:
     np.testing.assert_array_equal(forked_words(bits, 20), reference[10:])
 
 
+@pytest.mark.once
 def test_threads_that_share_a_stream_never_get_the_same_word() -> None:
     bits, received = SecureBits.seeded(4), []
 
@@ -203,12 +216,14 @@ def test_words_of_the_incomplete_block_are_drawn_again(bound: int) -> None:
     assert next_below(words, words.size, np.uint64(bound))[1] > words.size
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("bound", [0, -1, 2**62 + 1])
 def test_bounds_out_of_range_are_refused(bound: int) -> None:
     with pytest.raises(InputError, match=r"from 1 to 2\*\*62"):
         SecureBits().below(bound, 1)
 
 
+@pytest.mark.once
 def test_negative_counts_are_refused() -> None:
     for draw in (SecureBits().words, lambda count: SecureBits().below(2, count)):
         with pytest.raises(InputError, match="0 or more"):

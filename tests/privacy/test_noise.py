@@ -88,6 +88,7 @@ def with_smaller_scale(law: Law) -> Law:
 
 @pytest.mark.parametrize("law", SMALL, ids=repr)
 class TestSmallScales:
+    @pytest.mark.once
     def test_probabilities_sum_to_one(self, law: Law) -> None:
         values, mass = probabilities(law)
         assert math.fsum(mass) == pytest.approx(1, rel=1e-13)
@@ -97,6 +98,7 @@ class TestSmallScales:
             weights = np.exp(-(values**2) / (2 * law.sigma**2))
         np.testing.assert_allclose(mass, weights / math.fsum(weights), rtol=1e-12)
 
+    @pytest.mark.once
     def test_variance_is_that_of_the_probabilities(self, law: Law) -> None:
         values, mass = probabilities(law)
         assert law.variance == pytest.approx(math.fsum(mass * values.astype(float) ** 2), rel=1e-11)
@@ -152,6 +154,7 @@ class TestLargeScales:
         sample = law.sample(SecureBits.seeded(f"digits {law}"), 200_000)
         assert stats.chisquare(np.bincount(sample % modulus, minlength=modulus)).pvalue > FALSE_ALARM
 
+    @pytest.mark.once
     def test_variance_of_a_large_scale(self, law: Law) -> None:
         expected = 2 / float(law.rate) ** 2 if isinstance(law, DiscreteLaplace) else float(law.sigma) ** 2
         assert law.variance == pytest.approx(expected, rel=1e-11)
@@ -225,6 +228,7 @@ DRAWS: dict[str, Callable[[SecureBits, int], np.ndarray]] = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
 @pytest.mark.parametrize("chunk", [1, 2, 7, 100])
 def test_chunk_boundaries_leave_no_trace(
@@ -236,6 +240,7 @@ def test_chunk_boundaries_leave_no_trace(
     np.testing.assert_array_equal(draw(SecureBits.seeded("chunks"), 1000), expected)
 
 
+@pytest.mark.once
 def test_words_are_consumed_in_order() -> None:
     law = DiscreteLaplace(Fraction(3, 7))
     sample = law.sample(SecureBits.seeded("order"), 20_000)
@@ -254,6 +259,7 @@ def test_dropping_the_words_of_unfinished_samples_would_be_caught() -> None:
     assert p_value(law, twin) < FALSE_ALARM
 
 
+@pytest.mark.once
 @given(
     st.integers(1, 2**56), st.integers(1, 2**56), st.integers(0, 2**56), st.sampled_from([0, 1, 2, 5, 127, 128, 256])
 )
@@ -270,6 +276,7 @@ def test_geometric_arithmetic_is_exact_modulo_2_to_the_64(
     assert int(out[0]) % 2**64 == (remainder + denominator * units) // numerator % 2**64
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("units", "finished"), [(0, 0), (256, 1)])
 def test_only_a_true_minus_zero_is_refused(units: int, finished: int) -> None:
     words = np.array([0, *([0, 1] * units), 1, 1], dtype=np.uint64)
@@ -277,6 +284,7 @@ def test_only_a_true_minus_zero_is_refused(units: int, finished: int) -> None:
     assert noise.fill_laplace(words, out, 0, np.uint64(1), np.uint64(2**56)) == (finished, words.size)
 
 
+@pytest.mark.once
 def test_kernels_hold_no_floating_point() -> None:
     def uses_floats(function: Callable[..., object], *arguments: object) -> bool:
         compiled = numba.njit(function)  # afresh, because cached code cannot be inspected
@@ -297,6 +305,7 @@ def test_kernels_hold_no_floating_point() -> None:
     assert not uses_floats(noise.fill_gaussian.py_func, words, out, 0, number)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("law", SMALL + LARGE, ids=repr)
 def test_laws_survive_json(law: Law) -> None:
     document = json.loads(json.dumps(law.to_document()))
@@ -304,6 +313,7 @@ def test_laws_survive_json(law: Law) -> None:
     assert type(law).from_document(document) == law
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "document",
     [
@@ -326,6 +336,7 @@ def test_broken_documents_are_refused(document: dict[str, object]) -> None:
         law_from_document(document)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("rate", [0.5, 1, Fraction(0), Fraction(-1, 2), Fraction(1, 2**56 + 1), Fraction(2**57)])
 def test_rates_out_of_range_are_refused(rate: Fraction) -> None:
     with pytest.raises(InputError, match="rate"):
@@ -334,12 +345,14 @@ def test_rates_out_of_range_are_refused(rate: Fraction) -> None:
         geometric(SecureBits(), 1, rate)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("sigma", [0, -1, 2**30 + 1, 1.0, True, np.int64(3)])
 def test_sigmas_out_of_range_are_refused(sigma: int) -> None:
     with pytest.raises(InputError, match="sigma"):
         DiscreteGaussian(sigma)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("law", [SMALL[0], SMALL[-1]], ids=repr)
 def test_counts(law: Law) -> None:
     assert law.sample(SecureBits(), 0).size == 0
