@@ -26,6 +26,12 @@ from tests.published.local.chances import same_law
 RANDOMISERS = ("codebook", "coordinate")
 
 
+@pytest.fixture
+def _few_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A codebook takes longer to draw than to use; what is predicted knows its size."""
+    monkeypatch.setattr(vector_server, "SERVER_VECTORS", vector_server.SERVER_VECTORS // 32)
+
+
 def protocol(
     randomiser: str | None = None, dimension: int = 3, epsilon: float = 2, n: int = 1000, seed: int = 5
 ) -> Any:
@@ -47,6 +53,7 @@ def test_clients_and_simulation_have_one_law(randomiser: str) -> None:
     assert same_law(first, second)
 
 
+@pytest.mark.usefixtures("_few_vectors")
 @pytest.mark.parametrize("randomiser", RANDOMISERS)
 @pytest.mark.parametrize("dimension", [2, 40])
 @pytest.mark.parametrize("epsilon", [1, 3])
@@ -134,17 +141,26 @@ def test_devices_and_servers_see_the_same_likely_outputs() -> None:
     assert found.tolist() == [device.likely_outputs(int(b), f) for b, f in zip(blocks, F.tolist(), strict=True)]
 
 
+@pytest.mark.usefixtures("_few_vectors")
 @pytest.mark.parametrize("kernel", [Gaussian(0.5), Laplacian(0.9), Exponential(0.7), Cauchy(0.5), Gaussian([0.5, 0.8])])
 def test_landmark_features_are_those_of_the_kernel(kernel: Kernel) -> None:
     random = np.random.default_rng(6)
-    landmarks, points = random.uniform(0, 1, (12, 2)), random.uniform(0, 1, (2000, 2))
-    made = Protocol(kernel, 2, 6, 2000, mechanism="vector", bounds=(0, 1), seed=1, options={"landmarks": landmarks})
+    points, squares, bars = random.uniform(0, 1, (2000, 2)), [], []
+    truth = kernel.exact_density(points, points[:40])
+    for seed in range(6):
+        # Others each time: what they miss is the same in all releases. Twelve of them know too little of how much that
+        # is, and a set in many has bars that are several times too short.
+        landmarks = random.uniform(0, 1, (40, 2))
+        options = {"landmarks": landmarks}
+        made = Protocol(kernel, 2, 6, 2000, mechanism="vector", bounds=(0, 1), seed=seed, options=options)
+        answers, errors = made.simulate(points, random_state=seed).query(points[:40], return_std=True)
+        squares.append(np.mean((answers - truth) ** 2))
+        bars.append(np.mean(errors**2))
     features = cast(LandmarkFeatures, cast(Vector, device_for(made.document)).features)
     values = [[features.similarity(x, z) for z in features.landmarks] for x in points[:5].tolist()]
     assert np.array(values) == pytest.approx(kernel.value(points[:5], landmarks))
-    answers, errors = made.simulate(points, random_state=2).query(points[:40], return_std=True)
-    truth = kernel.exact_density(points, points[:40])
-    assert np.sqrt(np.mean((answers - truth) ** 2)) < 4 * np.sqrt(np.mean(errors**2))
+    # Answers of one release go together, at worst as one normal number; six squares exceed 39 with probability 1e-6.
+    assert np.mean(squares) < 39 / 6 * np.mean(bars)
 
 
 @pytest.mark.once

@@ -69,12 +69,12 @@ class TestMultiplicativeWeights:
         pure, approximate = (
             [
                 math.log(np.abs(_fit("pmw", seed, epsilon=1, delta=delta, options=many).query(QUERIES) - TRUTH).mean())
-                for seed in range(8)
+                for seed in range(20)
             ]
-            for delta in (0.0, 1e-4)
+            for delta in (0.0, 1e-2)
         )
-        # A measurement's noise falls from 300 to 66 records; 5 standard errors of the means of 8 runs apart.
-        spread = math.sqrt((np.var(pure) + np.var(approximate)) / 8)
+        # Logarithms are 1.1 apart and deviate by .34 and .23 from run to run: 12 standard errors of 20 runs.
+        spread = math.sqrt((np.var(pure) + np.var(approximate)) / 20)
         assert np.mean(approximate) < np.mean(pure) - 5 * spread
 
     @pytest.mark.once

@@ -195,10 +195,17 @@ def test_weights_are_the_mean_of_the_rows() -> None:
 def test_angular_baselines_answer(name: str) -> None:
     random = np.random.default_rng(8)
     points = random.normal([1.0, 0.0], 1.0, (2000, 2))
-    made = protocol(name, Angular(), bounds=(-5, 5), epsilon=8, eta=0.1, participants=2000)
-    answers, errors = made.simulate(points, random_state=1).query(points[:50], return_std=True)
-    truth = Angular().exact_density(points, points[:50])
-    assert np.sqrt(np.mean((answers - truth) ** 2)) < 3 * np.sqrt(np.mean(errors**2))
+    truth, squares, bars = Angular().exact_density(points, points[:50]), [], []
+    sizes: dict[str, Any] = {}
+    for seed in range(6):
+        given: dict[str, Any] = {"bounds": (-5, 5), "epsilon": 8, "eta": 0.1, "participants": 2000}
+        made = protocol(name, Angular(), seed=seed, options=sizes, **given)
+        sizes = {"rows": made.document["mechanism"]["rows"]}  # searched for once
+        answers, errors = made.simulate(points, random_state=seed).query(points[:50], return_std=True)
+        squares.append(np.mean((answers - truth) ** 2))
+        bars.append(np.mean(errors**2))
+    # Answers of one sketch go together, at worst as one normal number; six squares exceed 39 with probability 1e-6.
+    assert np.mean(squares) < 39 / 6 * np.mean(bars)
 
 
 @pytest.mark.once
