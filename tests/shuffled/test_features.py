@@ -63,7 +63,7 @@ def _binomial(secure: SecureBits, trials: NDArray[np.int64], chance: Fraction) -
 
 @pytest.fixture(scope="module")
 def _many_collections() -> Iterator[None]:
-    """Coins by the law that `bitsum.test_shares` and `test_messages` hold the exact ones to, in less time."""
+    """Coins by the law that `bitsum.test_accuracy` and `test_messages` hold the exact ones to, in less time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rr, "binomial", _binomial)
         yield

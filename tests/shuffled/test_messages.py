@@ -123,9 +123,9 @@ def test_message_budget(tmp_path: Path) -> None:
 
 def test_pure_sends_what_it_says(tmp_path: Path) -> None:
     protocol = small_protocol(2, 2, "pure")
-    sent = submissions(protocol, 2)
+    sent = submissions(protocol, 6)
     predicted, said = protocol.plan().real_messages, [len(opened(protocol, messages)) for messages in sent]
-    assert abs(np.mean(said) - predicted) < 0.5 * predicted
+    assert abs(np.mean(said) - predicted) < 0.5 * predicted  # 141, and 30 is the deviation of one: 5.8 of the mean's
     assert {len(messages) for messages in sent} == {protocol.plan().messages}
     counts, _ = protocol.analyzer(KEY).counts(batch_of(protocol, sent, tmp_path))
     assert counts.ones.sum() + counts.zeros.sum() == sum(said)
