@@ -21,6 +21,7 @@ from sfumato.shuffled.sealing import MESSAGE_BYTES
 from tests.shuffled.collections_for_tests import KEY, batch_of, client_of, opened, points, small_protocol, submissions
 
 FALSE_ALARM = 1e-6
+PEOPLE = 150
 
 
 def chances(protocol: Protocol, X: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -36,51 +37,61 @@ def chi_squares(ones: NDArray[np.int64], chance: NDArray[np.float64]) -> float:
     return 2 * float(min(tail, 1 - tail))
 
 
+def _collection(participants: int) -> Protocol:
+    secret: dict[str, Any] = {"epsilon": 1, "delta": 1e-5, "participants": participants}
+    return Protocol("gaussian", bandwidth=1.0, dimension=3, instances=64, key=KEY, seed=2, **secret)
+
+
 @pytest.fixture(scope="module")
 def protocol() -> Protocol:
-    secret: dict[str, Any] = {"epsilon": 1, "delta": 1e-5, "participants": 500}
-    return Protocol("gaussian", bandwidth=1.0, dimension=3, instances=16, key=KEY, seed=2, **secret)
+    return _collection(PEOPLE)
+
+
+@pytest.fixture(scope="module")
+def simulated() -> Protocol:
+    """Of more people, whose bits are flipped less: nobody seals their messages."""
+    return _collection(500)
 
 
 @pytest.fixture(scope="module")
 def counted(protocol: Protocol, tmp_path_factory: pytest.TempPathFactory) -> Counts:
     folder, secure = tmp_path_factory.mktemp("collection"), SecureBits.seeded(1)
     with Shuffler(folder / "inbox", protocol, memory=1 << 20) as shuffler:
-        shuffler.receive(*(client_of(protocol).messages(x, secure=secure) for x in points(500, 3)))
+        shuffler.receive(*(client_of(protocol).messages(x, secure=secure) for x in points(PEOPLE, 3)))
         shuffler.shuffle(folder / "batch", secure=secure)
     counts, participants = protocol.analyzer(KEY).counts(folder / "batch")
-    assert participants == 500
+    assert participants == PEOPLE
     return counts
 
 
 class TestLaw:
-    """500 users, 16 instances, every message sealed, shuffled on disk and opened."""
+    """64 instances, every message sealed, shuffled on disk and opened."""
 
     def test_messages_follow_the_exact_law(self, protocol: Protocol, counted: Counts) -> None:
         bitsum = protocol.groups[0].bitsum
         assert isinstance(bitsum, RandomisedResponse)
-        flip, chance = float(bitsum.flip), chances(protocol, points(500, 3))
-        assert (counted.ones + counted.zeros == 500).all()
+        flip, chance = float(bitsum.flip), chances(protocol, points(PEOPLE, 3))
+        assert (counted.ones + counted.zeros == PEOPLE).all()
         assert chi_squares(counted.ones, chance * (1 - flip) + (1 - chance) * flip) > FALSE_ALARM
 
-    def test_the_simulation_follows_the_same_law(self, protocol: Protocol) -> None:
-        group, X = protocol.groups[0], points(500, 3)
+    def test_the_simulation_follows_the_same_law(self, simulated: Protocol) -> None:
+        group, X = simulated.groups[0], points(500, 3)
         bitsum = group.bitsum
         assert isinstance(bitsum, RandomisedResponse)
-        flip, chance = float(bitsum.flip), chances(protocol, X)
+        flip, chance = float(bitsum.flip), chances(simulated, X)
         law = chance * (1 - flip) + (1 - chance) * flip
-        counts = [sampled_counts(protocol, group, X, SecureBits.seeded(seed)).ones for seed in range(20)]
+        counts = [sampled_counts(simulated, group, X, SecureBits.seeded(seed)).ones for seed in range(20)]
         assert chi_squares(np.concatenate(counts), np.tile(law, 20)) > FALSE_ALARM
 
     @pytest.mark.parametrize("broken", [False, True])
-    def test_a_twin_without_rounding_is_caught(self, protocol: Protocol, broken: bool) -> None:
+    def test_a_twin_without_rounding_is_caught(self, simulated: Protocol, broken: bool) -> None:
         """Everybody at one point, whose coordinates lie between the two that bits can say."""
-        group, X = protocol.groups[0], np.zeros((500, 3))
+        group, X = simulated.groups[0], np.zeros((500, 3))
         bitsum = group.bitsum
         assert isinstance(bitsum, RandomisedResponse)
-        flip, chance = float(bitsum.flip), chances(protocol, X)
+        flip, chance = float(bitsum.flip), chances(simulated, X)
         law = chance * (1 - flip) + (1 - chance) * flip
-        counts = sampled_counts(protocol, group, X, SecureBits.seeded(1))
+        counts = sampled_counts(simulated, group, X, SecureBits.seeded(1))
         if broken:
             counts = bitsum.totals((chance > 0.5).sum(axis=0), SecureBits.seeded(1))
         assert (chi_squares(counts.ones, law) < FALSE_ALARM) == broken
@@ -88,13 +99,14 @@ class TestLaw:
     def test_release(self, protocol: Protocol, counted: Counts) -> None:
         from sfumato.shuffled.analyzer import release_from
 
-        release = release_from(protocol, protocol.groups[0], counted, 500)
-        X, Y = points(500, 3), points(40, 3, seed=1)
+        release = release_from(protocol, protocol.groups[0], counted, PEOPLE)
+        X, Y = points(PEOPLE, 3), points(40, 3, seed=1)
         exact = protocol.kernel.exact_density(X, Y)
         answers, errors = release.query(Y, return_std=True)
-        assert release.guarantee.private and release.count.value == 500
+        assert release.guarantee.private and release.count.value == PEOPLE
         assert np.sqrt(np.mean((answers - exact) ** 2)) < 3 * protocol.plan().accuracy.rmse
-        assert np.mean(np.abs(answers - exact) < 3 * errors) > 0.9
+        # Answers go together: in 300 collections this root was 1.01, and its logarithm's deviation .19.
+        assert np.sqrt(np.mean(((answers - exact) / errors) ** 2)) < 2.6
 
 
 @pytest.mark.parametrize("bitsum", ["rr", "poisson", "negative-binomial", "3nb"])
