@@ -47,20 +47,20 @@ def _fourier_gaussian(pairs: int, noise: float) -> float:
 EXPECTED = {"lsq-rff": _lsq_rff, "fourier": _fourier, "fourier-gaussian": _fourier_gaussian}
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+# Every method with both relations, and with few features and many; which go together changes a factor only.
 @pytest.mark.parametrize(
-    ("method", "features"),
+    ("method", "features", "neighbours"),
     [
-        ("lsq-rff", 50),
-        ("lsq-rff", 400),
-        ("fourier", 8),
-        ("fourier", 200),
-        ("fourier-gaussian", 30),
-        ("fourier-gaussian", 300),
+        ("lsq-rff", 50, "replace"),
+        ("lsq-rff", 400, "add-remove"),
+        ("fourier", 8, "add-remove"),
+        ("fourier", 200, "replace"),
+        ("fourier-gaussian", 30, "replace"),
+        ("fourier-gaussian", 300, "add-remove"),
     ],
 )
 def test_error_is_the_formula(method: str, features: int, neighbours: str) -> None:
-    errors, squares, scores = [], [], []
+    errors, squares, apart = [], [], []
     model = PrivateKDE(
         bandwidth=1.0,
         epsilon=EPSILON,
@@ -77,7 +77,7 @@ def test_error_is_the_formula(method: str, features: int, neighbours: str) -> No
         answers, bars = release.query(QUERIES, return_std=True)
         errors.append((answers - EXACT).mean())
         squares.append(((answers - EXACT) ** 2).mean())
-        scores.append((((answers - EXACT) / bars) ** 2).mean())
+        apart.append(((answers - EXACT) ** 2 - bars**2).mean())
     noise = NOISE_FACTOR[neighbours] / (EPSILON * N)
     count = 0.0 if neighbours == "replace" else 2 / (0.05 * EPSILON * N) ** 2 * (EXACT**2).mean()
     # t statistics of 5 over 500 independent runs: false alarms below 1e-6 each
@@ -85,5 +85,6 @@ def test_error_is_the_formula(method: str, features: int, neighbours: str) -> No
     tolerance = 5 * np.std(squares) / math.sqrt(RUNS)
     assert tolerance < 0.35 * np.mean(squares)
     assert abs(np.mean(squares) - EXPECTED[method](features, noise) - count) < tolerance
-    if features >= 50:  # a standard error from eight terms is itself too rough to judge
-        assert 0.85 < np.mean(scores) < 1.2
+    # Squared bars have the mean of squared errors, from however few terms; the mean of their ratio is above 1 (1.16 of
+    # 50 terms on some data), because errors are large where terms differ little.
+    assert abs(np.mean(apart)) < 5 * np.std(apart) / math.sqrt(RUNS) < 0.35 * np.mean(squares)

@@ -54,6 +54,7 @@ def errors_of(bandwidth: float, epsilon: float, seeds: int, data: int = 0) -> np
     return np.array(rows)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("bounds", [None, (-4, 4)])
 def test_an_answer_does_not_depend_on_other_queries(bounds):
     points = blobs(5000, 2)
@@ -97,27 +98,25 @@ def test_loses_nothing_where_noise_is_small(bandwidth, epsilon, seeds):
 def test_maps_of_few_columns():
     """Records sit in few bumps, where a release errs as a whole: its bars cover 95 % +- 3 % of them, 83 % at times.
 
-    Plain ones cover as many and differ as much. Over the map 98 % +- 0.5 % are covered. Errors at records are 1.016 +-
-    0.015 times those of plain answers, over the map 0.46. Means over six sets of records: all limits are more than five
-    deviations away.
+    Plain ones cover as many and differ as much. Over the map 98 % +- 0.5 % are covered. Errors at records are 1.031 +-
+    0.013 times those of plain answers, over the map 0.47. Means over eight sets of records: all limits are more than
+    five deviations away.
     """
     kernel, ratios, covered = Gaussian(0.5), [], []
-    for data in range(6):
-        points, random = blobs(500 + 40_000 // FEWER, 2, data), np.random.default_rng(100 + data)
+    for data in range(8):
+        points, random = blobs(20_500, 2, data), np.random.default_rng(100 + data)
         records = points[500:]
-        made = release_of(
-            records, 0.5, 0.05 * FEWER, data, bounds=(-12, 12), neighbours="replace"
-        )  # the count moves all
+        made = release_of(records, 0.5, 0.1, data, bounds=(-12, 12), neighbours="replace")  # the count moves all
         assert isinstance(made.spread, PlacesSpread)
-        for asked in (points[:500], random.uniform(-12, 12, size=(1000, 2))):
+        for asked in (points[:500], random.uniform(-12, 12, size=(500, 2))):
             truth = kernel.exact_density(records, asked)
             plain, (shrunk, bars) = made.query(asked), made.query(asked, return_std=True, read="shrunk")
             ratios.append(np.mean((shrunk - truth) ** 2) / np.mean((plain - truth) ** 2))
             covered.append(np.mean(np.abs(shrunk - truth) < 2 * bars))
             assert (shrunk >= 0).all()
-    at_records, over_the_map = np.sqrt(np.array(ratios).reshape(6, 2).mean(axis=0))
+    at_records, over_the_map = np.sqrt(np.array(ratios).reshape(8, 2).mean(axis=0))
     assert at_records < 1.06 and over_the_map < 0.7
-    at_records, over_the_map = np.array(covered).reshape(6, 2).mean(axis=0)
+    at_records, over_the_map = np.array(covered).reshape(8, 2).mean(axis=0)
     assert at_records > 0.86 and over_the_map > 0.96
 
 
@@ -131,9 +130,9 @@ def test_maps_of_few_columns():
     ],
 )
 def test_sums_show_the_mean_similarity(method: str, delta: float, kernel: Kernel, bounds):
-    points = blobs(20_000, 6)
-    made = release_of(points, 0.0, 2.0, kernel=kernel, method=method, delta=delta, bounds=bounds)
-    truth = float(kernel.exact_density(points, points[:4000]).mean())
+    points = blobs(4000, 6)
+    made = release_of(points, 0.0, 10.0, kernel=kernel, method=method, delta=delta, bounds=bounds)
+    truth = float(kernel.exact_density(points, points).mean())
     found = made.reader.similarity(made.values.astype(float), made.known)
     assert found is not None
     assert abs(found[0] - truth) < 5 * found[1] + 0.02 * truth
@@ -165,6 +164,7 @@ def test_refuses():
         distances.query(points, read="shrunk")
 
 
+@pytest.mark.once
 def test_estimator_density_and_logarithm():
     points = blobs(3000, 2)
     model = PrivateKDE(bandwidth=1.0, epsilon=0.1, n_hint=3000, bounds=(-6, 6)).fit(points)
@@ -195,6 +195,7 @@ def test_files_of_the_first_version_can_be_read_so(path):
     assert answers.shape == (1,) and not np.isnan(answers).any() and (bars <= 1.5 * plain[1] + 1e-12).all()
 
 
+@pytest.mark.once
 def test_pictures_say_so_and_keep_the_hatching():
     points = blobs(20_000, 2)
     made = release_of(points, 0.5, 0.05, bounds=(-8, 8))
