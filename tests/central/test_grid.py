@@ -130,6 +130,9 @@ def test_predicted_errors_and_bars_are_met(kernel: Any, epsilon: str) -> None:
     60 sets of other seeds had predictions of 0.97 to 1.3 times the error (1.6 where a kernel has a cusp, since records
     could share few values), errors that vary from set to set by 0.2 to 0.6 in the logarithm, 70 to 88 % within one bar,
     each set by 0.11 to 0.21, and 95 to 99 % within two, by 0.03 to 0.09. Limits are five deviations away.
+
+    One draw of a set would not do for the error: of 32 noisy counts one was so far off that predictions were 0.57 times
+    it. The squares of 640 Laplace numbers know their mean to 9 %.
     """
     sets, random = 32, SecureBits.seeded("sets")
     request = _request(kernel=kernel, epsilon=Fraction(epsilon), n=N, bounds=BOUNDS)
@@ -141,7 +144,11 @@ def test_predicted_errors_and_bars_are_met(kernel: Any, epsilon: str) -> None:
         answers, bars = (
             Curator(open_source(rows), None, random, Threads(1)).run(mechanism).query(queries, return_std=True)
         )
-        squares.append(np.square(answers - exact).mean())
+        more = answers
+        if epsilon != "100":  # there bias is most of it, and grids are large
+            values, counts = drawn(mechanism, rows, 20, seed)
+            more = values @ mechanism.encoder.weights(queries).T / counts[:, None]
+        squares.append(np.square(more - exact).mean())
         predicted.append(grid.predict(request, float(exact.mean())).rmse ** 2)
         within.append([(np.abs(answers - exact) < bar * bars).mean() for bar in (1, 2)])
     ratio = math.sqrt(np.mean(predicted) / np.mean(squares))
