@@ -15,8 +15,6 @@ from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.release import Count
 
-BARS = 60  # releases whose bars are asked for: they hardly differ, and cost as much as the answers
-
 
 def request(metric: str = "l1", dimension: int = 1, n: int = 1000, p: float | None = None, **facts: Any) -> Request:
     """Public facts over the unit box."""
@@ -26,7 +24,7 @@ def request(metric: str = "l1", dimension: int = 1, n: int = 1000, p: float | No
 
 @dataclass(frozen=True)
 class Runs:
-    """Errors of many releases of the same records, shape (trials, queries), and the first ones' stated errors."""
+    """Errors of many releases of the same records, shape (trials, queries), and their stated standard errors."""
 
     errors: np.ndarray
     bars: np.ndarray
@@ -46,7 +44,7 @@ def run(
     for start in range(0, len(rows), 1 << 16):
         mechanism.encoder.accumulate(rows[start : start + (1 << 16)], sums)
     bits, errors, bars = SecureBits.seeded(seed), [], []
-    for trial in range(trials):
+    for _ in range(trials):
         count = Count(len(rows), 0.0, public=True)
         if mechanism.count_law is not None:
             noisy = len(rows) + int(mechanism.count_law.sample(bits, 1)[0])
@@ -55,13 +53,9 @@ def run(
         if mechanism.count_reader is not None:
             count = mechanism.count_reader(values)
         release = mechanism.release(values, count)
-        ask = release.query if mean else release.total
-        if trial < BARS:
-            answers, stated = ask(queries, return_std=True)
-            bars.append(stated)
-        else:
-            answers = ask(queries)
+        answers, errors_stated = (release.query if mean else release.total)(queries, return_std=True)
         errors.append(answers - exact)
+        bars.append(errors_stated)
     return Runs(np.array(errors), np.array(bars))
 
 
