@@ -69,12 +69,11 @@ def test_an_answer_does_not_depend_on_other_queries(bounds):
 
 
 def test_gains_where_noise_is_large():
-    """The ratio is 0.79: it differs by 0.03 from data to data and by 0.05 from seed to seed.
+    """The ratio is 0.77: over four seeds on each of ten data sets its deviation is 0.016, and the limit six away.
 
-    Over five of each its deviation is 0.016, of which the limit is five. Bars are 1.07 +- 0.024 times the errors, and
-    two of them cover 96 % +- 0.6 %.
+    Bars are 1.04 +- 0.035 times the errors, and two of them cover 96 % +- 0.9 %.
     """
-    found = np.concatenate([errors_of(bandwidth=2.2, epsilon=0.05, seeds=5, data=data) for data in range(5)])
+    found = np.concatenate([errors_of(bandwidth=2.2, epsilon=0.05, seeds=4, data=data) for data in range(10)])
     plain, shrunk, bars, covered = found.mean(axis=0)
     assert np.sqrt(shrunk / plain) < 0.87
     assert 0.8 < np.sqrt(bars / shrunk) < 1.3
@@ -98,25 +97,28 @@ def test_loses_nothing_where_noise_is_small(bandwidth, epsilon, seeds):
 def test_maps_of_few_columns():
     """Records sit in few bumps, where a release errs as a whole: its bars cover 95 % +- 3 % of them, 83 % at times.
 
-    Plain ones cover as many and differ as much. Over the map 98 % +- 0.5 % are covered. Errors at records are 1.031 +-
-    0.013 times those of plain answers, over the map 0.47. Means over eight sets of records: all limits are more than
-    five deviations away.
+    Plain ones cover as many and differ as much. Over the map 98 % +- 0.5 % are covered. Errors at records are 1.027 +-
+    0.025 times those of plain answers, over the map 0.47. Means over eight sets of records, three
+    releases each: all limits are more than five deviations away.
     """
-    kernel, ratios, covered = Gaussian(0.5), [], []
+    kernel, found = Gaussian(0.5), []
     for data in range(8):
         points, random = blobs(20_500, 2, data), np.random.default_rng(100 + data)
-        records = points[500:]
-        made = release_of(records, 0.5, 0.1, data, bounds=(-12, 12), neighbours="replace")  # the count moves all
-        assert isinstance(made.spread, PlacesSpread)
-        for asked in (points[:500], random.uniform(-12, 12, size=(500, 2))):
-            truth = kernel.exact_density(records, asked)
-            plain, (shrunk, bars) = made.query(asked), made.query(asked, return_std=True, read="shrunk")
-            ratios.append(np.mean((shrunk - truth) ** 2) / np.mean((plain - truth) ** 2))
-            covered.append(np.mean(np.abs(shrunk - truth) < 2 * bars))
-            assert (shrunk >= 0).all()
-    at_records, over_the_map = np.sqrt(np.array(ratios).reshape(8, 2).mean(axis=0))
+        records, places = points[500:], (points[:500], random.uniform(-12, 12, size=(500, 2)))
+        truths = [kernel.exact_density(records, asked) for asked in places]
+        for seed in range(3 * data, 3 * data + 3):
+            # The noise of a count would move all answers.
+            made = release_of(records, 0.5, 0.1, seed, bounds=(-12, 12), neighbours="replace")
+            assert isinstance(made.spread, PlacesSpread)
+            for asked, truth in zip(places, truths, strict=True):
+                plain, (shrunk, bars) = made.query(asked), made.query(asked, return_std=True, read="shrunk")
+                ratio = np.mean((shrunk - truth) ** 2) / np.mean((plain - truth) ** 2)
+                found.append((ratio, np.mean(np.abs(shrunk - truth) < 2 * bars)))
+                assert (shrunk >= 0).all()
+    ratios, covered = np.array(found).reshape(24, 2, 2).mean(axis=0).T
+    at_records, over_the_map = np.sqrt(ratios)
     assert at_records < 1.06 and over_the_map < 0.7
-    at_records, over_the_map = np.array(covered).reshape(8, 2).mean(axis=0)
+    at_records, over_the_map = covered
     assert at_records > 0.86 and over_the_map > 0.96
 
 
