@@ -7,19 +7,25 @@ from numpy.typing import ArrayLike
 from scipy.stats import chi2, chi2_contingency
 
 FALSE_ALARM = 1e-6
+# Of fewer than these, chi-square is not the law of what is found far out.
+LEAST = 25
 
 
 def fits(counts: ArrayLike, probabilities: ArrayLike) -> bool:
-    """Whether counts are likely under a law; rare outcomes are put together."""
+    """Whether counts are likely under a law; the rarest outcomes are put together until `LEAST` of them are expected.
+
+    Of a pool in which less than one is expected a single one would be an alarm, and no rare one either.
+    """
     observed, expected = np.asarray(counts, float), np.asarray(probabilities, float) * np.sum(counts)
-    rare = expected < 5
-    observed = np.append(observed[~rare], observed[rare].sum())
-    expected = np.append(expected[~rare], expected[rare].sum())
-    kept = expected > 0
-    if observed[~kept].any():
+    if observed[expected == 0].any():
         return False
-    statistic = float((np.square(observed - expected)[kept] / expected[kept]).sum())
-    return bool(chi2.sf(statistic, max(1, kept.sum() - 1)) > FALSE_ALARM)
+    order = np.argsort(expected)
+    observed, expected = observed[order], expected[order]
+    pool = max(int((expected < LEAST).sum()), 1 + int(np.searchsorted(np.cumsum(expected), LEAST)))
+    observed = np.append(observed[pool:], observed[:pool].sum())
+    expected = np.append(expected[pool:], expected[:pool].sum())
+    statistic = float((np.square(observed - expected) / expected).sum())
+    return bool(chi2.sf(statistic, max(1, len(expected) - 1)) > FALSE_ALARM)
 
 
 def same_law(first: ArrayLike, second: ArrayLike) -> bool:
