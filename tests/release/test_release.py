@@ -16,7 +16,8 @@ from sfumato.kernels import ShiftInvariant
 from sfumato.public.portable import PublicStream
 from sfumato.release import format as container
 
-POINTS = np.random.default_rng(0).normal(size=(800, 3))
+# Nearly as many as are expected: of 800, noise that nobody seeded took the count so far down once in a thousand runs.
+POINTS = np.random.default_rng(0).normal(size=(990, 3))
 QUERIES = np.random.default_rng(1).normal(size=(50, 3)) * 3
 
 
