@@ -30,7 +30,7 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.ledger import Account, Ledger
 
 pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.NotPrivateWarning")
-# With fewer records at more budget, errors have a part that no prediction knows: that of the records.
+# 5,000 records at epsilon = 8 had 0.94 of the predicted error, deviation 0.084 of six runs: too near the limits.
 COLUMNS, RECORDS, EPSILON, KERNEL = 10, 20_000, 2, Gaussian(1.0)
 RANDOM = np.random.default_rng(3)
 SPREADS = np.array([0.93, 0.84, 0.79, 0.59, 0.49, 0.43, 0.3, 0.24, 0.19, 0.04])  # P is 0.033
