@@ -192,10 +192,10 @@ class TestParts:
     def test_features_are_what_the_coins_choose_from(self) -> None:
         quantizer = audits.fourier_cases()["groups"].mechanism.encoder
         assert isinstance(quantizer, ShardedFourier) and quantizer.groups == 2
-        rows = np.linspace(-3, 3, 7)[:, None]
-        whole = features(quantizer, rows).reshape(7, 2, 2)
+        rows = np.linspace(-3, 3, 40)[:, None]
+        whole = features(quantizer, rows).reshape(40, 2, 2)
         assert (whole != 0).any(axis=2).all()
-        encoded = quantizer.encode(rows, SecureBits.seeded(2)).reshape(7, 2, 2)
+        encoded = quantizer.encode(rows, SecureBits.seeded(2)).reshape(40, 2, 2)
         chosen = (encoded != 0).any(axis=2)
         assert (chosen.sum(axis=1) == 1).all() and chosen.any(axis=0).all()
         np.testing.assert_array_equal(encoded[chosen], whole[chosen])
