@@ -45,11 +45,12 @@ def test_a_release_is_charged_for_its_count_and_then_for_the_rest_of_epsilon() -
 )
 def test_a_run_publishes_what_repeated_runs_do(arguments: dict[str, Any]) -> None:
     source, mechanism = open_source(POINTS), _model(_account(), **arguments).mechanism(open_source(POINTS))
-    first, second = repeated(mechanism, POINTS, 2, seed=1)
+    first, *others = repeated(mechanism, POINTS, 4, seed=1)
     made = Curator(source, None, SecureBits.seeded(1)).run(mechanism)
     assert np.array_equal(made.values, first.values) and made.count == first.count
-    assert not np.array_equal(first.values, second.values)
-    assert (first.count == second.count) == ("neighbours" in arguments)
+    assert not np.array_equal(first.values, others[0].values)
+    # Two noisy counts are equal once in 160 runs, four once in two million.
+    assert all(each.count == first.count for each in others) == ("neighbours" in arguments)
 
 
 def test_a_paid_count_is_charged_first_and_the_total_is_epsilon() -> None:
