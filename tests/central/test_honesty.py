@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -42,11 +43,13 @@ def test_coins_are_in_the_error_bars(fit: dict[str, Any]) -> None:
 
 
 def test_a_count_that_is_noise_gives_no_error_bar() -> None:
-    release = (
+    noisy = (
         PrivateKDE(bandwidth=1.0, epsilon="1/100", bounds=(-6, 6), n_hint=50, random_state=1)
         .fit(np.zeros((50, 1)))
         .release_
     )
+    # As many as there are: noise alone makes a count of three deviations once in 140 runs.
+    release = replace(noisy, count=replace(noisy.count, value=50))
     assert np.isinf(release.query(QUERIES, return_std=True)[1]).all()
     assert np.isfinite(release.total(QUERIES, return_std=True)[1]).all()
 
