@@ -80,7 +80,8 @@ def test_error_and_bars_are_as_predicted(changes: dict[str, Any]) -> None:
     assert 0.6 < measured / stated < 1.5
     assert 0.6 < measured / lattice.predict(asked, float(TRUTH.mean())).rmse ** 2 < 1.5
     # Modes that are left out, and the mean of 1 / count, make a bias of 2e-5 at most.
-    assert np.abs(errors.mean(axis=0)).max() < 6 * math.sqrt(stated / runs) + 2e-5
+    # The noise of the count is largest where most records are: bars of each query, and not of all together.
+    assert (np.abs(errors.mean(axis=0)) < 6 * np.sqrt(np.square(bars).mean(axis=0) / runs) + 2e-5).all()
 
 
 @pytest.mark.filterwarnings("ignore::sfumato.errors.NotPrivateWarning")
