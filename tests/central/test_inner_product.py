@@ -174,7 +174,8 @@ def test_refusals_name_the_problem(method: str, arguments: dict[str, Any], messa
 
 
 def test_guarantees_say_what_happens_to_long_records(tmp_path: Path) -> None:
-    model = PrivateKDE(InnerProduct(1.0), epsilon=1, n_hint=N, random_state=1, options={"clip": 2.5}).fit(POINTS)
+    # At epsilon = 1 the noise of the count alone took an answer beyond the limit once in 20,000 runs.
+    model = PrivateKDE(InnerProduct(1.0), epsilon=2, n_hint=N, random_state=1, options={"clip": 2.5}).fit(POINTS)
     assert "records longer than 1 are scaled down" in str(model.release_.guarantee)
     # Everybody was three times too long.
     shrunk = InnerProduct(1.0).exact_density(POINTS / 3, QUERIES)
