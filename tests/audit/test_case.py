@@ -89,8 +89,9 @@ class TestAudit:
 
     def test_seeded_runs_repeat(self) -> None:
         case = AuditCase("one bit", EpsilonClaim(1.1), responses)
-        bounds = [audit(case, 1000, bits=SecureBits.seeded(seed)).lower_bound for seed in (1, 1, 2)]
-        assert bounds[0] == bounds[1] != bounds[2]
+        bounds = [audit(case, 1000, bits=SecureBits.seeded(seed)).lower_bound for seed in (1, 1, 2, 3, 4)]
+        # Two runs have the same counts, and so the same bound, about once in a thousand.
+        assert bounds[0] == bounds[1] and len(set(bounds)) > 1
 
 
 @pytest.fixture
