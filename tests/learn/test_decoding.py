@@ -29,8 +29,11 @@ def test_words_are_those_of_the_exact_means() -> None:
     for name, release in model.releases_.items():
         similarities = VOCABULARY @ POINTS[name == LABELS].mean(axis=0)
         found = decode(release, VOCABULARY, WORDS, top=5)
-        assert [word.word for word in found] == [WORDS[i] for i in np.argsort(-similarities)[:5]]
-        assert np.allclose([word.value for word in found], np.sort(similarities)[::-1][:5], atol=1e-3)
+        # Noise is 4e-6: two of the best differ by less, and change places, in one of 200 rounds.
+        best = np.sort(similarities)[::-1][:5]
+        assert len({word.word for word in found}) == 5
+        assert np.allclose([similarities[WORDS.index(word.word)] for word in found], best, rtol=0, atol=6e-5)
+        assert np.allclose([word.value for word in found], best, atol=1e-3)
         assert not any(word.noise for word in found)
 
 
@@ -55,14 +58,20 @@ def test_nothing_but_noise_is_marked() -> None:
 
 
 def test_a_word_among_its_equals_is_marked() -> None:
-    """All words resemble the records alike, so whichever leads, leads by noise, though far from zero."""
+    """All words resemble the records alike, so whichever leads, leads by noise, though far from zero.
+
+    As above, one release in 45 leaves a word unmarked.
+    """
     common = np.ones(30) / np.sqrt(30)
     records = np.tile(common, (4000, 1))
     words = VOCABULARY - np.outer(VOCABULARY @ common, common) + 0.8 * common
-    release = PrivateKDE("inner-product", bandwidth=1.0, epsilon=1, n_hint=4000, random_state=1).fit(records).release_
-    found = decode(release, words, WORDS)
-    assert all(word.value > 10 * word.std for word in found)
-    assert all(word.noise for word in found)
+    model = PrivateKDE("inner-product", bandwidth=1.0, epsilon=1, n_hint=4000, feature_seed=1)
+    missed = 0
+    for seed in range(60):
+        found = decode(model.set_params(random_state=seed).fit(records).release_, words, WORDS)
+        assert all(word.value > 10 * word.std for word in found)
+        missed += any(not word.noise for word in found)
+    assert missed < 10
 
 
 @pytest.mark.parametrize("model", [PrivateKDE(Gaussian(1.0), epsilon=5, n_hint=4000, random_state=1, feature_seed=1)])
