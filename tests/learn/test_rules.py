@@ -41,15 +41,18 @@ class TestNearestMean:
         assert np.allclose(model.mean_squares_, np.square(MEANS).sum(axis=1) / 1.5**2, atol=2e-3)
 
     def test_what_noise_adds_to_a_squared_mean_is_taken_off(self) -> None:
-        """What noise adds on average is far more than the 5 deviations within which the mean of 60 runs lies."""
+        """What noise adds on average is far more than the 6 deviations within which the mean of 60 runs lies.
+
+        Squares are skewed, so that 5 are exceeded about once in 30,000 rounds.
+        """
         squares = []
         for seed in range(60):
             settings = {**SEEDED, "epsilon": 0.2, "random_state": seed, "options": {"count_share": "1/2"}}
             squares.append(DensityClassifier(**settings, rule="nearest-mean").fit(POINTS, LABELS).mean_squares_)
         error = np.std(squares, axis=0) / np.sqrt(60)
-        assert (np.abs(np.mean(squares, axis=0) - np.square(MEANS).sum(axis=1)) < 5 * error).all()
+        assert (np.abs(np.mean(squares, axis=0) - np.square(MEANS).sum(axis=1)) < 6 * error).all()
         added = 2 * 30 * 30 / (0.1 * 1000) ** 2
-        assert (5 * error < 0.5 * added).all()
+        assert (6 * error < 0.5 * added).all()
 
 
 class TestSquaredDistance:
