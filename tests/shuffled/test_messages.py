@@ -121,7 +121,7 @@ def test_every_bit_sum_goes_through_messages(bitsum: str, tmp_path: Path) -> Non
     expected = chances(protocol, np.arange(people)[:, None] / 10)
     error = np.sqrt((expected * (1 - expected)).sum(axis=0) + group.bitsum.variance)
     deviations = (group.bitsum.estimate(counts, participants) - expected.sum(axis=0)) / error
-    assert np.abs(deviations).max() < 7
+    assert np.abs(deviations).max() < (10 if bitsum == "3nb" else 7)  # whose noise is Laplace's: 7 once in 10,000 runs
 
 
 def test_message_budget(tmp_path: Path) -> None:
