@@ -133,7 +133,8 @@ class TestErrors:
 
         60 sets of other seeds had 0.90, 1.01 and 0.94 times the predicted error with deviations of 0.26, 0.12 and 0.11
         in the logarithm of one set, bars of 1.08, 0.99 and 1.05 times the error with the same deviations, and 98 % or
-        more within 2.576 bars with a deviation of 0.04: limits are five deviations of the mean away or more.
+        more within 2.576 bars with a deviation of 0.04: limits are five deviations of the mean away or more. What is
+        missing of 1 is skewed: if it has a gamma law, less than 0.92 are covered with 5e-4, and than 0.88 with 3e-6.
         """
         measured, stated, covered = [], [], []
         for run in range(12):
@@ -158,7 +159,7 @@ class TestErrors:
         least, most = (0.6, 1.6) if epsilon == "1/10" else (0.75, 1.25)
         assert least < np.exp(np.log(measured).mean()) < most
         assert least < np.exp(np.log(stated).mean()) < most
-        assert np.mean(covered) > 0.92
+        assert np.mean(covered) > 0.88
 
     @pytest.mark.parametrize("public", [people(300, 5, shift=2.0), np.random.default_rng(6).uniform(-9, 9, (300, 20))])
     def test_landmarks_unlike_the_records_are_reported(self, public: np.ndarray) -> None:
