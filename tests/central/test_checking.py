@@ -150,13 +150,14 @@ class TestErrors:
         """Limits are five deviations from the means of 36 runs or more on other data: false alarms below 1e-6.
 
         Error over that without the check: 1.235, with a deviation of 0.135 in the logarithm of one run; with a delta
-        the check wins, 0.45 and 0.17. Errors within two bars: 0.995 and 0.007; 0.955 and 0.03 with a delta.
+        the check wins, 0.45 and 0.17. Errors within two bars: 0.995 and 0.007; 0.955 and 0.03 with a delta. What is
+        missing of 1 is skewed: if it is like a gamma law, the limit is seven deviations away for 1e-5.
         """
         _, ratios, covered = good_runs(delta)
         mean, spread = (0.45, 0.17) if delta else (1.235, 0.135)
         assert ratios.mean() < math.log(mean) + 5 * spread / math.sqrt(len(ratios))
         within, apart = (0.955, 0.03) if delta else (0.9951, 0.0066)
-        assert covered > within - 5 * apart / math.sqrt(len(ratios))
+        assert covered > within - 7 * apart / math.sqrt(len(ratios))
 
 
 class TestPromise:
