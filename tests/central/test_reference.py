@@ -3,7 +3,8 @@
 Records have the same spread along their axes in every salted round, turned another way: with less, and the noise of
 "replace", the moments would be noise and the method rightly refuses. The kernel is the same in all directions, so that
 rounds differ by sampling only. Where errors are compared, the logarithms of several runs are averaged, and limits are
-five deviations from the mean of single runs on eight other data sets: false alarms are about 1e-6.
+five deviations from the mean of single runs on eight other data sets: false alarms are about 1e-6. Shares within bars
+are near 1, and skewed: if what is missing of 1 has a gamma law, seven deviations are exceeded with 1e-5.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ class TestErrors:
             ratios.append(np.mean(np.square(answers - TRUTH)) / np.mean(np.square(plain - TRUTH)))
             covered.append((np.abs(answers - TRUTH) < 2 * bars).mean())
         assert np.log(ratios).mean() / 2 < np.log(0.53) + 5 * 0.16 / np.sqrt(4)
-        assert np.mean(covered) > 0.98 - 5 * 0.018 / np.sqrt(4)
+        assert np.mean(covered) > 0.98 - 7 * 0.018 / np.sqrt(4)
 
     def test_plans_list_it_and_make_its_estimator(self) -> None:
         made = sfumato.plan(
@@ -214,7 +215,7 @@ class TestTables:
         ratios = [self.error(answers) / self.error(other) for (answers, _), other in zip(runs, others, strict=True)]
         assert np.log(ratios).mean() < 0
         covered = np.mean([np.abs(answers - self.EXACT) < 2 * bars for answers, bars in runs])
-        assert covered > 0.984 - 5 * 0.013 / np.sqrt(6)
+        assert covered > 0.984 - 7 * 0.013 / np.sqrt(6)
 
     def test_one_promise_and_what_it_rests_on(self, made: PrivateKDE) -> None:
         assert made.guarantee_.epsilon == EPSILON and made.guarantee_.delta == 0
