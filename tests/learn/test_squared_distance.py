@@ -20,15 +20,18 @@ RECORDS = {
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_error_bars_hold_the_truth(name: str) -> None:
+    """One rotation in 400 has short records, all alike, beyond three bars: four of twenty with 2e-7."""
     records, queries = RECORDS[name], np.vstack([np.zeros(20), AXIS, -AXIS])
-    model = DensityClassifier(
-        epsilon=5, classes=["a"], n_hint=3000, rule="squared-distance", random_state=1, feature_seed=2
-    ).fit(records, ["a"] * len(records))
-    answers, errors = model.releases_["a"].query(queries, return_std=True)
-    truth = np.square(records[:, None] - queries).sum(axis=2).mean(axis=0)
-    assert (np.abs(answers - truth) < 3 * errors).all()
-    if name == "everywhere":
-        assert (errors < 0.05).all()
+    truth, missed = np.square(records[:, None] - queries).sum(axis=2).mean(axis=0), 0
+    for seed in range(20):
+        model = DensityClassifier(
+            epsilon=5, classes=["a"], n_hint=3000, rule="squared-distance", random_state=seed, feature_seed=seed
+        ).fit(records, ["a"] * len(records))
+        answers, errors = model.releases_["a"].query(queries, return_std=True)
+        missed += (np.abs(answers - truth) >= 3 * errors).any()
+        if name == "everywhere":
+            assert (errors < 0.05).all()
+    assert missed < 4
 
 
 @pytest.mark.parametrize("clip", [0.5, 1.0, 3.0])
