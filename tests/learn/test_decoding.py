@@ -74,7 +74,7 @@ def test_a_word_among_its_equals_is_marked() -> None:
     assert missed < 10
 
 
-@pytest.mark.parametrize("model", [PrivateKDE(Gaussian(1.0), epsilon=5, n_hint=4000, random_state=1, feature_seed=1)])
+@pytest.mark.parametrize("model", [PrivateKDE(Gaussian(1.0), epsilon=40, n_hint=4000, random_state=1, feature_seed=1)])
 def test_other_kernels_and_distances(model: PrivateKDE) -> None:
     near = decode(model.fit(POINTS[LABELS == "art"]).release_, VOCABULARY, WORDS, top=40)
     distance = PrivateDistance(
