@@ -17,7 +17,7 @@ from sfumato.methods.request import Request
 from .conftest import CLASSES, texts
 
 POINTS, LABELS = texts(3000, 1)
-TESTS, ANSWERS = texts(800, 2)
+TESTS, _ = texts(800, 2)
 MEANS = np.array([POINTS[name == LABELS].mean(axis=0) for name in CLASSES])
 SEEDED: dict[str, Any] = {"epsilon": 1, "classes": CLASSES, "n_hint": 3000, "random_state": 3, "feature_seed": 4}
 
@@ -58,10 +58,21 @@ class TestNearestMean:
 class TestSquaredDistance:
     @pytest.mark.parametrize(("epsilon", "delta", "lost"), [(1, 0.0, 0.04), (0.1, 0.0, 0.2), (1, 1e-6, 0.03)])
     def test_accuracy_is_close_to_that_without_privacy(self, epsilon: float, delta: float, lost: float) -> None:
-        best = (np.array(CLASSES)[(TESTS @ MEANS.T).argmax(axis=1)] == ANSWERS).mean()
-        settings = {**SEEDED, "epsilon": epsilon, "delta": delta}
-        model = DensityClassifier(**settings, rule="squared-distance").fit(POINTS, LABELS)
-        assert model.score(TESTS, ANSWERS) > best - lost
+        """A mean over eight sets of topics: 40 sets of other seeds lost 0.002, 0.09 and 0.002.
+
+        Deviations were 0.005, 0.045 and 0.005 for one set, of which one lost 0.24: limits are six of the mean away.
+        """
+        found = []
+        for run in range(8):
+            middles = np.random.default_rng(500 + run).normal(size=(3, 30))
+            points, labels = texts(3000, 600 + run, middles=middles)
+            tests, answers = texts(800, 700 + run, middles=middles)
+            means = np.array([points[name == labels].mean(axis=0) for name in CLASSES])
+            best = (np.array(CLASSES)[(tests @ means.T).argmax(axis=1)] == answers).mean()
+            settings = {**SEEDED, "epsilon": epsilon, "delta": delta, "random_state": run, "feature_seed": run}
+            model = DensityClassifier(**settings, rule="squared-distance").fit(points, labels)
+            found.append(best - model.score(tests, answers))
+        assert np.mean(found) < lost
 
     @pytest.mark.parametrize("clip", [0.5, 1.0, 3.0])
     def test_distances_are_right_on_average_over_rotations(self, clip: float) -> None:
