@@ -126,7 +126,10 @@ def test_answers_are_near_the_truth(name: str, metric: str, neighbours: str) -> 
     tolerance = 0.35 if metric == "l2" else 0.15 if published else 0.04 if gaussian else 0.02
     assert np.allclose(model.query(QUERIES, mean=True), exact, rtol=tolerance)
     sums, bars = model.query(QUERIES, return_std=True)
-    assert (np.abs(sums - 800 * exact) < 6 * bars + 0.1 * published * sums).all()
+    # Few Laplace numbers decide all squared distances: in 400 releases the worst of 40 answers was 4.6 bars off in one
+    # of a hundred, six in one of 700. At ten it is one of 200,000.
+    far = 10 if metric == "sqeuclidean" else 7
+    assert (np.abs(sums - 800 * exact) < far * bars + 0.1 * published * sums).all()
     assert model.release_.count.public == (neighbours == "replace")
     assert model.release_.guarantee.n_public == (neighbours == "replace")
 
