@@ -118,7 +118,9 @@ class TestLaw:
     def test_variance(self, law: Law) -> None:
         exact = exact_variance(law)
         assert law.variance == pytest.approx(exact, rel=1.2 * float(law.rate))
-        squares = self.sample(law, self.blocks // 10).astype(np.float64).reshape(-1, law.block) ** 2
+        # Of 6,000 squares of one coordinate, the deviation goes so much with the mean that one in 60,000 failed.
+        blocks = self.blocks if law.block <= 2 else self.blocks // 10
+        squares = self.sample(law, blocks).astype(np.float64).reshape(-1, law.block) ** 2
         means = squares.mean(axis=1)  # coordinates of one block depend on each other
         tolerance = stats.norm.isf(FALSE_ALARM / 2) * means.std() / math.sqrt(means.size)
         assert abs(means.mean() - exact) < tolerance
