@@ -36,7 +36,8 @@ def test_features_are_unbiased_for_the_kernel(kernel: Kernel, layout: str) -> No
         error = terms.mean(axis=1) - exact[i]
         # 6 standard errors: false alarm below 1e-8 per comparison
         assert (np.abs(error) < 6 * terms.std(axis=1) / np.sqrt(quantizer.terms)).all()
-        assert terms.std(axis=1).max() < 1.01  # a pair's variance is at most 1/2, a phase's at most 1
+        # A pair's variance is at most 1/2, a phase's at most 1, of which the root has a standard error of 0.0028.
+        assert terms.std(axis=1).max() < 1.02
 
 
 def test_terms_agree_with_weights(quantizer: Quantizer) -> None:
