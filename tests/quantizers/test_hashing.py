@@ -313,8 +313,9 @@ class TestQuantizer:
     def test_as_published_the_bias_is_stated(self) -> None:
         quantizer = HashingQuantizer.draw(L2LSH(0.01), 3, 4000, seed=4, width=16, bounds=BOUNDS, debias=False)
         sums = quantizer.encode(POINTS[:1])[0].astype(float)
-        terms = quantizer.term_values(POINTS[1:2], sums)
-        # Far apart, the kernel is almost 0 and the answer the chance of a shared counter, 1/16; six standard errors.
+        terms = quantizer.term_values(POINTS[3:4], sums)
+        # Far apart, as the fourth point is from any draw of the first, the kernel is almost 0 and the answer the chance
+        # of a shared counter, 1/16; six standard errors.
         assert abs(terms.mean() - quantizer.term_bias) < 6 * 0.25 / np.sqrt(4000) + 0.01
         assert quantizer.term_bias == 1 / 16
         assert self._draw(L2LSH(1.0)).term_bias == 0
