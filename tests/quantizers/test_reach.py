@@ -39,8 +39,10 @@ def _shares(grid: GridQuantizer, places: int) -> Any:
 def test_one_column_stays_within_its_limit_and_reaches_it(
     kernel: ShiftInvariantKernel, degree: int, spacing: float
 ) -> None:
-    # Straight lines on a fine grid come close to their limit at few places only: 60 find one with 0.8 or more.
-    shares = _shares(GridQuantizer(kernel, Box((0.0,), (8.0,)), spacing, degree), 60 if degree == 1 else 20)
+    # On a fine grid a place stays below 0.7 with a chance of 0.63 or less, of straight lines 0.83, and all edges may,
+    # every fifth place; on the others every edge comes close.
+    places = 20 if spacing > 0.5 else 120 if degree == 1 else 60
+    shares = _shares(GridQuantizer(kernel, Box((0.0,), (8.0,)), spacing, degree), places)
     assert shares.max() <= 1
     assert shares.max() > 0.7
 
