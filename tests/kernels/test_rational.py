@@ -67,7 +67,8 @@ def test_fewer_frequencies_are_the_first_of_many() -> None:
 
 @pytest.mark.parametrize("shape", [0.125, 0.7, 1.0, 4.2, 64.0])
 def test_gammas_have_their_law(shape: float) -> None:
-    drawn = gammas(PublicStream(3, "law"), 40_000, shape)
+    # The least shape hardly shows its scale: of 40,000 draws the wrong one passed in one run of two hundred.
+    drawn = gammas(PublicStream(3, "law"), 160_000, shape)
     assert stats.kstest(drawn, stats.gamma(shape).cdf).pvalue > 1e-6
     assert stats.kstest(drawn * 1.2, stats.gamma(shape).cdf).pvalue < 1e-6
 
