@@ -217,7 +217,7 @@ class TestErrors:
     def test_the_residual_of_the_records_is_shown(self) -> None:
         """Within five deviations of noise; records outside the landmarks' reach have a residual of 1.
 
-        Half of the budget counts the records: else a count that is 1 % off, as one in a hundred was, decides.
+        Half of the budget counts the records: with a twentieth its noise alone exceeds that in 0.4 % of releases.
         """
         for records, residual in ((POINTS, None), (POINTS + 100, 1.0)):
             release = model(options={**ALONE, "count_share": "1/2"}).fit(records).release_
