@@ -59,7 +59,7 @@ def test_the_difference_is_its_definition() -> None:
     """E less its projection, written out with all features: the answer corrected in full has the weights of `weights`.
 
     That holds without completion. With it, whatever it is, the answer corrected in full has the same mean over the draw
-    of frequencies: 200 draws, within five standard errors at every query.
+    of frequencies: 200 draws, within six standard errors at all 40 queries, of which five fail one run in 20,000.
     """
     plain = replace(OWN, completion=np.zeros(len(PUBLIC)))
     strange = replace(OWN, completion=np.linspace(-0.02, 0.05, len(PUBLIC)))
@@ -78,18 +78,18 @@ def test_the_difference_is_its_definition() -> None:
                 assert np.allclose(answers[0], quantizer.weights(QUERIES) @ sums, rtol=1e-9)
         apart.append(answers[1] - answers[0])
     errors = np.array(apart)
-    assert (np.abs(errors.mean(axis=0)) < 5 * errors.std(axis=0) / math.sqrt(200) + 1e-3).all()
+    assert (np.abs(errors.mean(axis=0)) < 6 * errors.std(axis=0) / math.sqrt(200) + 1e-3).all()
 
 
 def test_the_corrected_answer_is_unbiased() -> None:
-    """Mean over 300 draws of frequencies and coins, within five of its standard errors, where landmarks miss much."""
+    """Mean over 300 draws of frequencies and coins, within six of its standard errors, where landmarks miss much."""
     answers = []
     for seed in range(300):
         quantizer = checked(seed, pairs=40)
         sums = summed(quantizer, f"coins {seed}").astype(np.float64)
         answers.append(quantizer.weights(QUERIES) @ sums / len(RECORDS))
     errors = np.array(answers) - EXACT
-    assert (np.abs(errors.mean(axis=0)) < 5 * errors.std(axis=0) / math.sqrt(300)).all()
+    assert (np.abs(errors.mean(axis=0)) < 6 * errors.std(axis=0) / math.sqrt(300)).all()
     known = Known(0.0, float(len(RECORDS)))
     alone = OWN.reading(QUERIES, OWN.encode(RECORDS).sum(axis=0).astype(np.float64), known).total / len(RECORDS) - EXACT
     assert np.abs(alone).max() > 10 * np.abs(errors.mean(axis=0)).max()  # what landmarks alone would miss
