@@ -297,7 +297,7 @@ def test_a_higher_degree_has_less_bias(kernel: ShiftInvariantKernel) -> None:
 
 
 def test_buckets_are_unbiased_and_their_spread_is_stated() -> None:
-    """t statistics of 5 over 600 hashes: false alarms below 1e-6 each."""
+    """t statistics over 600 hashes: 5 of answers, 6 of squares, whose skew makes 5 fail one run in 50,000."""
     rows, query, runs = np.random.default_rng(8).uniform(0, 10, size=(400, 2)), np.array([[5.2, 4.6]]), 600
     kept = GridQuantizer(Gaussian(1.0), SQUARE, 0.5)
     expected = kept.weigh(query, _sums(kept, rows)).total[0]
@@ -311,8 +311,8 @@ def test_buckets_are_unbiased_and_their_spread_is_stated() -> None:
         stated[seed] = reading.spread * reading.weight_squares[0] + expected**2 / 128
     assert abs(totals.mean() - expected) < 5 * totals.std() / math.sqrt(runs)
     squares = (totals - expected) ** 2
-    tolerance = 5 * squares.std() / math.sqrt(runs)
-    assert tolerance < 0.5 * squares.mean()
+    tolerance = 6 * squares.std() / math.sqrt(runs)
+    assert tolerance < 0.6 * squares.mean()
     assert abs(squares.mean() - stated.mean()) < tolerance
 
 
