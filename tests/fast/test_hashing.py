@@ -39,25 +39,25 @@ HASHED: dict[str, Kernel] = {
 def test_buckets_give_a_relative_error(name: str) -> None:
     kernel = HASHED[name]
     exact = kernel.exact_density(POINTS, QUERIES)
-    model = HashingKDE(kernel, relative_error=0.1, smallest=0.01).fit(POINTS)
-    answers, bars = model.query(QUERIES, return_std=True)
     big = exact >= 0.01
     assert big.sum() >= 10
-    assert _error(answers[big] / exact[big], np.ones(big.sum())) < 0.12
+    models = [HashingKDE(kernel, relative_error=0.1, smallest=0.01, seed=seed).fit(POINTS) for seed in range(4)]
+    answers, bars = np.moveaxis([model.query(QUERIES, return_std=True) for model in models], 1, 0)
+    assert _error(answers[:, big] / exact[big], np.ones(big.sum())) < 0.12
     scores = (answers - exact) / bars
-    assert np.abs(scores).max() < 6
+    assert np.abs(scores).max() < 8  # of four runs; 4.3 was the most of eight
     # Queries share their hash functions: the mean square of a run is 0.8 to 1.1, with a deviation of 0.3 to 0.7.
-    assert 0.3 < math.sqrt(np.mean(scores**2)) < 2.2
+    assert 0.5 < math.sqrt(np.mean(scores**2)) < 1.8
 
 
 def test_buckets_find_a_small_cluster_that_a_sample_misses() -> None:
     kernel, cluster = Gaussian(1.0), POINTS[-10:]
     exact = kernel.exact_density(POINTS, cluster)
     assert 0.008 < exact.mean() < 0.012  # one point in ninety
-    model = HashingKDE(kernel, relative_error=0.1, smallest=0.01).fit(POINTS)
-    hashed = _error(model.query(cluster) / exact, np.ones(10))
+    models = [HashingKDE(kernel, relative_error=0.1, smallest=0.01, seed=seed).fit(POINTS) for seed in range(4)]
+    hashed = _error(np.array([model.query(cluster) for model in models]) / exact, np.ones(10))
     samples = [
-        _error(kernel.exact_density(POINTS[RANDOM.choice(len(POINTS), model.tables)], cluster) / exact, np.ones(10))
+        _error(kernel.exact_density(POINTS[RANDOM.choice(len(POINTS), models[0].tables)], cluster) / exact, np.ones(10))
         for _ in range(20)
     ]
     assert hashed < 0.1
