@@ -25,7 +25,9 @@ KERNEL = Gaussian(1.0)
 POINTS = np.random.default_rng(0).normal(size=(N, 3)) * 0.6
 QUERIES = np.random.default_rng(1).normal(size=(12, 3)) * 0.8
 EXACT = KERNEL.exact_density(POINTS, QUERIES)
-NOISE_FACTOR = {"add-remove": 1 / 0.95, "replace": 2.0}
+# Of a count bought for 1/20 one in 500 is so far off, once in 50 rounds, that the spread of squares tells nothing.
+COUNT_SHARE = 0.25
+NOISE_FACTOR = {"add-remove": 1 / (1 - COUNT_SHARE), "replace": 2.0}
 
 
 def _lsq_rff(features: int, noise: float) -> float:
@@ -40,7 +42,7 @@ def _fourier(pairs: int, noise: float) -> float:
 
 def _fourier_gaussian(pairs: int, noise: float) -> float:
     replaced = noise * EPSILON * N == NOISE_FACTOR["replace"]
-    spread = gaussian_multiplier(EPSILON * (1 if replaced else 0.95), 1e-6) * (2 if replaced else 1) / N
+    spread = gaussian_multiplier(EPSILON * (1 if replaced else 1 - COUNT_SHARE), 1e-6) * (2 if replaced else 1) / N
     return pair_variance(KERNEL, POINTS, QUERIES) / pairs + spread**2
 
 
@@ -67,7 +69,7 @@ def test_error_is_the_formula(method: str, features: int, neighbours: str) -> No
         method=method,
         n_hint=N,
         neighbours=neighbours,
-        options={"n_features": features},
+        options={"n_features": features} | ({} if neighbours == "replace" else {"count_share": COUNT_SHARE}),
         delta=1e-6 if method == "fourier-gaussian" else 0.0,
     )
     request, source = model.request(3), open_source(POINTS)
@@ -79,7 +81,7 @@ def test_error_is_the_formula(method: str, features: int, neighbours: str) -> No
         squares.append(((answers - EXACT) ** 2).mean())
         apart.append(((answers - EXACT) ** 2 - bars**2).mean())
     noise = NOISE_FACTOR[neighbours] / (EPSILON * N)
-    count = 0.0 if neighbours == "replace" else 2 / (0.05 * EPSILON * N) ** 2 * (EXACT**2).mean()
+    count = 0.0 if neighbours == "replace" else 2 / (COUNT_SHARE * EPSILON * N) ** 2 * (EXACT**2).mean()
     # t statistics of 5 over 500 independent runs: false alarms below 1e-6 each
     assert abs(np.mean(errors)) < 5 * np.std(errors) / math.sqrt(RUNS)
     tolerance = 5 * np.std(squares) / math.sqrt(RUNS)
