@@ -132,13 +132,18 @@ def test_predictions_of_noise_hold(name: str, epsilon: Fraction) -> None:
     assert predicted == pytest.approx(noise, rel=0.12)
 
 
-@pytest.mark.parametrize(("name", "largest"), [("lsq-fgt", 4), ("bernstein", 4), ("even-trig", 30)])
+@pytest.mark.parametrize(("name", "largest"), [("lsq-fgt", 4), ("bernstein", 3), ("even-trig", 50)])
 def test_predicted_misfit_is_not_too_small(name: str, largest: float) -> None:
-    """It is that of spiky data; smooth points miss less, above all where the error oscillates (even-trig)."""
+    """It is that of spiky data; smooth points miss less, above all where the error oscillates (even-trig).
+
+    Of eight salts the means are 3.2, 2.2 and 12, with deviations of 0.02, 0.03 and 0.24 in the logarithm.
+    """
     asked = request(epsilon=Fraction(1000), **facts(name, **SIZES[name]))
     predicted = METHODS[name].predict(asked, DENSITY).rmse
     quantizer = METHODS.build(name, asked).encoder
-    bias = quantizer.weigh(QUERIES, _exact_sums(quantizer).astype(float)).total / N - TRUTH
+    queries = np.random.default_rng(7).uniform(0, [6, 4], size=(1000, 2))
+    truth = KERNEL.exact_density(POINTS, queries)
+    bias = quantizer.weigh(queries, _exact_sums(quantizer).astype(float)).total / N - truth
     measured = math.sqrt((bias**2).mean())
     assert 0.7 * measured < predicted < largest * measured
 
