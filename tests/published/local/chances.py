@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import chi2, chi2_contingency
+from scipy.stats import binom, chi2_contingency, chisquare
 
 FALSE_ALARM = 1e-6
 # Of fewer than these, chi-square is not the law of what is found far out.
@@ -12,20 +12,24 @@ LEAST = 25
 
 
 def fits(counts: ArrayLike, probabilities: ArrayLike) -> bool:
-    """Whether counts are likely under a law; the rarest outcomes are put together until `LEAST` of them are expected.
+    """Whether counts are likely under a law: chi-square of what is expected often, exact tails of the rest together.
 
-    Of a pool in which less than one is expected a single one would be an alarm, and no rare one either.
+    By chi-square one outcome of which a hundredth was expected would be an alarm, and no rare one.
+
+    Examples
+    --------
+    >>> fits([1498, 2], [0.999, 0.001]), fits([1400, 100], [0.999, 0.001]), fits([90, 1], [1.0, 0.0])
+    (True, False, False)
     """
     observed, expected = np.asarray(counts, float), np.asarray(probabilities, float) * np.sum(counts)
-    if observed[expected == 0].any():
+    rare = expected < LEAST
+    found, all_counts, chance = observed[rare].sum(), observed.sum(), min(expected[rare].sum() / expected.sum(), 1.0)
+    if min(binom.cdf(found, all_counts, chance), binom.sf(found - 1, all_counts, chance)) < FALSE_ALARM:
         return False
-    order = np.argsort(expected)
-    observed, expected = observed[order], expected[order]
-    pool = max(int((expected < LEAST).sum()), 1 + int(np.searchsorted(np.cumsum(expected), LEAST)))
-    observed = np.append(observed[pool:], observed[:pool].sum())
-    expected = np.append(expected[pool:], expected[:pool].sum())
-    statistic = float((np.square(observed - expected) / expected).sum())
-    return bool(chi2.sf(statistic, max(1, len(expected) - 1)) > FALSE_ALARM)
+    observed, expected = observed[~rare], expected[~rare]
+    if len(observed) < 2:
+        return True
+    return bool(chisquare(observed, expected * (observed.sum() / expected.sum())).pvalue > FALSE_ALARM)
 
 
 def same_law(first: ArrayLike, second: ArrayLike) -> bool:
