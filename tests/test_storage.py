@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from sfumato.errors import InputError, StorageError
-from sfumato.storage import AtomicFile
+from sfumato.storage import AtomicFile, read_at_most
 
 REFUSALS = {
     errno.ENOSPC: "the disk is full",
@@ -374,3 +374,11 @@ def test_a_temporary_file_in_use_is_never_swept(tmp_path: Path) -> None:
         storage.sweep(str(tmp_path))
         assert temporary.exists()
     assert (tmp_path / "out").read_bytes() == b"content"
+
+
+def test_a_device_without_end_is_read_up_to_the_limit(tmp_path: Path) -> None:
+    assert read_at_most("/dev/zero", 100) == bytes(101)
+    (tmp_path / "whole").write_bytes(b"content")
+    assert read_at_most(tmp_path / "whole", 100) == b"content"
+    with pytest.raises(StorageError, match="cannot read"):
+        read_at_most(tmp_path, 100)

@@ -1,9 +1,14 @@
-"""What was paid for reaches a disk: beside another file of its name, or in another place, but never lost."""
+"""What was paid for reaches a disk: beside another file of its name, or in another place, but never lost.
+
+Devices use it too: the standard library is all that it needs.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,7 +18,7 @@ from sfumato.storage import AtomicFile, Bytes
 
 
 def write_paid(path: str | Path, content: Bytes, overwrite: bool = False) -> Path:
-    """Write what was paid for so that it cannot be lost; returns the file that holds it.
+    """Write what may have been paid for so that it cannot be lost; returns the file that holds it.
 
     Where another file has the name, the next free one is taken: ``patients-2.sfm`` beside ``patients.sfm``. Where the
     disk refuses, it is kept in the first place that takes it, and the error says where.
@@ -32,7 +37,7 @@ def write_paid(path: str | Path, content: Bytes, overwrite: bool = False) -> Pat
                 file.write(content)
             return target
         except StorageError as error:
-            raise StorageError(f"{error}{rescued(content, Path(path))}") from error
+            raise StorageError(f"{error}{rescued(content, Path(path), paid=False)}") from error
         except InputError:
             if overwrite or not target.is_file():
                 raise
@@ -40,16 +45,56 @@ def write_paid(path: str | Path, content: Bytes, overwrite: bool = False) -> Pat
         target = Path(path).with_stem(f"{Path(path).stem}-{number}")
 
 
-def rescued(content: Bytes, target: Path) -> str:
-    """Write what was paid for to the first place that takes it, and say where; nothing if there is none."""
-    for folder in dict.fromkeys((target.absolute().parent, Path.cwd(), Path(tempfile.gettempdir()))):
-        path = folder / f"{target.name}.rescued-{os.urandom(4).hex()}"
+def rescued(content: Bytes, target: Path, *, paid: bool = True) -> str:
+    """Write what is not to be lost to the first place that takes it, and say where; nothing if there is none.
+
+    Parameters
+    ----------
+    content : bytes
+        What the disk refused.
+    target : Path
+        Where it belongs: its folder is tried first, and the new file begins with its name.
+    paid : bool
+        Whether to say that it had been paid for; not of what nobody knows to have cost anything.
+    """
+    # Each is asked for only when it is its turn: a folder that was deleted cannot even be named.
+    places: tuple[Callable[[], Path], ...] = (
+        lambda: target.absolute().parent,
+        Path.cwd,
+        lambda: Path(tempfile.gettempdir()),
+    )
+    for place in places:
         with suppress(OSError):
-            with open(path, "xb", opener=private_opener) as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            return f"; it had been paid for and was kept in {str(path)!r}: move it to where it belongs"
-        with suppress(OSError):
-            path.unlink(missing_ok=True)
+            path = place() / f"{target.name}.rescued-{os.urandom(4).hex()}"
+            _keep(content, path)
+            had = "had been paid for and was" if paid else "was"
+            return f"; it {had} kept in {str(path)!r}: move it to where it belongs"
     return ""
+
+
+def _keep(content: Bytes, path: Path) -> None:
+    """Write a new file, or leave none."""
+    file = open(path, "xb", opener=private_opener)  # noqa: SIM115 - a file of that name is not ours to remove
+    try:
+        with file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def check_output() -> None:
+    """Raise `StorageError` if there is no standard output, before anything is paid for that would be lost with it."""
+    if sys.stdout is None or getattr(sys.stdout, "closed", False):
+        raise StorageError(
+            "standard output is closed, and what belongs there would be lost: nothing was done or spent; leave it "
+            "open, or send it to a file, or to /dev/null"
+        )
+
+
+def rescued_report(report: bytes) -> str:
+    """Keep a report that was paid for and could not be printed, and say where: in a file, else in the message."""
+    line = f"{report.hex()}\n".encode()
+    return rescued(line, Path("report.hex")) or f"; it had been paid for and is, in hexadecimal, {report.hex()}"

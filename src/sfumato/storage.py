@@ -84,6 +84,18 @@ def storage_errors(action: str, path: str | Path) -> Iterator[None]:
         raise StorageError(f"cannot {action} {str(path)!r}: it is not a text file ({error.encoding})") from None
 
 
+def read_at_most(path: str | Path, most: int) -> bytes:
+    """Read a file, pipe or device, and no more of it than one byte beyond `most`, which tells that it is too large.
+
+    Examples
+    --------
+    >>> len(read_at_most("/dev/zero", 1000))
+    1001
+    """
+    with storage_errors("read", path), open(path, "rb") as file:
+        return file.read(most + 1)
+
+
 class AtomicFile:
     """A file that appears whole, or not at all, when the ``with`` block ends.
 

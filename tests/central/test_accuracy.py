@@ -82,11 +82,13 @@ def test_error_is_the_formula(method: str, features: int, neighbours: str) -> No
         apart.append(((answers - EXACT) ** 2 - bars**2).mean())
     noise = NOISE_FACTOR[neighbours] / (EPSILON * N)
     count = 0.0 if neighbours == "replace" else 2 / (COUNT_SHARE * EPSILON * N) ** 2 * (EXACT**2).mean()
-    # t statistics of 5 over 500 independent runs: false alarms below 1e-6 each
+    # A t statistic of 5 over 500 independent runs: false alarms below 1e-6. Squares deviate by about 0.8 of their mean;
+    # if they are as skewed as a gamma law, 1.6, a t of -5 has exp(1.6 t^3 / (3 sqrt(500))) as many, 6e-6 in each of
+    # twelve, and one of -6 has 2e-7.
     assert abs(np.mean(errors)) < 5 * np.std(errors) / math.sqrt(RUNS)
-    tolerance = 5 * np.std(squares) / math.sqrt(RUNS)
+    tolerance = 6 * np.std(squares) / math.sqrt(RUNS)
     assert tolerance < 0.35 * np.mean(squares)
     assert abs(np.mean(squares) - EXPECTED[method](features, noise) - count) < tolerance
     # Squared bars have the mean of squared errors, from however few terms; the mean of their ratio need not be 1, and
     # was 1.16 of 50 terms on some data, with 1,200 records as with 400.
-    assert abs(np.mean(apart)) < 5 * np.std(apart) / math.sqrt(RUNS) < 0.35 * np.mean(squares)
+    assert abs(np.mean(apart)) < 6 * np.std(apart) / math.sqrt(RUNS) < 0.35 * np.mean(squares)

@@ -18,7 +18,7 @@ from sfumato.errors import OddDataWarning, UnpaidWarning
 from sfumato.privacy import body, noise
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.ledger import Account
-from sfumato.sources import open_source
+from sfumato.sources import attach, open_source
 from tests.central.repeated import repeated
 
 POINTS = np.random.default_rng(0).normal(size=(300, 2))
@@ -214,6 +214,28 @@ def test_a_ledger_has_one_account_for_each_file_and_one_for_all_that_is_in_memor
     own = ledger.account("trips")
     assert account_of(own, file) is own and account_of(None, file) is None
     assert account_of(tmp_path / "ledger.jsonl", file) is not None
+
+
+def test_files_in_a_list_or_a_source_have_their_account(tmp_path: Path) -> None:
+    file, ledger = tmp_path / "points.csv", Ledger()
+
+    def named(data: Any) -> str:
+        account = account_of(ledger, data)
+        assert account is not None
+        return account.dataset
+
+    for name in ("points.csv", "more.csv"):
+        (tmp_path / name).write_text("x\n1\n")
+    for data in ([file], (str(file),), open_source(file), open_source([file]), open_source([file, file])):
+        assert named(data) == str(file.resolve())
+    assert named(open_source(f"{tmp_path}/*.csv")) == str(tmp_path.resolve())
+    assert named(attach(open_source(file), users=["ada"])) == str(file.resolve())
+    both = [file, tmp_path / "more.csv"]
+    for data in (both, open_source(both)):
+        with pytest.raises(InputError, match="of several accounts"):
+            named(data)
+    ledger.account_of(tmp_path).charge("count", 1)
+    assert named(both) == named([file]) == str(tmp_path.resolve())
 
 
 @pytest.mark.parametrize("payer", [7, ["ledger"], object()])

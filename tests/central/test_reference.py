@@ -162,13 +162,14 @@ class TestErrors:
         assert outline.reader.size == len(model.release_.values)
 
     def test_a_delta_is_spent_on_less_noise_at_any_rank(self) -> None:
+        """A quarter of the error without it, which one run knows to 0.16 in the logarithm: four are asked."""
         account = account_of(EPSILON)
         account.set_budget(EPSILON, 1e-6)
         with_delta = fitted("reference", delta=1e-6, ledger=account)
         assert with_delta.guarantee_.delta == 1e-6 and len(account.charges) == 3
-        answers = run_of(1)[1], with_delta.query(QUERIES)
-        pure, less = (np.sqrt(np.mean(np.square(each - TRUTH))) for each in answers)
-        assert less < 0.6 * pure
+        pure = [np.log(np.mean(np.square(run_of(run)[1] - TRUTH))) for run in range(4)]
+        less = np.log(np.mean(np.square(with_delta.query(QUERIES) - TRUTH)))
+        assert (less - np.mean(pure)) / 2 < np.log(0.6)
 
 
 class TestTables:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -11,8 +12,9 @@ import numpy as np
 import pytest
 
 import sfumato
+from sfumato.cli.console import in_flags, in_one_line
 from sfumato.cli.typed import parse_bounds, parse_columns, parse_options
-from sfumato.errors import InputError
+from sfumato.errors import InputError, StorageError
 from sfumato.sources import open_source
 
 from .conftest import QUICK, Run, plain
@@ -117,3 +119,74 @@ def test_bounds_that_mean_nothing_are_refused(texts: list[str], message: str) ->
 def test_an_option_given_twice_is_refused() -> None:
     with pytest.raises(InputError, match="given twice"):
         parse_options(["n_features=1", "n_features=2"])
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("pass categories=, or options={'k': 2}", "pass --category, or --option {'k': 2}"),
+        ("Pass separator=';' (and often decimal=',')", "Pass --separator ';' (and often --decimal ',')"),
+        ("for example columns=['a', 'b c']", "for example --columns 'a,b c'"),
+        ("far below n_hint=500: pass look=True", "far below --n-hint 500: pass --look"),
+        (
+            "the device's epsilon: pass max_epsilon= to allow more",
+            "the device's epsilon: pass --max-epsilon to allow more",
+        ),
+        ("say so (--dataset NAME on the command line, ledger=L in Python)", "say so (--dataset NAME)"),
+    ],
+)
+def test_arguments_are_told_as_flags(said: str, told: str) -> None:
+    assert in_flags(said) == told
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "hive/start=2024/zz.csv: no such file",
+        "start=2024.csv: no such file",
+        r"C:\data\delta=0\zz.csv: no such file",
+        "n_hint=5/zz.csv: no such file",
+        "there is no column 'my columns= here' or \"it's label=, so\"",
+        "'overwrite=True' exists already",
+        "the columns are a, start=5 and p=x",
+        "Gaussian(bandwidth=0.5)",
+    ],
+)
+def test_what_others_wrote_is_not_told_as_a_flag(said: str) -> None:
+    assert in_flags(said, set()) == said
+
+
+def test_a_list_of_columns_that_is_none_is_told() -> None:
+    assert in_flags(r"pass columns=['\x'], if you can") == r"pass --columns ['\x'], if you can"
+
+
+@pytest.mark.parametrize("name", [r"columns=['\x'].csv", "start=2024/my label= x.csv", "a columns= b.csv"])
+def test_names_of_files_come_back_as_they_were_typed(run: Run, name: str, tmp_path: Path) -> None:
+    for path in (name, tmp_path / name):
+        result = run("check", path)
+        assert result.exit_code == 2 and str(path) in plain(result.stderr) and "--" not in result.stderr, result.output
+
+
+def test_names_of_arrays_come_back_as_they_are(run: Run, tmp_path: Path) -> None:
+    np.savez(tmp_path / "two.npz", **{r"columns=['\x']": np.zeros(3), "b": np.zeros(3)})
+    result = run("check", tmp_path / "two.npz")
+    assert result.exit_code == 2 and r"columns=['\\x']" in plain(result.stderr), result.output
+
+
+def test_what_the_system_does_not_name_is_not_quoted() -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    assert str(in_one_line(full, "standard output")).startswith("cannot use standard output: the disk is full")
+    assert str(in_one_line(OSError(errno.ENOSPC, "", "a b"))).startswith("cannot use 'a b': the disk is full")
+
+
+def test_a_deleted_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    missing = FileNotFoundError(errno.ENOENT, "No such file or directory")
+    assert "deleted" not in str(in_one_line(missing))
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    told = in_one_line(missing)
+    assert isinstance(told, StorageError) and str(told).startswith("the current folder was deleted: change to one")
+    missing.filename = "points.csv"
+    assert "'points.csv'" in str(in_one_line(missing)) and "was deleted" in str(in_one_line(missing))

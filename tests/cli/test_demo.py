@@ -58,3 +58,13 @@ def test_a_folder_that_cannot_be_made_is_one_clear_line(run: Run, tmp_path: Path
     result = run("demo", "--output", tmp_path / "file" / "demo")
     assert result.exit_code == 5
     assert "a part of the path is a file" in plain(result.stderr)
+
+
+@pytest.mark.parametrize("name", ["demo-points.csv", "demo-ledger.jsonl", "demo.sfm", "demo.png"])
+def test_files_that_no_demo_made_stay(name: str, run: Run, tmp_path: Path) -> None:
+    mine = tmp_path / name
+    mine.write_text("mine")
+    result = run("demo", "--output", tmp_path)
+    assert result.exit_code == 2 and f"{name}' is not of this version's demo" in plain(result.stderr)
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("demo")] == [name]
+    assert mine.read_text() == "mine"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import errno
+import os
 import resource
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -111,6 +114,20 @@ def test_no_command_writes_over_what_it_reads(run: Run, world: dict[str, list[ob
             hard.unlink()
 
 
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_what_a_link_in_a_folder_leads_to_is_not_written_over(
+    link: Callable[[Path, Path], None], run: Run, files: dict[str, Path], tmp_path: Path
+) -> None:
+    folder, real = tmp_path / "folder" / "deep", files["csv"]
+    folder.mkdir(parents=True)
+    link(real, folder / "a.csv")
+    before = real.read_bytes()
+    for data in (tmp_path / "folder", f"{folder}/*.csv"):
+        result = run("release", data, "-o", real, *NEEDED, "--force", "--no-ledger")
+        assert result.exit_code == 2 and "stays as it is" in plain(result.stderr), result.output
+        assert real.read_bytes() == before
+
+
 def test_the_values_of_a_category_are_not_written_over(run: Run, files: dict[str, Path], tmp_path: Path) -> None:
     values = tmp_path / "kinds.png"
     values.write_text("a\nb\n")
@@ -151,3 +168,169 @@ def test_a_report_that_was_paid_for_is_printed(run: Run, tmp_path: Path) -> None
     result = run("local", "report", protocol, "--ledger", account, "-o", "/dev/full", stdin="0 1")
     assert result.exit_code == 5 and "was printed in hexadecimal instead" in plain(result.stderr)
     assert bytes.fromhex(result.stdout.strip())
+
+
+@pytest.fixture
+def device(run: Run, tmp_path: Path) -> Path:
+    """A folder with a protocol and a point."""
+    assert run("local", "protocol", *LOCAL, "-o", tmp_path / "p.json").exit_code == 0
+    (tmp_path / "point.txt").write_text("0 1")
+    return tmp_path
+
+
+def reported(folder: Path, words: list[str], stdout: str) -> subprocess.CompletedProcess[str]:
+    """Report a point with an account, with standard output closed or sent to a file."""
+    redirected = ">&-" if stdout == "closed" else f"> {stdout}"
+    report = [sys.executable, "-m", *words, "p.json", "--point", "point.txt", "--ledger", "account.json"]
+    return subprocess.run(
+        ["sh", "-c", f'"$@" {redirected}', "sh", *report], cwd=folder, stderr=subprocess.PIPE, text=True, check=False
+    )
+
+
+COMMAND, DEVICE = ["sfumato", "local", "report"], ["sfumato.local"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize("words", [COMMAND, [*COMMAND, "-o", "/dev/full"], DEVICE], ids=" ".join)
+def test_a_paid_report_that_no_stream_takes_is_kept(words: list[str], device: Path) -> None:
+    done = reported(device, words, "/dev/full")
+    assert done.returncode == 5 and "the disk is full" in done.stderr, done.stderr
+    assert "had been paid for and was kept in" in done.stderr and "Traceback" not in done.stderr
+    (kept,) = device.glob("report.hex.rescued-*")
+    assert str(kept) in done.stderr and bytes.fromhex(kept.read_text())
+
+
+@pytest.mark.parametrize("words", [COMMAND, DEVICE], ids=" ".join)
+def test_nothing_is_spent_without_a_standard_output(words: list[str], device: Path) -> None:
+    done = reported(device, words, "closed")
+    assert done.returncode == 5 and "standard output is closed" in done.stderr and "spent" in done.stderr
+    assert not (device / "account.json").exists()
+
+
+def test_no_bandwidth_is_bought_without_a_standard_output(files: dict[str, Path], ledger_path: Path) -> None:
+    words = ["bandwidth", str(files["csv"]), "--private", "--epsilon", "1", "--n-hint", "500", "--bounds", "-9,9"]
+    command = ["sh", "-c", '"$@" >&-', "sh", sys.executable, "-m", "sfumato", *words]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 5 and "standard output is closed" in done.stderr and not ledger_path.exists()
+
+
+def test_a_key_whose_protocol_cannot_be_written_does_not_stay(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit, key = AtomicFile._commit, tmp_path / "analyzer.key"
+    command = ("shuffled", "protocol", *SHUFFLED, "--new-key", key, "-o", tmp_path / "p.json")
+
+    def full(self: AtomicFile) -> None:
+        if self.path.endswith("p.json"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        commit(self)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AtomicFile, "_commit", full)
+        assert run(*command).exit_code == 5
+    assert not list(tmp_path.glob("*.key")) and run(*command).exit_code == 0
+    before = key.read_bytes()
+    assert run(*command, "--force").exit_code == 2 and key.read_bytes() == before  # another's key is not ours to remove
+
+
+def test_a_key_stays_where_its_protocol_got_its_name(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk may fail after that, and devices could seal messages that nobody opens."""
+    commit, key = AtomicFile._commit, tmp_path / "analyzer.key"
+
+    def fails_late(self: AtomicFile) -> None:
+        commit(self)
+        if self.path.endswith("p.json"):
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(AtomicFile, "_commit", fails_late)
+    result = run("shuffled", "protocol", *SHUFFLED, "--new-key", key, "-o", tmp_path / "p.json")
+    assert result.exit_code == 5 and (tmp_path / "p.json").exists() and key.exists()
+
+
+@pytest.mark.parametrize("failure", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()], ids=repr)
+def test_messages_of_some_people_do_not_stay(
+    failure: BaseException, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would be taken for other people beside those of the next run; files of others are not touched."""
+    protocol, sent = tmp_path / "shuffled.json", tmp_path / "sent"
+    points = tmp_path / "points.csv"
+    points.write_text("x,y\n" + "0,1\n" * 12)
+    assert run("shuffled", "protocol", *SHUFFLED, "--new-key", tmp_path / "key", "-o", protocol).exit_code == 0
+    command = ("shuffled", "messages", protocol, "--data", points, "-o", sent)
+    assert run(*command).exit_code == 0
+    before = sorted(sent.iterdir())
+    commit, left = AtomicFile._commit, iter(range(5))
+
+    def fills_up(self: AtomicFile) -> None:
+        if next(left, None) is None:
+            raise failure
+        commit(self)
+
+    monkeypatch.setattr(AtomicFile, "_commit", fills_up)
+    result = run(*command)
+    assert result.exit_code == (5 if isinstance(failure, OSError) else 130), result.output
+    assert sorted(sent.iterdir()) == before and len(before) == 12
+
+
+def test_messages_that_cannot_be_removed_are_told(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    protocol, sent = tmp_path / "shuffled.json", tmp_path / "sent"
+    points = tmp_path / "points.csv"
+    points.write_text("x,y\n" + "0,1\n" * 12)
+    assert run("shuffled", "protocol", *SHUFFLED, "--new-key", tmp_path / "key", "-o", protocol).exit_code == 0
+    commit, left = AtomicFile._commit, iter(range(5))
+
+    def turns_read_only(self: AtomicFile, missing_ok: bool = False) -> None:
+        if next(left, None) is None:
+            monkeypatch.setattr(Path, "unlink", turns_read_only)
+            raise OSError(errno.EROFS, "Read-only file system")
+        commit(self)
+
+    monkeypatch.setattr(AtomicFile, "_commit", turns_read_only)
+    result = run("shuffled", "messages", protocol, "--data", points, "-o", sent)
+    told = plain(result.stderr)
+    assert result.exit_code == 5 and "messages of 6 people could not be removed" in told and "read-only" in told
+
+
+def test_what_no_ledger_paid_for_is_kept_and_not_called_paid(
+    run: Run, device: Path, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = AtomicFile._commit
+
+    def full(self: AtomicFile) -> None:
+        if self.path.endswith("out.sfm"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        commit(self)
+
+    monkeypatch.setattr(AtomicFile, "_commit", full)
+    result = run("local", "simulate", device / "p.json", files["csv"], "-o", device / "out.sfm")
+    assert result.exit_code == 5 and "disk; it was kept in" in plain(result.stderr)
+    (kept,) = device.glob("out.sfm.rescued-*")
+    assert sfumato.load(kept)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_two_full_streams_leave_the_exit_code() -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([sys.executable, "-m", "sfumato", "--help"], stdout=full, stderr=full, check=False)
+    assert done.returncode == 5
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize("words", [("--help",), ("--version",), ("plan", "--help"), ("ledger", "show")], ids=" ".join)
+def test_a_full_standard_output_is_told(words: tuple[str, ...], tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    ledger.account("mine").set_budget(1)
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "sfumato", *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "SFUMATO_LEDGER": str(tmp_path / "ledger.jsonl")},
+            check=False,
+        )
+    assert done.returncode == 5, done.stderr
+    assert "standard output" in done.stderr and "the disk is full" in done.stderr
+    assert "'" not in done.stderr  # what is no path is not quoted like one
+    assert "temporary file" not in done.stderr or not words[0].startswith("-")
+    assert len(done.stderr.splitlines()) == 1, done.stderr

@@ -6,6 +6,7 @@ import os
 import pty
 import select
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 
 import sfumato
 from sfumato.cli import app
+from sfumato.cli.start import typed
 
 FLAGS = ["--columns", "lon,lat", "--bounds", "lon=0,10", "--bounds", "lat=-5,5", "--n-hint", "400", "--epsilon", "8"]
 # What is asked, in order, and what somebody types; a wrong answer is told and asked for again.
@@ -81,6 +83,7 @@ def test_questions_lead_to_a_release_and_a_map(folder: Path) -> None:
     assert release.columns == ("lon", "lat") and release.guarantee.epsilon == 8 and release.guarantee.private
     assert (folder / "trips.html").exists() and spent(folder) == 8
     assert "sfumato release trips.csv -o trips.sfm --columns=lon,lat --bounds=lon=0,10 --bounds=lat=-5,5" in shown
+    assert "\x1b[1m" not in shown and "\\n" not in shown  # a dumb terminal would print the escapes
     assert "[0.5]" in shown  # a twentieth of the bounds: nothing that is offered is read off the rows
 
 
@@ -135,3 +138,39 @@ def test_other_marks_and_names_that_are_taken(folder: Path) -> None:
     done = CliRunner().invoke(app, ["start", "trips.csv", *FLAGS, *marks, "--yes", "--force"])
     assert done.exit_code == 0 and "--separator=;" in done.output.replace("'", "")
     assert sfumato.load(folder / "trips.sfm").columns == ("lon", "lat")
+
+
+HOSTILE = ["it's\x1b[31m\\RED", "b\u202eevil"]
+UNSAFE = ("\x1b", "\u202e")
+
+
+@pytest.fixture
+def hostile(folder: Path) -> Path:
+    rows = "".join(f"{number % 10},{number % 5}\n" for number in range(400))
+    (folder / "trips.csv").write_text(f"{','.join(HOSTILE)}\n{rows}", encoding="utf-8")
+    return folder
+
+
+def test_names_of_columns_in_questions_are_cleaned(hostile: Path) -> None:
+    talk = [("columns", ""), ("bounds of it", "0,10"), ("bounds of b", "0,5"), ("bandwidth", "2"), ("n-hint", "400")]
+    code, shown = talked(hostile, [*talk, ("epsilon", "8"), ("budget", ""), ("output", ""), ("Release?", "n")])
+    assert code == 2 and "stopped before anything was charged" in shown
+    assert "bounds of it's\\x1b[31m\\RED (LO,HI)" in shown and "bounds of b\\u202eevil (LO,HI)" in shown
+    assert not [letter for letter in UNSAFE if letter in shown]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+def test_commands_with_hostile_names_can_be_pasted(hostile: Path) -> None:
+    told = CliRunner().invoke(app, ["start", "trips.csv", "--bounds", "0,10", *FLAGS[6:]]).output
+    assert not [letter for letter in UNSAFE if letter in told]
+    (line,) = [line for line in told.splitlines() if line.startswith("sfumato release ")]
+    printed = subprocess.run(["bash", "-c", f"printf '%s\\0' {line}"], capture_output=True, check=True).stdout.decode()
+    words = printed.split("\0")[1:-1]
+    assert f"--columns={','.join(HOSTILE)}" in words
+    done = CliRunner().invoke(app, [*words, "--no-look"])
+    assert done.exit_code == 0, done.output
+    assert sfumato.load(hostile / "trips.sfm").columns == tuple(HOSTILE)
+
+
+def test_bytes_that_are_no_text_are_typed_as_such() -> None:
+    assert typed(["a\udcff", "\ud800"]) == r"$'a\xff' $'\xed\xa0\x80'"

@@ -123,3 +123,5 @@ def test_a_device_without_the_command_line(tmp_path: Path) -> None:
     assert not [letter for letter in UNSAFE if letter in refused.stderr.decode()]
     dear = [*command, tmp_path / "good.json", "--max-epsilon", "0.5"]
     assert b"pass --max-epsilon to allow more" in subprocess.run(dear, capture_output=True, check=False).stderr
+    missing = subprocess.run([*command, "year/ledger=2/p.json"], capture_output=True, check=False, input=b"0.5")
+    assert missing.returncode == 5 and b"'year/ledger=2/p.json'" in missing.stderr

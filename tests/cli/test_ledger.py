@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -171,3 +172,92 @@ def test_two_budgets_at_once_are_both_noted(
         list(threads.map(ledger.note_budget, accounts))
     (note,) = (tmp_path / "config" / "sfumato" / "budgets").iterdir()
     assert json.loads(note.read_bytes())["datasets"] == ["one", "two"]
+
+
+def test_a_ledger_whose_link_went_fails_closed(run: Run, files: dict[str, Path], tmp_path: Path) -> None:
+    """Whichever of its names the budget was set by."""
+    real, link = tmp_path / "real" / "l.jsonl", tmp_path / "state" / "l.jsonl"
+    for name in (real, link):
+        name.parent.mkdir()
+    link.symlink_to(real)
+    release = ("release", files["csv"], "--bandwidth", 1, "--epsilon", 1, *QUICK, "--ledger", link, "-o")
+    assert run("ledger", "budget", files["csv"], "--epsilon", 1, "--ledger", real).exit_code == 0
+    assert run(*release, tmp_path / "one.sfm").exit_code == 0
+    link.unlink()
+    refused = run(*release, tmp_path / "two.sfm")
+    assert refused.exit_code == 3 and "is not there any more" in plain(refused.stderr)
+    assert not link.exists()
+
+
+def test_a_lost_budget_of_a_folder_counts_for_its_files(
+    run: Run, files: dict[str, Path], tmp_path: Path, ledger_path: Path
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    shutil.copy(files["csv"], folder / "points.csv")
+    Ledger(ledger_path).account("other").set_budget(1)
+    before = ledger_path.read_bytes()
+    needed = ("--bandwidth", 1, "--epsilon", 1, *QUICK, "-o", tmp_path / "one.sfm")
+    assert run("ledger", "budget", folder, "--epsilon", 1).exit_code == 0
+    ledger_path.write_bytes(before)
+    for data in (folder, folder / "points.csv", f"{folder}/*.csv"):
+        refused = run("release", data, *needed)
+        assert refused.exit_code == 3 and "does not know it" in plain(refused.stderr), refused.output
+
+
+def test_a_budget_for_a_file_that_is_not_there_is_refused(
+    run: Run, tmp_path: Path, ledger_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be a budget of the name, which no release of the file is charged to."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("late.csv", "late.NPZ", tmp_path / "late"):
+        refused = run("ledger", "budget", name, "--epsilon", 1)
+        assert refused.exit_code == 2 and "is no file" in plain(refused.stderr), refused.output
+    assert Ledger(ledger_path).datasets == ()
+    Ledger(ledger_path).account("late.csv").set_budget(1)
+    Path("late.csv").write_text("x\n1\n")
+    assert "write './late.csv' for the file" in plain(run("ledger", "show", "late.csv").stderr)
+    assert run("ledger", "budget", "./late.csv", "--epsilon", 2).exit_code == 0
+    assert Ledger(ledger_path).account(str(tmp_path.resolve() / "late.csv")).budget == (2, 0.0)
+
+
+def test_a_name_like_a_pattern_is_one_account_in_every_folder(
+    run: Run, tmp_path: Path, ledger_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        monkeypatch.chdir(tmp_path / folder)
+        assert run("ledger", "budget", "study [A]", "--epsilon", 1).exit_code == 0
+    assert Ledger(ledger_path).datasets == ("study [A]",)
+    (tmp_path / "b" / "x.csv").write_text("x\n1\n")
+    assert run("ledger", "budget", "*.csv", "--epsilon", 1).exit_code == 0
+    assert str((tmp_path / "b").resolve()) in Ledger(ledger_path).datasets
+
+
+def test_an_account_is_known_while_its_file_is_away(
+    run: Run, tmp_path: Path, ledger_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path.resolve() / "x.csv"
+    path.write_text("x\n1\n")
+    assert run("ledger", "budget", "x.csv", "--epsilon", 1).exit_code == 0
+    path.unlink()
+    assert json.loads(run("ledger", "show", "x.csv", "--json").stdout)["dataset"] == str(path)
+
+
+def test_a_path_that_leaves_a_link_is_noted_by_its_own_name(run: Run, tmp_path: Path) -> None:
+    """Letters alone would make `link/../led.jsonl` a file beside the link, which holds no budget."""
+    (tmp_path / "deep" / "inner").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "deep" / "inner")
+    for book in (tmp_path / "link" / ".." / "led.jsonl", tmp_path / "led.jsonl"):
+        result = run("ledger", "budget", "alpha", "--epsilon", 1, "--ledger", book)
+        assert result.exit_code == 0, result.output
+    assert (tmp_path / "deep" / "led.jsonl").exists() and (tmp_path / "led.jsonl").exists()
+
+
+def test_a_note_of_no_names_is_told(run: Run, tmp_path: Path) -> None:
+    assert run("ledger", "budget", "alpha", "--epsilon", 1).exit_code == 0
+    (note,) = (tmp_path / "config" / "sfumato" / "budgets").iterdir()
+    note.write_text('{"ledger": "x", "datasets": [1, "/a"]}')
+    refused = run("ledger", "budget", "alpha", "--epsilon", 1)
+    assert refused.exit_code == 5 and "cannot be read (its names are no text)" in plain(refused.stderr)

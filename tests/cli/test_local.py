@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import sfumato
+from sfumato.cli import local
 
 from .conftest import Run, plain
 
@@ -197,5 +198,16 @@ def test_reports_come_through_a_pipe(run: Run, protocol: Path, files: dict[str, 
     sender = threading.Thread(target=lambda: pipe.write_bytes(binary.read_bytes()), daemon=True)
     sender.start()
     done = run("local", "collect", protocol, pipe, "-o", tmp_path / "out.sfm", "--json")
-    sender.join()
+    sender.join(timeout=60)
     assert json.loads(done.stdout)["accepted"] == 500
+
+
+def test_hexadecimal_lines_without_end_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device is refused; a line that is too long is so many reports of a wrong length."""
+    if Path("/dev/zero").exists():
+        with pytest.raises(sfumato.InputError, match="a device may never end"):
+            next(local._hexadecimal("/dev/zero"))
+    monkeypatch.setattr(local, "LONGEST_LINE", 8)
+    lines = tmp_path / "reports.hex"
+    lines.write_text("0a" * 10 + "\nzz\n0b0c\n")
+    assert list(local._hexadecimal(str(lines))) == [b"\n" * 4, b"\n" * 4, b"\n" * 2, b"", b"\x0b\x0c"]

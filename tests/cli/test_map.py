@@ -174,6 +174,7 @@ def test_people_in_a_box_and_in_a_polygon(run: Run, released: Path, other: Path,
         ("0,1", "1 columns"),
         ("broken.json", "is not JSON"),
         ("list.json", "not a GeoJSON object"),
+        ("endless.json", "more than the 1000 that are read; pass a GeoJSON file"),
     ],
 )
 def test_regions_that_are_refused(
@@ -182,6 +183,8 @@ def test_regions_that_are_refused(
     monkeypatch.chdir(tmp_path)
     Path("broken.json").write_text("{")
     Path("list.json").write_text("[]")
+    Path("endless.json").symlink_to("/dev/zero")
+    monkeypatch.setattr("sfumato.cli.people.LARGEST_TEXT", 1000)
     result = run("people", released, "--region", region)
     assert result.exit_code == 2
     assert message in plain(result.stderr)
@@ -355,5 +358,7 @@ def test_lines_are_drawn_over_maps_and_nothing_else_of_their_file(run: Run, rele
         result = run("map", released, "-o", path, *HERE, "--overlay", coast, "--log")
         assert result.exit_code == 0, result.output
         assert b"secret" not in path.read_bytes()
+    endless = run("map", released, "-o", tmp_path / "b.png", *HERE, "--overlay", "/dev/zero")
+    assert endless.exit_code == 2 and "that are read; pass a GeoJSON file" in plain(endless.stderr)
     refused = run("map", released, "-o", tmp_path / "a.csv", *HERE, "--overlay", coast)
     assert refused.exit_code == 2 and "--overlay" in plain(refused.stderr)

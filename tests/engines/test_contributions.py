@@ -461,7 +461,7 @@ def test_choices_are_fresh_without_a_seed() -> None:
     assert np.abs(first.values - second.values).max() > 20_000
 
 
-N, LIMIT, RECORDS_EACH, RUNS = 1200, 3, 5, 300
+N, LIMIT, RECORDS_EACH, RUNS = 1200, 3, 5, 400
 KERNEL = Gaussian(1.0)
 PEOPLE = N // LIMIT
 THEIRS = np.random.default_rng(7).normal(size=(PEOPLE * RECORDS_EACH, 3)) * 0.6
@@ -507,18 +507,21 @@ def test_error_is_the_formula(method: str, features: int) -> None:
         expected += pairs + fourier.kappa(fourier.PER_GROUP) * features * noise**2 + coins
     else:
         expected += pair_variance(KERNEL, THEIRS, QUERIES) / features + (gaussian_multiplier(1, delta) * noise) ** 2
-    # t statistics of 5 over 300 independent runs: false alarms below 1e-6 each
+    # A t statistic of 5 over independent runs: false alarms below 1e-6. Squares deviate by 0.8 of their mean and are as
+    # skewed as a gamma law, 1.6: exp(1.6 t^3 / (3 sqrt(400))) makes a t of -5 as frequent as 1e-5, and of -6 as 3e-7.
     assert abs(np.mean(errors)) < 5 * np.std(errors) / math.sqrt(RUNS)
-    tolerance = 5 * np.std(squares) / math.sqrt(RUNS)
+    tolerance = 6 * np.std(squares) / math.sqrt(RUNS)
     assert tolerance < 0.35 * np.mean(squares)
     assert abs(np.mean(squares) - expected) < tolerance
     # Bars hold the largest variance that the choice of records can add, A (1 - A) / n, and not its own. The rest is
     # estimated from m terms, so that scores are squares of t numbers. Over 1,000 runs the bars were within 1 % of
-    # that, and over 1,800 the scores within 0.02; t statistics of 5 beyond twice as much: false alarms about 1e-6.
+    # that, and over 1,800 the scores within 0.02; t statistics of 6 beyond twice as much: false alarms below 1e-6.
     stated = expected - _choice_variance() + float((EXACT * (1 - EXACT)).mean()) / N
-    assert abs(np.mean(widths) - stated) < 0.02 * stated + 5 * np.std(widths) / math.sqrt(RUNS)
+    assert abs(np.mean(widths) - stated) < 0.02 * stated + 6 * np.std(widths) / math.sqrt(RUNS)
     score = expected / stated * (features - 1) / (features - 3)
-    assert abs(np.mean(scores) - score) < 0.04 + 5 * np.std(scores) / math.sqrt(RUNS)
+    assert abs(np.mean(scores) - score) < 0.04 + 6 * np.std(scores) / math.sqrt(RUNS)
     request = _request(method, dimension=3, epsilon=Fraction(2), n=N, options={**options})
     predicted = METHODS[method].predict(request, float(KERNEL.value(THEIRS, THEIRS).mean())).rmse
-    assert 0.8 < predicted / math.sqrt(np.mean(squares)) < 1.3
+    # Predictions know one density and not where queries are. Over 40 data sets they were 1.06, 1.07 and 1.22 of the
+    # formula, 0.015, 0.009 and 0.025 more or less: limits are seven deviations away. The error is held to it above.
+    assert 0.9 < predicted / math.sqrt(expected) < 1.4

@@ -119,7 +119,7 @@ def altered(content: bytes, change: Any) -> bytes:
         (lambda header, arrays: header["each"][1].update(count={"value": "1"}), "does not describe a release"),
         (lambda header, arrays: arrays.update({"7:values": arrays["0:values"]}), "'7:values' that nothing reads"),
         (lambda header, arrays: arrays.update({"0:values": arrays["0:values"][:-1]}), "30 columns and holds 29 sums"),
-        (lambda header, arrays: arrays.pop("0:values"), "does not describe a classifier"),
+        (lambda header, arrays: arrays.pop("0:values"), "class .art.: the header does not describe a release"),
     ],
 )
 def test_a_file_that_is_no_classifier_is_refused(content: bytes, tmp_path: Path, change: Any, message: str) -> None:

@@ -222,20 +222,23 @@ class TestAccuracy:
 
     @pytest.mark.parametrize(("rule", "epsilon"), [("linear", 0.1), ("nearest-mean", 0.3)])
     def test_a_centre_makes_up_for_an_offset(self, rule: str, epsilon: float) -> None:
-        """Means over five sets of topics."""
+        """Means over eight sets of topics, with gains at least 2.4 deviations of one set above the limits.
+
+        So limits are 6.9 deviations away.
+        """
         offset = np.zeros(30)
-        offset[0] = 3.0
+        offset[0] = 4.0
         settings = {**SEEDED, "rule": rule, "epsilon": epsilon, "bandwidth": 3.3}
-        scores = dict.fromkeys(("none", "priv", "[3. "), 0.0)
-        for seed in range(5):
+        scores = dict.fromkeys(("none", "priv", "[4. "), 0.0)
+        for seed in range(8):
             middles = np.random.default_rng(20 + seed).normal(size=(3, 30))
             points, labels = texts(len(POINTS), 30 + seed, middles=middles)
             tests, answers = texts(len(TESTS), 40 + seed, middles=middles)
             for center in ("none", "private", offset):
                 model = DensityClassifier(**{**settings, "center": center, "random_state": seed})
                 score = model.fit(points + offset, labels).score(tests + offset, answers)
-                scores[str(center)[:4]] += score / 5
-        assert scores["[3. "] > scores["none"] + 0.02, scores
+                scores[str(center)[:4]] += score / 8
+        assert scores["[4. "] > scores["none"] + 0.02, scores
         # A tenth of a small epsilon is too little for the mean of 3,000 records; the linear rule composes better.
         assert rule == "nearest-mean" or scores["priv"] > scores["none"] + 0.01, scores
 

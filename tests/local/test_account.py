@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import stat
@@ -13,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from sfumato.errors import BudgetError, LedgerError, SfumatoError
+from sfumato.errors import BudgetError, LedgerError, SfumatoError, StorageError
 from sfumato.local.account import DeviceAccount
 
 
@@ -131,3 +133,13 @@ def test_forged_accounts_raise_nothing_else(tmp_path: Path) -> None:
         except SfumatoError:
             continue
         assert DeviceAccount(path, budget=3).spent <= 3
+
+
+def test_a_disk_without_locks_is_told_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(StorageError, match=r"cannot lock files \(No locks available\).*on a local disk \(ledger=\)"):
+        DeviceAccount(tmp_path / "account.json", budget=2).charge("protocol", Fraction(1))
+    assert not (tmp_path / "account.json").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,19 @@ def test_a_file_that_grows_is_read_from_where_it_ended(tmp_path: Path) -> None:
     file.write_bytes(reports.tobytes())
     again = list(blocks_of(file, SIZE, 2, {place.name: place}))
     assert np.concatenate([block for block, _, _ in again]).tobytes() == reports[3:].tobytes()
+
+
+def test_a_device_is_refused_and_a_pipe_is_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="a device may never end; pass a file or a pipe"):
+        next(blocks_of("/dev/zero", SIZE, 2, {}))
+    reading, writing = os.pipe()
+    os.write(writing, _reports(3).tobytes())
+    os.close(writing)
+    try:
+        blocks = list(blocks_of(f"/dev/fd/{reading}", SIZE, 2, {}))
+    finally:
+        os.close(reading)
+    assert sum(len(block) for block, _, _ in blocks) == 3
 
 
 def test_items_of_another_length_are_odd_and_others_are_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import gc
 import json
 import os
@@ -198,6 +199,19 @@ def test_every_flipped_bit_and_every_cut_is_noticed(tmp_path: Path) -> None:
         MADE.collector(state)
 
 
+def test_a_lost_state_is_told_and_its_reports_stay(tmp_path: Path) -> None:
+    with MADE.collector(tmp_path) as one:
+        one.add(REPORTS)
+    state = (tmp_path / "state.json").rename(tmp_path.with_suffix(".kept"))
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(InputError, match="state.json' is missing.*Nothing was changed"):
+        MADE.collector(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    state.rename(tmp_path / "state.json")
+    with MADE.collector(tmp_path) as one:
+        assert one.reports == len(REPORTS)
+
+
 def test_forged_states_raise_nothing_else(tmp_path: Path) -> None:
     """Whatever stands in a state whose checksum fits, only our own errors come out."""
     state = tmp_path / "state"
@@ -264,3 +278,25 @@ def test_a_release_counts_what_is_on_disk_or_says_why_not(tmp_path: Path) -> Non
     assert one.release().count.value == len(REPORTS)
     with pytest.raises(InputError, match="missing or damaged"):
         closed.release()
+
+
+def test_a_disk_without_locks_is_told_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(StorageError, match=r"cannot lock files \(Operation not supported\).*on a local disk \(--state"):
+        MADE.collector(tmp_path / "state")
+
+
+def test_a_state_without_its_marker_is_told_with_what_may_be_lost(tmp_path: Path, reports_file: Path) -> None:
+    folder = tmp_path / "state"
+    with MADE.collector(folder) as one:
+        one.add(reports_file)
+        before = state_of(one)
+    (folder / checkpoint.MARKER).unlink()
+    with pytest.raises(InputError, match=r"others may be missing too.*reports that were counted.*: touch /") as told:
+        MADE.collector(folder)
+    Path(str(told.value).rpartition("touch ")[2]).touch()
+    with MADE.collector(folder) as one:
+        assert state_of(one) == before

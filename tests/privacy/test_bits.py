@@ -1,11 +1,9 @@
 from __future__ import annotations
 
 import copy
-import ctypes
 import hashlib
 import os
 import pickle
-import signal
 import threading
 from collections.abc import Callable
 
@@ -15,32 +13,16 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy import stats
 
 from sfumato.errors import InputError
+from sfumato.privacy import process
 from sfumato.privacy.bits import SecureBits, next_below
+from tests.forks import told_by_a_child, unseen_fork
 
 FALSE_ALARM = 1e-6
 
 
-def unseen_fork() -> int:
-    """Fork as a compiled library would, without the handlers that Python runs in a child."""
-    return int(ctypes.PyDLL(None).fork())
-
-
 def forked_words(bits: SecureBits, count: int, fork: Callable[[], int] = os.fork) -> np.ndarray:
     """Return what a forked child reads from `bits`."""
-    read_end, write_end = os.pipe()
-    child = fork()
-    if child == 0:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(20)  # a child that is blocked dies, and its parent reads nothing
-        try:
-            os.write(write_end, bits.words(count).tobytes())
-        finally:
-            os._exit(0)
-    os.close(write_end)
-    with os.fdopen(read_end, "rb") as pipe:
-        received = np.frombuffer(pipe.read(), dtype=np.uint64)
-    os.waitpid(child, 0)
-    return received
+    return np.frombuffer(told_by_a_child(lambda: bits.words(count).tobytes(), fork), dtype=np.uint64)
 
 
 @pytest.mark.exact
@@ -132,7 +114,7 @@ def test_forked_child_never_repeats_the_parent(used_before: int, fork: Callable[
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_stream_that_does_not_know_its_process_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The broken twin of the test before: its children repeat each other and the parent."""
-    monkeypatch.setattr("sfumato.privacy.bits._process", lambda: (0, 0))
+    monkeypatch.setattr("sfumato.privacy.bits.process_mark", lambda: (0, 0, b""))
     bits = SecureBits()
     bits.words(10)
     first, second = forked_words(bits, 100, unseen_fork), forked_words(bits, 100, unseen_fork)
@@ -151,12 +133,38 @@ def test_forked_child_of_a_busy_parent_is_not_blocked(fork: Callable[[], int]) -
 
 @pytest.mark.once
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_child_with_the_id_of_an_ancestor_draws_its_own_key(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("fork", [os.fork, unseen_fork])
+def test_a_child_with_the_id_of_an_ancestor_draws_its_own_key(
+    fork: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the first process of a container makes another one: both have the id 1."""
+    if fork is os.fork:
+        monkeypatch.setattr(process, "_page", None)  # what Python sees is enough where no page is emptied
+    elif process._page is None:
+        pytest.skip("no page of this system is emptied by a fork")
     bits = SecureBits()
     monkeypatch.setattr(os, "getpid", lambda: 1)
     earlier = bits.words(10)
-    everything = np.concatenate([earlier, forked_words(bits, 100), forked_words(bits, 100), bits.words(100)])
+    forked = [forked_words(bits, 100, fork) for _ in range(2)]
+    everything = np.concatenate([earlier, *forked, bits.words(100)])
     assert np.unique(everything).size == everything.size == 310
+
+
+@pytest.mark.once
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_grandchild_with_the_same_id_draws_its_own_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page of a child is marked anew, or it would be as empty as that of its own child."""
+    if process._page is None:
+        pytest.skip("no page of this system is emptied by a fork")
+    bits = SecureBits()
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+
+    class Forked(SecureBits):
+        def words(self, count: int) -> np.ndarray:
+            return np.concatenate([bits.words(count), forked_words(bits, count, unseen_fork)])
+
+    everything = forked_words(Forked(), 100, unseen_fork)
+    assert np.unique(everything).size == everything.size == 200
 
 
 @pytest.mark.once

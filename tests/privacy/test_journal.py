@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.errors import LedgerError, StorageError, WaitWarning
+from sfumato.errors import InputError, LedgerError, StorageError, WaitWarning
 from sfumato.privacy import journal
 from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.loss import Loss
@@ -167,7 +167,7 @@ def test_a_disk_without_locks_is_named(path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_system_without_locks_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "fcntl", None)
+    monkeypatch.setattr(journal, "HAS_LOCKS", False)
     with pytest.raises(LedgerError, match="no file locks"):
         Ledger(path).account("survey").charge("m", 0.1)
 
@@ -183,6 +183,20 @@ def test_a_full_disk_charges_nothing(path: Path, monkeypatch: pytest.MonkeyPatch
         with pytest.raises(StorageError, match="the disk is full"):
             Ledger(path).account("survey").charge("m", 0.1)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe"])
+def test_what_may_never_end_is_no_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """It is not opened, and no lock is left beside it."""
+    path = tmp_path / "ledger.jsonl"
+    path.symlink_to("/dev/zero") if kind == "device" else os.mkfifo(path)
+    monkeypatch.setattr(Path, "read_bytes", lambda path: pytest.fail("it would be read without end"))
+    monkeypatch.setattr(journal, "private_opener", lambda *arguments: pytest.fail("it would be locked"))
+    ledger = Ledger(path)
+    with pytest.raises(InputError, match="a device or a pipe, not a file"):
+        _ = ledger.account("survey").charges
+    with pytest.raises(InputError, match="a device or a pipe, not a file"):
+        ledger.account("survey").charge("race", 1)
 
 
 def test_a_folder_is_no_ledger(tmp_path: Path) -> None:

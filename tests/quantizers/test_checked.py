@@ -9,15 +9,26 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from sfumato.central.checking import MOST_PAIRS
+from sfumato.central.landmarks import RANKS
 from sfumato.errors import InputError
 from sfumato.kernels import Gaussian
 from sfumato.privacy.ball import BallNoise
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.body import DiscNoise
 from sfumato.privacy.laws import StackedNoise, SummedNoise, law_from_document, part_variances
-from sfumato.quantizers import CheckedLandmarks, FourierQuantizer, LandmarkQuantizer, ShardedFourier
+from sfumato.public import ranges
+from sfumato.public.ranges import reader_memory
+from sfumato.quantizers import (
+    CheckedLandmarks,
+    FourierQuantizer,
+    LandmarkQuantizer,
+    ShardedFourier,
+    quantizer_from_document,
+)
+from sfumato.quantizers import checked as checked_module
 from sfumato.quantizers.base import Known
-from sfumato.quantizers.nystrom import estimates
+from sfumato.quantizers.nystrom import MOST_LANDMARKS, estimates
 from sfumato.quantizers.phases import Phases
 from sfumato.quantizers.similarities import similarities
 
@@ -158,6 +169,40 @@ def test_parts_over_different_boxes_are_refused() -> None:
     phases = Phases.draw(KERNEL, COLUMNS, 4, 1, (-5, 5))
     with pytest.raises(InputError, match="same box"):
         CheckedLandmarks(OWN, ShardedFourier(phases, 2, 100))
+
+
+def test_a_reader_of_many_directions_and_waves_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """31 numbers of 8 bytes for each of 400 sums: more than all that is drawn takes."""
+    quantizer = replace(checked(1), landmarks=LandmarkQuantizer.fit(FITTED, estimates(FITTED, [30])[0], scale=2**18))
+    document, arrays = quantizer.to_document()
+
+    def load() -> int:
+        return quantizer_from_document(document, arrays, KERNEL, quantizer.size).size
+
+    with reader_memory(31 * 400 * 8):
+        assert load() == quantizer.size
+    with reader_memory(31 * 400 * 8 - 1), pytest.raises(InputError, match="max_memory"):
+        load()
+    work = len(PUBLIC) * 400 * (COLUMNS + 30 + checked_module.WAVE_PRODUCTS)
+    monkeypatch.setattr(checked_module, "MOST_EXPLAINED", work)
+    assert load() == quantizer.size
+    monkeypatch.setattr(checked_module, "MOST_EXPLAINED", work - 1)
+    with pytest.raises(InputError, match="explaining 400 sums by 60 landmarks"):
+        load()
+
+
+def test_an_answer_of_too_many_products_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    quantizer = checked(1)
+    monkeypatch.setattr(ranges, "MOST_PRODUCTS", quantizer.query_products - 1)
+    with pytest.raises(InputError, match="products"):
+        quantizer_from_document(*quantizer.to_document(), KERNEL, quantizer.size)
+
+
+def test_the_largest_release_that_is_made_can_be_read() -> None:
+    waves = 2 * MOST_PAIRS
+    assert (MOST_LANDMARKS + 1) * waves * checked_module.EXPLAINED_BYTES <= ranges.READER_MEMORY
+    work = MOST_LANDMARKS * waves * (10_000 + max(RANKS) + checked_module.WAVE_PRODUCTS)
+    assert work <= checked_module.MOST_EXPLAINED
 
 
 class TestStackedNoise:

@@ -21,9 +21,7 @@ from sfumato.quantizers.clamping import round_into_ball
 from sfumato.quantizers.nystrom import (
     MOST_LANDMARKS,
     PublicSample,
-    Resemblance,
     Spectrum,
-    can_be_shown,
     estimates,
     whole_numbers,
 )
@@ -178,18 +176,52 @@ class TestAnswers:
         assert np.mean(within) > 0.93
 
     def test_completion_takes_away_most_of_the_bias_of_points_unlike_each_other(self) -> None:
-        """Over the draw of the landmarks plain answers miss about 1 / L, and completed ones a small part of that."""
-        random, kernel = np.random.default_rng(6), Gaussian(4.5)
-        records, queries = random.normal(size=(3000, 30)), random.normal(size=(100, 30))
-        exact, plain, completed = kernel.exact_density(records, queries), [], []
-        for _ in range(20):
-            quantizer = fit(kernel, 10, random.normal(size=(150, 30)))
+        """Over the draw of the landmarks plain answers miss about 1 / L, and completed ones a small part of that.
+
+        In one of 300 draws, each with its own records, the second limit is 1.1 deviations from the mean and the others
+        2.9: with 40 of them it is 6.9 deviations away.
+        """
+        random, kernel, plain, completed = np.random.default_rng(6), Gaussian(4.5), [], []
+        for _ in range(40):
+            records, queries = random.normal(size=(1000, 30)), random.normal(size=(100, 30))
+            exact, quantizer = kernel.exact_density(records, queries), fit(kernel, 10, random.normal(size=(150, 30)))
             sums, known = self.released(quantizer, records)
             completed.append(quantizer.reading(queries, sums, known).total / len(records) - exact)
             plain.append(quantizer.weigh(queries, sums).total / len(records) - exact)
         assert np.mean(plain) < -0.5 / 150
         assert abs(np.mean(completed)) < 0.2 * abs(np.mean(plain))
         assert np.abs(completed).mean() < 0.6 * np.abs(plain).mean()
+
+    def test_bars_of_a_dozen_landmarks_are_not_far_too_short(self) -> None:
+        """Of 150 draws of the landmarks about 4.6 have an error of more than two bars (90 data sets of 60 draws).
+
+        Where two of the dozen are held out, once, 29 to 36 have one. More than 22 are below 1e-6 (Poisson) even at a
+        mean of 6.5, which leaves room for draws that share records.
+        """
+        random, short = np.random.default_rng(13), 0
+        for columns, bandwidth in ((2, 0.7), (2, 1.4), (4, 1.0)):
+            kernel = Gaussian(bandwidth)
+            records, queries = random.normal(size=(500, columns)), random.normal(size=(100, columns))
+            exact = kernel.exact_density(records, queries)
+            for _ in range(50):
+                quantizer = fit(kernel, 6, random.normal(size=(12, columns)))
+                sums, known = self.released(quantizer, records)
+                error = quantizer.reading(queries, sums, known).total / len(records) - exact
+                # What the landmarks say by themselves: bars of `reading` are the limit where nothing else is shown.
+                short += np.square(error).mean() > 4 * np.square(quantizer.weigh(queries, sums).bias).mean()
+        assert short <= 22
+
+    def test_every_one_of_a_few_landmarks_is_held_out(self) -> None:
+        """A dozen are three parts of four, each explained by the other eight."""
+        fitted, places, squares = similarities(Gaussian(2.0), sample(12, 5)), np.arange(12) % 3, np.empty(12)
+        matrix = fitted.matrix()
+        for part in range(3):
+            held = places == part
+            projection = Spectrum.of(matrix[~held][:, ~held]).projection(4)
+            squares[held] = np.square(matrix[held][:, ~held] @ projection).sum(axis=1)
+        estimate = estimates(fitted, [4])[0]
+        assert estimate.strength == pytest.approx(squares.mean())
+        assert estimate.residual == pytest.approx(np.clip(1 - squares, 0, 1).mean())
 
     def test_a_bound_holds_whatever_the_records_are(self) -> None:
         quantizer = fit(Gaussian(2.0), 20, LANDMARKS)
@@ -209,36 +241,23 @@ class TestAnswers:
         assert quantizer.mean_residual(sums, known, 5.0) > 1 - squares.mean()
 
     def test_resemblance_is_seen_and_so_is_its_absence(self) -> None:
+        """Of 1,200 draws one was nearly beyond `AGREEMENT`, which a gamma law exceeds in one of 14,000.
+
+        So three of eight draws are beyond it with less than 1e-6, though even one in 1,000 were. Records about one
+        centre have another mean; their residual is as much smaller than that of all as the centre has more landmarks:
+        about the one that has most it is 5.2 deviations from a limit, and about any of them beyond it in one of 100.
+        """
+        draws = [fit(Gaussian(2.0), 20, sample(200, 400 + draw)) for draw in range(8)]
+        assert sum(each.inflation(*self.released(each, RECORDS)) == 1.0 for each in draws) >= 6
         quantizer = fit(Gaussian(2.0), 20, LANDMARKS)
-        same, known = self.released(quantizer, RECORDS)
-        assert quantizer.inflation(same, known) == 1.0
-        near_first = RECORDS[np.square(RECORDS - CENTRES[0]).sum(axis=1) < 4]
-        part, some = self.released(quantizer, near_first)
+        same, _ = self.released(quantizer, RECORDS)
+        centre = max(CENTRES, key=lambda each: np.sum(np.square(LANDMARKS - each).sum(axis=1) < 4))
+        part, some = self.released(quantizer, RECORDS[np.square(RECORDS - centre).sum(axis=1) < 4])
         assert 2 < quantizer.inflation(part, some) < math.inf
         moved, many = self.released(quantizer, RECORDS + 0.8)
         assert quantizer.inflation(moved, many) == math.inf
         noisy = Known(noise_variance=(0.3 * quantizer.amplitude * len(RECORDS)) ** 2, count=len(RECORDS))
         assert quantizer.inflation(same, noisy) == math.inf
-
-    def test_sparse_landmarks_cannot_show_resemblance(self) -> None:
-        assert can_be_shown(spread=1e-4, strength=0.02, rank=10, noise=1e-6, count_share=0.0)
-        assert not can_be_shown(spread=1e-4, strength=2e-4, rank=10, noise=1e-6, count_share=0.0)
-        assert not can_be_shown(spread=1e-4, strength=0.02, rank=10, noise=1e-3, count_share=0.0)
-        assert not can_be_shown(spread=1e-4, strength=0.02, rank=10, noise=1e-6, count_share=0.2)
-
-    def test_a_count_that_is_off_by_chance_is_no_residual(self) -> None:
-        """A count 10 % too low raises every mean by a ninth, the residual too; one that is known does not."""
-        figures = Resemblance(bias_share=1e-7, residual=0.7, residual_error=0.01, spread=1e-4)
-        mean = np.array([0.3, 0.1])
-        assert figures.inflation(mean / 0.9, mean, 0.7 / 0.9, 1e-9, 0.05**2, 1e-6) < 2
-        assert figures.inflation(mean / 0.9, mean, 0.7 / 0.9, 1e-9, 0.0, 1e-6) == math.inf
-
-    @pytest.mark.parametrize("elsewhere", [0.3, 1.0])
-    def test_a_noisy_count_hides_no_records_from_elsewhere(self, elsewhere: float) -> None:
-        """They raise the residual and lower the mean of the features, which no count does."""
-        figures = Resemblance(bias_share=1e-7, residual=0.7, residual_error=0.01, spread=1e-4)
-        mean, residual = np.array([0.3, 0.1]) * (1 - elsewhere), elsewhere + 0.7 * (1 - elsewhere)
-        assert figures.inflation(mean, np.array([0.3, 0.1]), residual, 1e-9, 0.1**2, 1e-6) == math.inf
 
     @pytest.mark.parametrize("length", [0.0, 1e-160, 1e12])
     @pytest.mark.parametrize("columns", [[], [1], [0, 1, 2, 3]])
@@ -254,10 +273,6 @@ class TestAnswers:
                 reading = odd.reading(QUERIES, sums, known)
             assert np.isfinite(reading.total).all() and np.isfinite(reading.bias).all()
             assert not math.isnan(odd.inflation(sums, known))
-
-    def test_a_release_of_noise_alone_has_no_limit(self) -> None:
-        figures = Resemblance(bias_share=1e-7, residual=0.9, residual_error=0.01, spread=0.0)
-        assert figures.inflation(np.zeros(3), np.zeros(3), 0.9, 1.0, 0.0) == math.inf
 
 
 class TestSpectrum:

@@ -73,6 +73,7 @@ def test_squared_distances_keep_their_mean_with_the_stated_variance(kind: str, c
     means = table.mean(axis=1)
     assert abs(means.mean() - 1) < 6 * means.std(ddof=1) / math.sqrt(len(means))
     variance = float(table.var(axis=0, ddof=1).mean())
+    # Of 400 pairs together it deviates by 1.5 to 2 %, over 25 data sets: limits are seven deviations away.
     assert 0.85 < variance / Projection(_box(), kind, columns, 0).variance < 1.15
 
 
@@ -117,6 +118,8 @@ def test_the_added_error_is_the_formula(kernel: Kernel, kind: str) -> None:
         inside = kernel.exact_density(projection.place(records), projection.place(QUERIES))
         squares.append(np.square(inside - exact).mean())
     predicted = projection_error(kernel, float(exact.mean()), projection.variance)
+    # Over 25 data sets it was 0.97 of the formula for the Gaussian kernel, 4 % more or less, and 1.00 to 1.02 for the
+    # others, 3.5 %: limits are more than six deviations away.
     assert 0.7 < math.sqrt(np.mean(squares)) / predicted < 1.3
 
 

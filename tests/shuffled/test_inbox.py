@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import stat
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +55,29 @@ class TestWhose:
         with pytest.raises(InputError, match="none of them was touched"):
             Shuffler(folder, small_protocol(8, 4))
         assert contents(folder) == before
+
+    def test_a_state_without_its_marker_is_told_with_what_may_be_lost(self, tmp_path: Path) -> None:
+        folder, made = tmp_path / "inbox of mine", small_protocol(8, 4)
+        with Shuffler(folder, made) as mixer:
+            mixer.receive(*submissions(made, 2))
+        (folder / "lock").unlink()
+        before = contents(folder)
+        with pytest.raises(InputError, match=r"others may be missing too.*messages that were acknowledged") as told:
+            Shuffler(folder, made)
+        assert contents(folder) == before
+        subprocess.run(["sh", "-c", str(told.value).rpartition("make it again: ")[2]], check=True)
+        with Shuffler(folder, made) as mixer:
+            assert mixer.participants == 2
+
+    def test_a_disk_without_locks_is_told_with_what_to_do(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(descriptor: int, operation: int) -> None:
+            raise OSError(errno.ENOSYS, "Function not implemented")
+
+        monkeypatch.setattr(fcntl, "flock", refuse)
+        with pytest.raises(StorageError, match=r"cannot lock files \(Function not.*on a local disk \(--state"):
+            Shuffler(tmp_path / "inbox", small_protocol(8, 4))
 
     def test_a_lock_among_other_files_is_no_marker(self, tmp_path: Path) -> None:
         (tmp_path / "lock").touch()

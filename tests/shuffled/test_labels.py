@@ -100,7 +100,7 @@ def runs(protocol: Protocol) -> list[dict[str, np.ndarray]]:
     X = np.column_stack([np.cos(angles), np.sin(angles)]) * 0.9
     labels = np.repeat(CLASSES, [600, 600, 600, 300])
     found = []
-    for seed in range(60):
+    for seed in range(80):
         mixed = protocol.simulate(X, labels, random_state=seed)
         unmixed = protocol.unmix(mixed)
         Y = np.array([[1.0, 0.0], [0.0, 1.0]])
@@ -121,7 +121,7 @@ class TestUnmixing:
         angles, members = np.array([0.0, 1.0, 2.0, 3.0]), np.array([600, 600, 600, 300])
         exact = 0.9 * members[:, None] * np.column_stack([np.cos(angles), np.sin(angles)])
         deviations = np.array([(run["unmixed"] - exact) / run["errors"] for run in runs])
-        assert np.abs(deviations.mean(axis=0)).max() < 5 / math.sqrt(60)
+        assert np.abs(deviations.mean(axis=0)).max() < 5.5 / math.sqrt(80)
         assert 0.3 < np.square(deviations).mean() < 1.3  # error bars hold, and are not much too wide
         mixed = np.mean([run["mixed"] for run in runs], axis=0)
         assert np.abs(mixed - exact).max() > 150  # without it the classes are blurred
@@ -129,7 +129,8 @@ class TestUnmixing:
     def test_sizes_of_the_true_classes(self, runs: list[dict[str, np.ndarray]]) -> None:
         members = np.array([600, 600, 600, 300])
         deviations = np.array([(run["sizes"] - members) / run["size_errors"] for run in runs])
-        assert np.abs(deviations.mean(axis=0)).max() < 5 / math.sqrt(60)
+        assert np.abs(deviations.mean(axis=0)).max() < 5.5 / math.sqrt(80)
+        # Sizes add up to all reports, so that 80 runs are 240 squares: a chi-square law leaves the limits with 1e-6.
         assert 0.6 < np.square(deviations).mean() < 1.5
 
     def test_public_labels_have_nothing_to_unmix(self) -> None:

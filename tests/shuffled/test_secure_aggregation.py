@@ -91,10 +91,11 @@ class TestSums:
         assert abs(answer - X[0] @ X.mean(axis=0))[0] < 6 * error[0] and release.guarantee.private
         assert protocol.share(X[0]).min() >= 0 and protocol.share(X[0]).max() < MODULUS
 
-    @pytest.mark.parametrize("options", [{}, {"landmarks": points(30, 2)}])
+    @pytest.mark.parametrize("options", [{"instances": 128}, {"instances": 16, "landmarks": points(30, 2)}])
     def test_kernels(self, options: dict[str, Any]) -> None:
+        """Of 150 seeds the largest error was three bars with 64 and with 200 frequencies; 16 tell little of bars."""
         protocol = SecureAggregation(
-            "gaussian", bandwidth=1.0, **{**SMALL, "dimension": 2, "participants": 500, "instances": 16, **options}
+            "gaussian", bandwidth=1.0, **{**SMALL, "dimension": 2, "participants": 500, **options}
         )
         X = points(500, 2)
         release = protocol.simulate(X, random_state=1)

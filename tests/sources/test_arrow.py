@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse
 
 from sfumato.sources import open_source
-from sfumato.sources.arrow import layout_of
+from sfumato.sources.arrow import _replaced, layout_of
 from sfumato.sources.selection import Selection
 
 FLOAT32 = ["bool", "int8", "uint8", "int16", "uint16", "float16", "float32"]
@@ -142,3 +142,29 @@ def test_a_layout_names_every_coordinate_and_copies_batches_of_any_height() -> N
     batch = pa.record_batch([[1.0, None], [[2.0, 3.0], [4.0, 5.0]], ["ada", None]], schema=schema)
     [first, second, third] = layout.pieces([batch, batch, batch], 2)
     assert first.block.tolist()[0] == [2.0, 3.0, 1.0] and np.isnan(second.block[1, 2]) and len(third) == 2
+
+
+def test_a_column_without_a_type_that_is_declared_as_lists_is_nan(tmp_path: Path) -> None:
+    table = pa.table({"x": [1.0, 2.0], "e": pa.nulls(2)})
+    pa.parquet.write_table(table, tmp_path / "rows.parquet")
+    with pa.ipc.new_file(str(tmp_path / "rows.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    for data in (table, tmp_path / "rows.parquet", tmp_path / "rows.arrow"):
+        source = open_source(data, columns=["x", "e[2]"])
+        np.testing.assert_array_equal(source.whole(), [[1, np.nan, np.nan], [2, np.nan, np.nan]])
+
+
+def test_a_wide_schema_is_read_once_and_keeps_what_is_said_of_it() -> None:
+    """A change of a schema copies all of it: one for each of 32,000 columns took minutes."""
+    fields = [pa.field(str(place), pa.float32()) for place in range(3)]
+
+    said = {b"a": b"b"}
+
+    class Readable:
+        metadata = said
+
+        def __iter__(self) -> Iterator[pa.Field]:
+            return iter(fields)
+
+    changed = _replaced(Readable(), [1], [pa.field("other", pa.int8())])
+    assert changed.equals(pa.schema([fields[0], ("other", pa.int8()), fields[2]], said), check_metadata=True)

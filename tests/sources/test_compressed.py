@@ -23,7 +23,7 @@ import pytest
 from sfumato.errors import InputError
 from sfumato.public.ranges import MOST_COLUMNS
 from sfumato.sources import delimited, open_source
-from sfumato.sources.compressed import FOOTER, LARGEST_AT_ONCE, PAGE, Thrift, check_at_once
+from sfumato.sources.compressed import LARGEST_AT_ONCE, check_at_once
 from sfumato.sources.selection import MOST_NAMED_COLUMNS
 from tests.work import counted_calls
 
@@ -235,22 +235,8 @@ def test_damaged_columns_are_refused_and_no_process_ends(seed: str, tmp_path: Pa
                 assert len(piece)
 
 
-@pytest.mark.parametrize(("content", "wanted"), [(b"\x89\x1c\x00\x00", PAGE), (b"\x4c\x00\x00", FOOTER)])
-def test_a_list_is_no_structure_and_a_structure_no_list(content: bytes, wanted: dict[int, object]) -> None:
-    """A page whose eighth field is a list of structures, and a footer whose row groups are one structure."""
-    assert Thrift(content).structure(wanted) == {}
-
-
 def test_what_is_held_at_once_may_be_four_times_the_file() -> None:
     check_at_once(LARGEST_AT_ONCE, stored=1)
     check_at_once(4 * LARGEST_AT_ONCE, stored=LARGEST_AT_ONCE)
     with pytest.raises(Exception, match="memory"):
         check_at_once(4 * LARGEST_AT_ONCE + 1, stored=LARGEST_AT_ONCE)
-
-
-def test_wanted_fields_are_read_and_others_are_stepped_over() -> None:
-    # Field 1: the number 3; field 2: the text "ab"; field 4: the number -1; end.
-    content = bytes([0x15, 6, 0x18, 2, *b"ab", 0x25, 1, 0])
-    assert Thrift(content).structure({1: int, 4: int}) == {1: 3, 4: -1}
-    with pytest.raises(IndexError):
-        Thrift(content[:-2]).structure({4: int})

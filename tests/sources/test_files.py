@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -147,3 +150,49 @@ def test_a_folder_a_pattern_and_a_list_of_files_are_one_table(tmp_path: Path) ->
     (tmp_path / "a.csv").write_text("x,z\n1,2\n")
     with pytest.raises(InputError):
         open_paths(files, Selection())
+
+
+ENDINGS = (".csv", ".csv.gz", ".tsv", ".parquet", ".npy", ".npz", ".arrow", ".feather")
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_device_is_refused_before_it_is_opened(ending: str, tmp_path: Path) -> None:
+    """Of the devices this one ends, so that a reader would only find it empty."""
+    path = tmp_path / f"rows{ending}"
+    path.symlink_to(os.devnull)
+    with pytest.raises(InputError, match=rf"rows{ending} is a pipe or a device.*write them to a file first"):
+        open_source(path)
+
+
+OPEN_ALL = """
+import sys
+from sfumato import InputError
+from sfumato.sources import open_source
+
+for path in sys.argv[1:]:
+    try:
+        open_source(path)
+    except InputError as error:
+        print(error)
+"""
+
+
+def test_a_pipe_is_refused_before_it_is_opened(tmp_path: Path) -> None:
+    """Opening one waits for its writer without end, so it is done in a process that can be ended."""
+    paths = [tmp_path / f"rows{ending}" for ending in ENDINGS]
+    for path in paths:
+        os.mkfifo(path)
+    command = [sys.executable, "-c", OPEN_ALL, *map(str, paths), f"{tmp_path / 'rows.npz'}:x"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    told = ended.stdout.splitlines()
+    assert len(told) == len(paths) + 1 and all("is a pipe or a device" in line for line in told)
+
+
+def test_links_to_files_are_files_and_a_folder_is_no_archive(tmp_path: Path) -> None:
+    (tmp_path / "rows.txt").write_text("x,y\n1,2\n")
+    (tmp_path / "rows.csv").symlink_to(tmp_path / "rows.txt")
+    assert open_source(tmp_path / "rows.csv").whole().tolist() == [[1, 2]]
+    (tmp_path / "rows.npz").mkdir()
+    for path in (tmp_path / "rows.npz", f"{tmp_path / 'rows.npz'}:x"):
+        with pytest.raises(InputError, match=r"rows.npz is a folder"):
+            open_source(path)

@@ -395,3 +395,15 @@ def test_no_rows_have_no_users() -> None:
     table = pa.table({"id": pa.array([], pa.string()), "x": pa.array([], pa.float64())})
     assert list(open_source(table, key="id").keyed_batches()) == []
     assert list(attach(open_source(np.empty((0, 2))), users=[], weights=[]).pieces()) == []
+
+
+@pytest.mark.skipif(not hasattr(pa, "decimal32"), reason="this pyarrow has no short decimals")
+def test_short_decimals_name_users_and_categories() -> None:
+    values = [Decimal("7.0"), Decimal("1.5"), None]
+    for kind in (pa.decimal32(5, 1), pa.decimal64(15, 1)):
+        column = pa.array(values, kind)
+        for form in (column, pa.DictionaryArray.from_arrays(pa.array([0, 1, None], pa.int8()), column)):
+            np.testing.assert_array_equal(keys_of(form), keys_of([7, 1.5, None]))
+        table = pa.table({"x": [1.0, 2.0, 3.0], "c": column})
+        codes = open_source(table, categories={"c": ["1.5", "7"]}).whole()[:, 1]
+        np.testing.assert_array_equal(codes, [1, 0, np.nan])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -36,3 +38,43 @@ def test_a_file_that_ends_too_soon_is_refused_when_it_is_opened(tmp_path: Path) 
     (tmp_path / "a.npy").write_bytes((tmp_path / "a.npy").read_bytes()[:-8])
     with pytest.raises(InputError, match="damaged, truncated"):
         open_npy(tmp_path / "a.npy", Selection())
+
+
+def saved(array: np.ndarray) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+def test_the_array_that_was_checked_is_the_one_that_is_read(tmp_path: Path) -> None:
+    """NumPy itself prefers a member that is named without the ending."""
+    for order in "CF":
+        with zipfile.ZipFile(tmp_path / "twins.npz", "w") as archive:
+            archive.writestr("x.npy", saved(np.array(ROWS, order=order)))  # type: ignore[call-overload]
+            archive.writestr("x", saved(np.asfortranarray(ROWS + 100)))
+        for member in (None, "x"):
+            assert open_npz(tmp_path / "twins.npz", member, Selection()).whole().tolist() == ROWS.tolist()
+
+
+def test_two_arrays_of_one_name_are_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "twins.npz", "w") as archive:
+        archive.writestr("x.npy", saved(ROWS))
+        with pytest.warns(UserWarning, match="Duplicate name"):
+            archive.writestr("x.npy", saved(ROWS + 100))
+    with pytest.raises(InputError, match="holds 2 arrays of the name 'x'"):
+        open_npz(tmp_path / "twins.npz", "x", Selection())
+    with pytest.raises(InputError, match="its arrays are 'x', 'x'"):
+        open_npz(tmp_path / "twins.npz", None, Selection())
+
+
+@pytest.mark.parametrize(("module", "method"), [("lzma", zipfile.ZIP_LZMA), ("bz2", zipfile.ZIP_BZIP2)])
+def test_methods_that_numpy_does_not_write_are_refused(tmp_path: Path, module: str, method: int) -> None:
+    pytest.importorskip(module)  # not in every build of Python
+    path = tmp_path / "a.npz"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("x.npy", saved(ROWS))
+    sound = path.read_bytes()
+    for damaged in (sound, sound[:45] + bytes([sound[45] ^ 0xFF]) + sound[46:]):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match=r"'x' is compressed by a method.*np\.savez"):
+            open_npz(path, None, Selection())

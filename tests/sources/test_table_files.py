@@ -9,6 +9,7 @@ import pyarrow.parquet
 import pytest
 
 from sfumato import InputError
+from sfumato.sources.arrow import Layout
 from sfumato.sources.selection import Selection
 from sfumato.sources.table_files import open_ipc, open_parquet
 
@@ -37,3 +38,22 @@ def test_a_file_that_was_cut_off_is_refused(tmp_path: Path) -> None:
     (tmp_path / "cut.arrow").write_bytes(content[:-20])
     with pytest.raises(InputError):
         open_ipc(tmp_path / "cut.arrow", PICKED)
+
+
+def test_what_fails_as_rows_are_copied_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(*_: object) -> None:
+        raise pa.ArrowMemoryError("malloc of size 8 failed")
+
+    pa.parquet.write_table(TABLE, tmp_path / "rows.parquet")
+    with pa.ipc.new_file(str(tmp_path / "rows.arrow"), TABLE.schema) as made:
+        made.write_table(TABLE)
+    monkeypatch.setattr(Layout, "_fill", no_memory)
+    for source, name in (
+        (open_parquet([tmp_path / "rows.parquet"], PICKED), "rows.parquet"),
+        (open_ipc(tmp_path / "rows.arrow", PICKED), "rows.arrow"),
+    ):
+        with pytest.raises(InputError, match=f"{name}.*malloc"):
+            source.whole()
+    [shard] = open_parquet([tmp_path / "rows.parquet"], PICKED).read.shards()  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match=r"rows\.parquet.*malloc"):
+        list(shard.pieces(10))

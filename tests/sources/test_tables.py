@@ -143,11 +143,23 @@ def test_folders_and_patterns_of_text(tmp_path: Path) -> None:
     assert open_source(tmp_path, ["x"]).whole().shape == (4, 1)
 
 
+def test_hidden_folders_are_no_data(tmp_path: Path) -> None:
+    """Neither an environment's own files nor the log of a table, but partitions whatever their names begin with."""
+    write_parts(tmp_path)
+    (tmp_path / "2024-b.csv.gz").unlink()
+    for folder in (".venv", "_delta_log", "_year=2025"):
+        (tmp_path / folder / "deep").mkdir(parents=True)
+        (tmp_path / folder / "deep" / "more.csv").write_text("x,y\n8,9\n")
+    np.testing.assert_array_equal(open_source(tmp_path).whole(), [[1, 2], [3, 4], [NAN, 5], [8, 9]])
+
+
 def test_one_account_whatever_part_is_named(tmp_path: Path) -> None:
     write_parts(tmp_path)
     folder, file = str(tmp_path.resolve()), str(tmp_path.resolve() / "2023.csv")
-    for data in (tmp_path, f"{tmp_path}/*.csv", f"{tmp_path}/2024-*", f"{tmp_path}/20*/../*.csv"):
+    for data in (tmp_path, f"{tmp_path}/*.csv", f"{tmp_path}/2024-*"):
         assert account_among((), data) == folder
+    with pytest.raises(InputError, match="leaves its folder after a wildcard"):  # by a link it could be any folder
+        account_among((), f"{tmp_path}/20*/../*.csv")
     for part in (file, f"{tmp_path}/*.csv", tmp_path):
         assert account_among((folder, "other"), part) == folder
     assert account_among((), file) == file

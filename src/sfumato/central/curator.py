@@ -54,6 +54,7 @@ from sfumato.privacy.noise import DiscreteLaplace, wrapped
 from sfumato.quantizers.base import Integers
 from sfumato.release import Count, Release
 from sfumato.sources import Source
+from sfumato.sources.opening import paths_of
 
 Payer = Account | Ledger | str | os.PathLike[str] | None
 # One account for all data that no file names: who shares it may be charged too much, and never too little.
@@ -238,7 +239,7 @@ def account_of(payer: Payer, data: Any) -> Account | None:
         An account is taken as it is. A ledger, or its path, has one for each file, as on the command line, and one for
         all data in memory, which is told apart by nothing: name it with ``Ledger(path).account(name)``.
     data : any
-        What is released; only a path is looked at.
+        What is released; only the paths of files are looked at, be it in a list or in a source that was opened.
 
     Examples
     --------
@@ -251,7 +252,16 @@ def account_of(payer: Payer, data: Any) -> Account | None:
         payer = Ledger(os.fspath(payer))
     if not isinstance(payer, Ledger):
         raise InputError(f"ledger must be an account, a ledger or its path; got {type(payer).__name__}")
-    return payer.account_of(data) if isinstance(data, str | os.PathLike) else payer.account(IN_MEMORY)
+    paths = paths_of(data)
+    if not paths:
+        return payer.account(IN_MEMORY)
+    accounts = {account.dataset: account for account in map(payer.account_of, paths)}
+    if len(accounts) > 1:
+        raise InputError(
+            f"the files are of several accounts, such as {', '.join(map(repr, sorted(accounts)[:2]))}: say which one "
+            "is charged (ledger=Ledger(path).account(NAME) in Python), or pass the folder that holds them"
+        )
+    return next(iter(accounts.values()))
 
 
 def warn_of_validation() -> None:

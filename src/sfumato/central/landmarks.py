@@ -46,7 +46,8 @@ from sfumato.privacy.laws import StackedNoise
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace, rounded_down
 from sfumato.quantizers import Box, CheckedLandmarks, LandmarkQuantizer, Quantizer
-from sfumato.quantizers.nystrom import Estimate, PublicSample, Spectrum, can_be_shown, estimates
+from sfumato.quantizers.nystrom import Estimate, PublicSample, Spectrum, estimates
+from sfumato.quantizers.resemblance import can_be_shown
 from sfumato.quantizers.similarities import Similarities, similarities
 
 NAME = "landmarks"

@@ -35,6 +35,7 @@ from sfumato.methods.registry import DISTANCES, METHODS
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.laws import SummedNoise
 from sfumato.privacy.ledger import Account
+from sfumato.privacy.process import Mark, process_mark
 from sfumato.public.codec import Many, Optional, Text, refuse
 from sfumato.quantizers.hashing import HashingQuantizer
 from sfumato.release import Count, Release
@@ -135,7 +136,7 @@ def _together(guarantees: Sequence[Guarantee]) -> Guarantee:
 
 
 Charges = dict[str, list[str | None]]
-NO_PROCESS = -1
+NO_PROCESS: Mark = (-1, 0, b"")
 
 
 class Receipts:
@@ -149,19 +150,19 @@ class Receipts:
 
     def __init__(self, shards: Charges | None = None) -> None:
         self.shards = {secrets.token_hex(16): []} if shards is None else shards
-        self.process = os.getpid()
+        self.process = process_mark()
 
     def take_in(self, part: Receipts) -> None:
         """Share the lists of another sketch that is merged into this one."""
         if self.shards.keys() & part.shards.keys():
             raise InputError("two of the sketches hold the rows of the same shard; merge every shard once")
         self.shards.update(part.shards)
-        if part.process != os.getpid():
+        if part.process != process_mark():
             self.process = NO_PROCESS  # a fork's copies stay copies, and need a ledger
 
     def check(self, epsilon: Fraction, ledger: Account | None) -> None:
         """Refuse a release that could be the second one and is not paid for as such."""
-        if ledger is None and os.getpid() != self.process:
+        if ledger is None and process_mark() != self.process:
             problem = (
                 "a fork copied this sketch, and either copy could be released: pass ledger=, an account in a file, or "
                 "release it in the process that made it"

@@ -11,6 +11,7 @@ import io
 import os
 import sys
 import warnings
+from contextlib import suppress
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ import typer
 from sfumato.cli.console import complain, in_flags, in_one_line
 from sfumato.cli.plain import PlainCommand, PlainGroup
 from sfumato.errors import NotPrivateWarning, OddDataWarning, SfumatoError, WaitWarning
+from sfumato.paid import check_output
 from sfumato.version import __version__
 
 INTERRUPTED = 130
@@ -47,6 +49,9 @@ class Commands(PlainGroup):
             command, words = command.get_command(ctx, words[0]), words[1:]
         return None if command is None else {name for one in command.params for name in one.opts}
 
+    def _in_flags(self, ctx: Any, message: object) -> str:
+        return in_flags(str(message), self._flags(ctx), self._running[1])
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for."""
         try:
@@ -57,7 +62,7 @@ class Commands(PlainGroup):
                 def show(message: Any, category: type[Warning], *place: Any, **line: Any) -> None:
                     # A plain UserWarning says where something was written instead.
                     if issubclass(category, OddDataWarning | WaitWarning) or category is UserWarning:
-                        complain(f"warning: {in_flags(str(message), self._flags(ctx))}")
+                        complain(f"warning: {self._in_flags(ctx, message)}")
                     else:
                         others(message, category, *place, **line)
 
@@ -67,7 +72,7 @@ class Commands(PlainGroup):
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise BrokenPipeError(errno.EPIPE, str(error)) from error  # ended quietly, as for every filter
             told = in_one_line(error)
-            complain(f"error: {in_flags(str(told), self._flags(ctx))}")
+            complain(f"error: {self._in_flags(ctx, told)}")
             raise typer.Exit(told.exit_code) from error
         except MemoryError as error:
             complain(f"error: there is not enough memory for this{f' ({error})' if str(error) else ''}")
@@ -168,4 +173,11 @@ def main() -> None:
     name = sys.argv[1] if len(sys.argv) > 1 else None
     if name in SMALL:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is loaded
-    only(name)(prog_name="sfumato")
+    try:
+        check_output()
+        only(name)(prog_name="sfumato")
+    except OSError as error:  # help and version are printed before there is a command
+        told = in_one_line(error, "standard output")
+        with suppress(OSError):  # standard error may be full too
+            complain(f"error: {told}")
+        sys.exit(told.exit_code)

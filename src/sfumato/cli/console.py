@@ -6,8 +6,10 @@ All text passes `shown` here, for some of it comes from files that others wrote.
 from __future__ import annotations
 
 import ast
+import errno
 import io
 import json
+import os
 import re
 import shlex
 import shutil
@@ -68,15 +70,22 @@ _FLAGS = (
     "target_density",
 )
 _OTHERWISE = {"categories": "category", "options": "option", "p": "power"}
-_ARGUMENT = re.compile(rf"\b({'|'.join(_FLAGS)})=(?=(.)?)")
-_SWITCH = re.compile(r"\b(look|unchecked|permanent)=True")
-_OVERWRITE = re.compile(r"overwrite=True( \(--force on the command line\))?")
-_ELSEWHERE = re.compile(r" on the command line, [^;]*? in Python(?=\))")
-_LISTED = re.compile(r"\bcolumns=(\['[^']*'(?:, '[^']*')*\])")
+# Text in quotes is somebody's: a column, a file. An apostrophe within a word opens none.
+_QUOTED = r"""(?<!\w)(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?!\w)"""
+# An argument stands alone, or with a value as the library writes it; part of a path or of a name, as in the partition
+# year/start=2024/, is somebody's too.
+_ARGUMENT = rf"""(?<![\w/\\.'"-])(?:
+    (?P<force>overwrite=True(?:\ \(--force\ on\ the\ command\ line\))?)
+  | (?P<switch>look|unchecked|permanent)=True\b
+  | columns=(?P<listed>\['[^']*'(?:,\ '[^']*')*\])
+  | (?P<name>{"|".join(_FLAGS)})=(?:(?=$|\s|[,;:.)](?!\w))|(?P<value>(?=['"\[{{(])))
+  | (?P<number>n_hint|delta)=(?=[0-9])(?!\S*/)
+)"""
+_ELSEWHERE = r"(?P<elsewhere>[ ]on[ ]the[ ]command[ ]line,[ ][^;]*?[ ]in[ ]Python(?=\)))"
 
 
-def in_flags(message: str, flags: Collection[str] | None = None) -> str:
-    """Rewrite the library's argument names as the flags of the command line.
+def in_flags(message: str, flags: Collection[str] | None = None, typed: Iterable[str] = ()) -> str:
+    """Rewrite the library's argument names as the flags of the command line, and nothing that somebody else wrote.
 
     Parameters
     ----------
@@ -84,6 +93,8 @@ def in_flags(message: str, flags: Collection[str] | None = None) -> str:
         What the library says.
     flags : collection of str, optional
         Those of the command that runs; of others that the message comes to name it then says that they are not here.
+    typed : iterable of str
+        Words of the command, which come back in messages as they are.
 
     Examples
     --------
@@ -93,28 +104,34 @@ def in_flags(message: str, flags: Collection[str] | None = None) -> str:
     "Pass --separator ';' or save it with ','. (This command has no --separator.)"
     >>> in_flags("name its length, as in columns=['embedding[384]']")
     "name its length, as in --columns 'embedding[384]'"
+    >>> in_flags("year/start=2024/trips.csv: no such file")
+    'year/start=2024/trips.csv: no such file'
     """
     named: dict[str, None] = {}
 
-    def flag(found: re.Match[str]) -> str:
-        followed_by_value = found[2] is not None and found[2] not in " ,;."
-        name = f"--{_OTHERWISE.get(found[1], found[1]).replace('_', '-')}"
+    def rewritten(found: re.Match[str]) -> str:
+        if found["elsewhere"] or found["force"]:
+            return "--force" if found["force"] else ""
+        argument = found["name"] or found["number"] or found["switch"] or ("columns" if found["listed"] else None)
+        if argument is None:
+            return found[0]
+        name = f"--{_OTHERWISE.get(argument, argument).replace('_', '-')}"
         named[name] = None
-        return f"{name}{' ' if followed_by_value else ''}"
+        value = _typed_columns(found["listed"]) if found["listed"] else ""
+        return f"{name} {value}" if value or found["number"] or found["value"] is not None else name
 
-    def switch(found: re.Match[str]) -> str:
-        named[f"--{found[1]}"] = None
-        return f"--{found[1]}"
-
-    text = _ELSEWHERE.sub("", _OVERWRITE.sub("--force", message))
-    text = _ARGUMENT.sub(flag, _SWITCH.sub(switch, _LISTED.sub(_typed_columns, text)))
+    theirs = [re.escape(word) for word in sorted(typed, key=len, reverse=True) if "=" in word]
+    text = re.sub("|".join([*theirs, _QUOTED, _ELSEWHERE, _ARGUMENT]), rewritten, message, flags=re.VERBOSE)
     missing = [name for name in named if flags is not None and name not in flags]
     return f"{text} (This command has no {' and no '.join(missing)}.)" if missing else text
 
 
-def _typed_columns(found: re.Match[str]) -> str:
-    """Write a list of columns as it is typed in a shell."""
-    return f"columns={shlex.quote(','.join(ast.literal_eval(found[1])))}"
+def _typed_columns(listed: str) -> str:
+    """Write a list of columns as it is typed in a shell; what only looks like one stays as it is."""
+    try:
+        return shlex.quote(",".join(ast.literal_eval(listed)))
+    except (SyntaxError, ValueError):
+        return listed
 
 
 @cache
@@ -155,7 +172,9 @@ def say(text: str) -> None:
 def facts(pairs: Iterable[tuple[str, str]]) -> None:
     """Print labelled lines; long ones are left to the terminal, so that paths stay whole."""
     for label, text in pairs:
-        typer.echo(typer.style(f"{shown(label):<11} ", bold=True) + shown(text))
+        head = f"{shown(label):<11} "
+        # A dumb terminal would print the escapes.
+        typer.echo((head if os.environ.get("TERM") == "dumb" else typer.style(head, bold=True)) + shown(text))
 
 
 def print_json(document: Any) -> None:
@@ -189,15 +208,39 @@ def warn_of_seed(guarantee: Guarantee, consequence: str = "", source: str = "the
         warn(f"NOT PRIVATE: {source} came from a seed.{consequence and ' '}{consequence}")
 
 
-def in_one_line(error: SfumatoError | OSError) -> SfumatoError:
-    """Make an error that says what to do of one that only the system named."""
-    if isinstance(error, SfumatoError):
-        return error
+def in_one_line(error: SfumatoError | OSError, unnamed: str = "standard output or a temporary file") -> SfumatoError:
+    """Make an error that says what to do of one that only the system named.
+
+    Parameters
+    ----------
+    error : SfumatoError or OSError
+        What came out of a command.
+    unnamed : str
+        What the system refused if it does not say.
+    """
+    told = error if isinstance(error, SfumatoError) else _told(error, unnamed)
+    if isinstance(error, OSError) and error.errno == errno.ENOENT and _folder_is_gone():
+        gone = "the current folder was deleted: change to one that exists, and try again"
+        named = isinstance(error, SfumatoError) or error.filename
+        return StorageError(f"{told} ({gone})" if named else gone)
+    return told
+
+
+def _told(error: OSError, unnamed: str) -> StorageError:
     try:
-        with storage_errors("use", error.filename or "a temporary file"):
+        with storage_errors("use", error.filename or unnamed):
             raise error
     except StorageError as told:
-        return told
+        # Without the quotes of a path, for it is none.
+        return told if error.filename else StorageError(str(told).replace(repr(unnamed), unnamed))
+
+
+def _folder_is_gone() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 TABLE_SUFFIXES = (".csv", ".parquet")

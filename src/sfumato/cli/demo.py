@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +14,7 @@ from sfumato.cli.console import facts, out, print_json, say
 from sfumato.cli.flags import flag
 from sfumato.cli.ledger import account_document, standing_text
 from sfumato.cli.paid import make_release
+from sfumato.errors import InputError
 from sfumato.storage import AtomicFile, storage_errors
 
 if TYPE_CHECKING:
@@ -63,7 +65,8 @@ def demo(
 ) -> None:
     """Make up 40,000 points, release their density, and compare it with the truth.
 
-    Writes demo-points.csv, demo-ledger.jsonl, demo.sfm and demo.png into DIR; those of an earlier demo are replaced.
+    Writes demo-points.csv, demo-ledger.jsonl, demo.sfm and demo.png into DIR; beside the points of an earlier demo
+    they are replaced, and a folder with others of these names is refused.
     """
     from sfumato.cli.made_up_points import compare, make_points, picture
     from sfumato.kernels import get_kernel
@@ -95,13 +98,29 @@ def _write_points(files: Files, points: Any) -> None:
 
     from sfumato.cli.made_up_points import COLUMNS
 
-    with storage_errors("write", files.folder):
-        files.folder.mkdir(parents=True, exist_ok=True)
-        files.ledger.unlink(missing_ok=True)  # the points are made up: nobody's privacy was spent
     text = io.BytesIO()
     np.savetxt(text, points, fmt="%.6f", delimiter=",", header=",".join(COLUMNS), comments="")
+    _refuse_files_of_others(files, text.getvalue())
+    with storage_errors("write", files.folder):
+        files.folder.mkdir(parents=True, exist_ok=True)
     with AtomicFile(files.points, overwrite=True) as file:
         file.write(text.getvalue())
+    with storage_errors("write", files.folder):
+        files.ledger.unlink(missing_ok=True)  # the points are made up: nobody's privacy was spent
+
+
+def _refuse_files_of_others(files: Files, points: bytes) -> None:
+    """Refuse to replace what no demo made: a folder is an earlier demo's if it holds the same points."""
+    with storage_errors("read", files.folder):
+        known = files.points
+        if known.is_file() and known.stat().st_size == len(points) and known.read_bytes() == points:
+            return
+        found = [path for path in (files.points, files.ledger, files.release, files.picture) if os.path.lexists(path)]
+    if found:
+        raise InputError(
+            f"{str(found[0])!r} is not of this version's demo, and stays as it is: pass another folder as --output, or "
+            "delete it"
+        )
 
 
 def _show_check(files: Files) -> None:

@@ -24,7 +24,7 @@ from sfumato.cli.console import facts, out, print_json, tell, warn
 from sfumato.cli.flags import argument, flag
 from sfumato.errors import InputError, LedgerError, StorageError
 from sfumato.owner import private_folder, user_folder
-from sfumato.privacy.datasets import account_among, identity_of
+from sfumato.privacy.datasets import account_among, identity_of, is_pattern, kind_of, related
 from sfumato.public.canonical_json import parse
 from sfumato.public.shown import shown
 from sfumato.storage import AtomicFile
@@ -126,15 +126,24 @@ def account_to_charge(
     return account
 
 
-def _note(ledger: Path) -> Path:
-    """Where the budgets of a ledger are noted; beside it where the user has no folder for configuration."""
-    folder = user_folder("XDG_CONFIG_HOME", ".config") or ledger.parent
-    return folder / "sfumato" / "budgets" / f"{hashlib.sha256(os.fsencode(ledger)).hexdigest()[:32]}.json"
+def _notes(ledger: Ledger) -> list[Path]:
+    """Where the budgets of a ledger are noted; beside it where the user has no folder for configuration.
+
+    There is a note for each of its names: the link by which it is reached may go, and the file stay.
+    """
+    chosen = user_folder("XDG_CONFIG_HOME", ".config")
+    return [
+        (chosen or name.parent) / "sfumato" / "budgets" / f"{hashlib.sha256(os.fsencode(name)).hexdigest()[:32]}.json"
+        for name in ledger.names
+    ]
 
 
 def _noted(note: Path) -> set[str]:
     try:
-        return set(parse(note.read_bytes())["datasets"])
+        names = parse(note.read_bytes())["datasets"]
+        if not all(isinstance(name, str) for name in names):
+            raise TypeError("its names are no text")
+        return set(names)
     except FileNotFoundError:
         return set()
     except (OSError, InputError, KeyError, TypeError) as error:
@@ -146,16 +155,13 @@ def _noted(note: Path) -> set[str]:
 
 def note_budget(account: Account) -> None:
     """Note that a data set has a budget, so that the ledger cannot vanish unnoticed."""
-    path = account.ledger.path
-    if path is None:
-        return
     try:
-        note = _note(path)
-        private_folder(note.parent)
-        with account.ledger.locked():  # another run may note a budget too
-            document = {"ledger": str(path), "datasets": sorted(_noted(note) | {account.dataset})}
-            with AtomicFile(note, overwrite=True, private=True) as file:
-                file.write(json.dumps(document).encode())
+        for note in _notes(account.ledger):
+            private_folder(note.parent)
+            with account.ledger.locked():  # another run may note a budget too
+                document = {"ledger": str(account.ledger.path), "datasets": sorted(_noted(note) | {account.dataset})}
+                with AtomicFile(note, overwrite=True, private=True) as file:
+                    file.write(json.dumps(document).encode())
     except (OSError, RuntimeError, StorageError, LedgerError) as error:  # a read-only or homeless machine
         warn(f"the budget is set; should the ledger be moved away nobody will notice, for no note was written: {error}")
 
@@ -166,26 +172,53 @@ def check_noted(account: Account) -> None:
     if path is None:
         return
     try:
-        note = _note(path)
+        noted = {note: found for note in _notes(account.ledger) if (found := _noted(note))}
     except RuntimeError:  # nobody's home
         return
-    noted = _noted(note)
-    if noted and not path.exists():
-        problem = f"the ledger {str(path)!r} has held budgets and is not there any more"
-    elif account.dataset in noted and account.budget is None:
-        problem = f"data set {account.dataset!r} was given a budget, and the ledger {str(path)!r} does not know it"
-    else:
+    if not noted:
         return
+    if path.exists():
+        forgotten = _forgotten(account, set().union(*noted.values()))
+        if forgotten is None:
+            if len(noted) < len(account.ledger.names) and account.budget is not None:
+                note_budget(account)  # by the other name too
+            return
+        problem = f"data set {forgotten!r} was given a budget, and the ledger {str(path)!r} does not know it"
+    else:
+        problem = f"the ledger {str(path)!r} has held budgets and is not there any more"
     raise LedgerError(
         f"{problem}. Put the ledger back, or pass --ledger with its new place; if it is gone for good, set the "
-        f"budgets again after deleting the note {str(note)!r}"
+        f"budgets again after deleting the note {' and '.join(repr(str(note)) for note in noted)}"
     )
+
+
+def _forgotten(account: Account, noted: set[str]) -> str | None:
+    """Return the data set, this one or one that shares records with it, whose noted budget the ledger does not know."""
+    unknown = sorted(name for name in noted if account.ledger.account(name).budget is None)
+    if account.dataset in unknown:
+        return account.dataset
+    shared = related(unknown, account.dataset) if os.path.isabs(account.dataset) else []
+    return shared[0] if shared else None
 
 
 def find_dataset(book: Ledger, text: str) -> str:
     """Account that a name or a file's path means; a name that the ledger knows comes first."""
-    if book.account(text).dataset not in book.datasets and os.path.exists(identity_of(text)):
+    looks_like_file = os.path.isabs(text) or kind_of(text) is not None or ".npz:" in f"{text.lower()}:"
+    # A name may hold what a pattern does, and then stands for no folder.
+    is_there = (looks_like_file or os.sep in text or not is_pattern(text)) and os.path.exists(identity_of(text))
+    if book.account(text).dataset in book.datasets:
+        if is_there and looks_like_file and not os.path.isabs(text):
+            warn(f"{text!r} is taken for the name of a data set in the ledger; write './{text}' for the file")
+        return text
+    if is_there:
         return account_among(book.datasets, text)
+    if looks_like_file:
+        if (path := identity_of(text)) in book.datasets:  # the file is away, and its account is not
+            return path
+        raise InputError(
+            f"{text!r} is no file, and no data set that the ledger knows: a release of the file would be charged to "
+            "another account. Check the path, or choose a name that does not look like one"
+        )
     return text
 
 

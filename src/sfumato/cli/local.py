@@ -20,6 +20,8 @@ from sfumato.cli.outputs import refuse_inputs
 from sfumato.cli.typed import parse_bandwidth, parse_columns, parse_options, read_bounds
 from sfumato.errors import InputError, StorageError
 from sfumato.local.client import MAX_DELTA, MAX_EPSILON
+from sfumato.locks import lock_file
+from sfumato.paid import rescued_report
 from sfumato.storage import storage_errors
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from sfumato.release import Release
 
 HEX_BYTES = 32  # two reports begin so by chance in one of 1e34 files
+LONGEST_LINE = 1 << 24  # of hexadecimal digits; a longer one is several, none of them a report
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -129,17 +132,14 @@ def report(
     points = iter([read_point(point or "-")]) if data is None else _points(data, columns)
     reports = (client.report(one) for one in points)
     if output is None:
-        for one in reports:
-            typer.echo(one.hex())
-        return
+        return _print(reports, paid=ledger is not None)
     content = b"".join(reports)
     try:
         _append(output, content)
     except StorageError as error:
         if ledger is None:
             raise StorageError(f"{error}; nothing was written or spent") from error
-        typer.echo(content.hex())  # it is paid for: not to be lost
-        raise StorageError(f"{error}; the report had been paid for and was printed in hexadecimal instead") from error
+        raise StorageError(f"{error}{_printed(content)}") from error
 
 
 @app.command(
@@ -212,15 +212,34 @@ def _points(data: str, columns: str | None) -> Iterator[list[float]]:
         yield from block.astype(float).tolist()
 
 
+def _print(reports: Iterator[bytes], paid: bool) -> None:
+    """Print reports in hexadecimal; one that was paid for and cannot be printed is kept elsewhere."""
+    for report in reports:
+        try:
+            with storage_errors("write", "standard output"):
+                typer.echo(report.hex())
+        except StorageError as error:
+            if not paid:
+                raise
+            raise StorageError(f"{error}{rescued_report(report)}") from error
+
+
+def _printed(report: bytes) -> str:
+    """Print a report that was paid for and that its file did not take, or keep it elsewhere, and say which."""
+    try:
+        typer.echo(report.hex())
+    except OSError:
+        return rescued_report(report)
+    return "; the report had been paid for and was printed in hexadecimal instead"
+
+
 def _append(output: Path, reports: bytes) -> None:
     """Append reports, all or none of them: half a report would make all that follow slip."""
-    import fcntl
-
     view = memoryview(reports)
     with storage_errors("write", output), open(output, "ab", buffering=0) as file:
         regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
         if regular:
-            fcntl.flock(file, fcntl.LOCK_EX)  # else another's reports might be cut off with ours
+            lock_file(file.fileno(), output, "another's reports might be cut off; choose a local disk (-o)", wait=True)
         start = os.fstat(file.fileno()).st_size
         try:
             while view:
@@ -252,8 +271,12 @@ def _reports(source: str, hexadecimal: bool) -> str | BinaryIO | Iterator[bytes]
 
 
 def _hexadecimal(source: str) -> Iterator[bytes]:
+    from sfumato.local.arrivals import refuse_devices
+
+    if source != "-":
+        refuse_devices(source)
     with storage_errors("read", source), open(0 if source == "-" else source, "rb", closefd=source != "-") as lines:
-        for line in lines:
+        while line := lines.readline(LONGEST_LINE):
             try:
                 yield bytes.fromhex(line.decode("ascii", "replace").strip())
             except ValueError:

@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from sfumato.errors import InputError
-from sfumato.privacy.datasets import identity_of, same_file
+from sfumato.privacy.datasets import files_under, identity_of
 
 
 def refuse_unkept(output: Path) -> None:
@@ -38,7 +38,8 @@ def refuse_inputs(output: str | Path | None, *inputs: str | Path | None) -> None
             continue
         read = identity_of(given)
         within = os.path.isdir(read) and os.path.exists(written) and written.startswith(os.path.join(read, ""))
-        if written == read or within or same_file(written, read):
+        linked = os.path.isfile(written) and not files_under(written).isdisjoint(files_under(read))
+        if written == read or within or linked:
             raise InputError(
                 f"{str(output)!r} is read by this command and stays as it is, with --force too; pass another path to -o"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 from collections.abc import Callable
 from dataclasses import asdict
@@ -14,9 +15,9 @@ from sfumato.cli.console import check_suffix, complain, tell, warn_of_seed, writ
 from sfumato.cli.flags import flag
 from sfumato.cli.outputs import refuse_inputs
 from sfumato.cli.typed import parse_numbers, parse_pairs
-from sfumato.errors import InputError
-from sfumato.public.canonical_json import parse
-from sfumato.storage import AtomicFile
+from sfumato.errors import InputError, StorageError
+from sfumato.public.canonical_json import LARGEST_TEXT, parse
+from sfumato.storage import AtomicFile, read_at_most
 
 if TYPE_CHECKING:
     from sfumato.maps.table import Counted
@@ -134,10 +135,12 @@ def _region(text: str) -> Any:
 
 
 def read_geojson(text: str) -> dict[str, Any]:
-    """Read a GeoJSON file from disk."""
+    """Read a GeoJSON file from disk, or whatever else has a path, within the limit."""
     try:
-        document = parse(Path(text).read_bytes(), text)
-    except FileNotFoundError:
+        document = parse(read_at_most(text, LARGEST_TEXT), text, LARGEST_TEXT)
+    except StorageError as problem:
+        if problem.errno != errno.ENOENT:
+            raise
         raise InputError(f"{text}: no such file. Check the path.") from None
     except InputError as problem:
         raise InputError(f"{problem}; pass a GeoJSON file") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +17,7 @@ from sfumato.cli.typed import parse_bandwidth, read_bounds
 from sfumato.errors import InputError, StorageError
 from sfumato.paid import rescued
 from sfumato.shuffled import MAX_DELTA, MAX_EPSILON
-from sfumato.storage import AtomicFile
+from sfumato.storage import AtomicFile, storage_errors
 
 if TYPE_CHECKING:
     from sfumato.local.account import DeviceAccount
@@ -105,11 +106,35 @@ def protocol(
         expires=expires,
         seed=seed,
     )
-    refuse_existing(output, force)  # or the key would be left behind, without its protocol
-    if new_key is not None:
-        key.save(new_key)
-    made.save(output, overwrite=force)
+    _write_protocol(made, output, force, key, new_key)
     _told_protocol(made, output, new_key, as_json)
+
+
+def _write_protocol(made: Protocol, output: Path, force: bool, key: Any, new_key: Path | None) -> None:
+    """Write the protocol and, if it has a new one, its private key: both or none."""
+    refuse_existing(output, force)
+    if new_key is None:
+        return made.save(output, overwrite=force)
+    key.save(new_key)  # first, and to a new file only: a protocol whose key is lost must not be published
+    try:
+        made.save(output, overwrite=force)
+    except BaseException:
+        with storage_errors("remove the private key, whose protocol could not be written,", new_key):
+            if not _holds(output, made):  # a disk may fail after the file has its name
+                new_key.unlink(missing_ok=True)
+        raise
+
+
+def _holds(output: Path, made: Protocol) -> bool:
+    """Tell whether a file is this protocol; where that cannot be told, it may be."""
+    from sfumato.shuffled import Protocol
+
+    try:
+        return Protocol.load(output).fingerprint == made.fingerprint
+    except InputError:
+        return False
+    except StorageError as error:
+        return error.errno != errno.ENOENT
 
 
 def _told_protocol(made: Protocol, output: Path, new_key: Path | None, as_json: bool) -> None:

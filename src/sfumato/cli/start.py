@@ -28,6 +28,7 @@ from sfumato.cli.typed import parse_bandwidth, parse_bounds, parse_columns
 from sfumato.deferred import missing
 from sfumato.errors import InputError
 from sfumato.privacy.datasets import identity_of
+from sfumato.public.shown import shown
 
 if TYPE_CHECKING:
     from sfumato.privacy.ledger import Account
@@ -101,17 +102,19 @@ class Guide:
             if offered is None:
                 raise InputError(f"{choice.flag}{of} is missing: {choice.why} Pass {choice.flag} ({choice.form})")
             return offered, read(offered)
-        complain(f"\n{choice.why}")
+        complain("")
+        complain(choice.why)
         while True:
             answer = self._answer(f"{choice.flag.removeprefix('--')}{of} ({choice.form})", offered)
             try:
                 return answer, read(answer)
             except InputError as error:
-                complain(in_flags(str(error)))
+                complain(in_flags(str(error), typed=[answer]))
 
     def _answer(self, question: str, offered: str | None) -> str:
         while True:
-            err().print(f"{question}{f' [{offered}]' if offered else ''}: ", end="", markup=False)
+            # It may name a column or a file, and whoever wrote the file gave the names.
+            err().print(shown(f"{question}{f' [{offered}]' if offered else ''}: "), end="", markup=False)
             line = sys.stdin.readline()
             if not line:
                 raise InputError("stopped before anything was charged or released: there was no answer")
@@ -302,7 +305,33 @@ def _commands(
 def _show_commands(commands: list[list[str]]) -> None:
     say("\nThe same without questions:")
     for words in commands:
-        out().print(shlex.join(words), soft_wrap=True, markup=False)
+        out().print(typed(words), soft_wrap=True, markup=False)
+
+
+def typed(words: list[str]) -> str:
+    r"""Write a command to be copied into a shell, with nothing in it that a terminal would obey.
+
+    Examples
+    --------
+    >>> print(typed(["sfumato", "check", "my trips.csv"]))
+    sfumato check 'my trips.csv'
+    >>> print(typed(["--columns=lon\x1b[31m"]))
+    $'--columns=lon\x1b[31m'
+    """
+    return " ".join(shlex.quote(word) if shown(word) == word else f"$'{_escaped(word)}'" for word in words)
+
+
+def _escaped(word: str) -> str:
+    """Write a word as it stands between $' and ', byte by byte where a character is not to be shown."""
+
+    def one(letter: str) -> str:
+        if shown(letter) == letter:
+            return f"\\{letter}" if letter in "\\'" else letter
+        # A byte of a path that is no text came as a surrogate, and goes back as that byte.
+        way = "surrogateescape" if "\udc80" <= letter <= "\udcff" else "surrogatepass"
+        return "".join(f"\\x{byte:02x}" for byte in letter.encode(errors=way))
+
+    return "".join(map(one, word))
 
 
 def _agree(guide: Guide, yes: bool, epsilon: str, data: str) -> None:
@@ -313,7 +342,8 @@ def _agree(guide: Guide, yes: bool, epsilon: str, data: str) -> None:
         return
     if not guide.asks:
         raise InputError("nothing was spent: pass --yes to release without being asked, or run this on a terminal")
-    complain(f"\nThis spends epsilon = {epsilon} of {data}, and a release that was published cannot be called back.")
+    complain("")
+    complain(f"This spends epsilon = {epsilon} of {data}, and a release that was published cannot be called back.")
     if not answered_yes("Release? [y/N] "):
         raise InputError("stopped before anything was charged or released, as the answer was no")
 
@@ -322,6 +352,8 @@ def _draw(target: Path, drawn: Path | None, source: Source, force: bool) -> None
     if drawn is not None:
         map_.map_release(target, drawn, force=force)
     elif source.dimension <= MOST_DRAWN:
-        say(f"\nFor a map: pip install 'sfumato[plot]', then sfumato map {target} -o {target.with_suffix('.html')}")
+        words = ["sfumato", "map", str(target), "-o", str(target.with_suffix(".html"))]
+        say(f"\nFor a map: pip install 'sfumato[plot]', then {typed(words)}")
     else:
-        say(f"\nA map shows one or two columns: sfumato map {target} -o MAP.html --columns A,B --at C=VALUE")
+        words = ["sfumato", "map", str(target), "-o", "MAP.html", "--columns", "A,B", "--at", "C=VALUE"]
+        say(f"\nA map shows one or two columns: {typed(words)}")

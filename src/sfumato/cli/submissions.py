@@ -78,20 +78,43 @@ def people(
 
 
 def write_all(made: Protocol, data: str, columns: str | None, label_column: str | None, folder: Path) -> int:
-    """Write a file for each person, with a random name, in a folder for each reported class.
+    """Write a file for each person, with a random name, in a folder for each reported class; or none for anybody.
 
-    Whoever holds the points of many is no device, and has no limit but what the protocol says.
+    Whoever holds the points of many is no device, and has no limit but what the protocol says. What is left of a run
+    that fails would be counted beside what the next one writes.
     """
     points, places = people(made, data, columns, label_column)
     promise = made.guarantee("communication")
     limits: dict[str, Any] = {"max_epsilon": promise.epsilon, "max_delta": promise.delta}
-    for point, place in zip(points, places.tolist(), strict=True):
-        reported = None if made.classes is None else reported_class(made, made.classes[place])
-        inner = folder if reported is None else folder / f"class-{made.group(reported)[0]}"
-        private_folder(inner)
-        with AtomicFile(inner / f"{secrets.token_hex(8)}.msg", private=True) as file:
-            file.write(made.client(reported, **limits).messages(point).to_bytes())
+    written: list[Path] = []
+    try:
+        for point, place in zip(points, places.tolist(), strict=True):
+            reported = None if made.classes is None else reported_class(made, made.classes[place])
+            inner = folder if reported is None else folder / f"class-{made.group(reported)[0]}"
+            private_folder(inner)
+            target = inner / f"{secrets.token_hex(8)}.msg"
+            written.append(target)
+            with AtomicFile(target, private=True) as file:
+                file.write(made.client(reported, **limits).messages(point).to_bytes())
+    except BaseException as error:
+        if left := _not_removed(written):
+            raise StorageError(
+                f"{error or 'stopped'}; messages of {left} people could not be removed from {str(folder)!r} and would "
+                "be counted again: delete it, and begin in a new folder"
+            ) from error
+        raise
     return len(points)
+
+
+def _not_removed(files: list[Path]) -> int:
+    """Delete files; tell how many stay."""
+    left = 0
+    for file in files:
+        try:
+            file.unlink(missing_ok=True)
+        except OSError:
+            left += 1
+    return left
 
 
 def message_files(paths: list[Path]) -> Iterator[Path]:

@@ -369,13 +369,13 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
         return saved(path, self.to_bytes(), overwrite)
 
     @classmethod
-    def load(cls, path: str | Path) -> DensityClassifier:
+    def load(cls, path: str | Path, max_memory: int | None = None) -> DensityClassifier:
         """Read a classifier that `save` wrote, and check it.
 
         It answers as the saved one does. Of the parameters it has those that the file tells: kernel, epsilon, delta,
-        classes, rule and priors.
+        classes, rule and priors. `max_memory` is that of `sfumato.load`, for all classes together.
         """
-        content = files.decode(path)
+        content = files.decode(path, max_memory)
         if content.linear is not None:
             promise, center = content.linear.guarantee, content.linear.features.center
             model = cls(

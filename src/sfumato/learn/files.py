@@ -5,8 +5,8 @@ Header: ``{"classifier": {"classes", "rule", "priors", "together"}, "release": {
 differs from that (usually the count alone). "together" says how the promises of the classes make up that of all, see
 `common_guarantee`. Files of 0.1.0 do not have it: `DensityClassifier.fit` is recognised by what it says about labels,
 and the promises of other releases add up. Arrays are named ``class:name``, with the class's place; one that is equal to
-the first class's is left out, so that features which all classes share are stored once. A centre that is taken off
-points is the entry "center" of "classifier", one number a column; without one there is no such entry.
+the first class's is left out, so that features which all classes share are stored once (`sharing`). A centre that is
+taken off points is the entry "center" of "classifier", one number a column; without one there is no such entry.
 
 Rule "linear" has no releases: ``{"classifier": {...}, "linear": {...}}``, see `softmax`.
 """
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import InnerProduct, Kernel
-from sfumato.learn import rules
+from sfumato.learn import rules, sharing
 from sfumato.learn.collecting import OTHERS
 from sfumato.learn.fitting import public_center
 from sfumato.learn.labels import LABEL_CONDITION
@@ -34,7 +34,7 @@ from sfumato.privacy.guarantee import LARGEST_EPSILON, Guarantee
 from sfumato.public.codec import Many, Nested, Optional, Real, Schema, Text, refuse
 from sfumato.public.ranges import LARGEST_LENGTH, MOST_COLUMNS
 from sfumato.quantizers.base import Floats
-from sfumato.release import Release, from_content
+from sfumato.release import Release
 from sfumato.release import format as container
 
 MOST_CLASSES = 100_000
@@ -140,14 +140,16 @@ def encode(
     return container.encode(header, arrays)
 
 
-def decode(path: str | Path) -> Content:
-    """Read and check the file; anything out of place is a `ReleaseFileError`."""
+def decode(path: str | Path, max_memory: int | None = None) -> Content:
+    """Read and check the file; anything out of place is a `ReleaseFileError`. `max_memory` is for all classes."""
     header, arrays = container.decode(path)
     if set(header) not in ({"classifier", "release", "each"}, {"classifier", "linear"}):
         raise ReleaseFileError(f"{str(path)!r} is a release and no classifier: read it with sfumato.load")
     with container.read_as("a classifier"):
         about = _ABOUT.read({"together": None, "center": None, **header["classifier"]}, "classifier")
-        return (_linear_content if "linear" in header else _content)(about, header, arrays)
+        if "linear" in header:
+            return _linear_content(about, header, arrays)
+        return _content(about, header, arrays, max_memory)
 
 
 def _linear_content(about: dict[str, Any], header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Content:
@@ -161,26 +163,32 @@ def _linear_content(about: dict[str, Any], header: dict[str, Any], arrays: dict[
     return Content(classes, (), rules.LINEAR, "uniform", BY_LABEL, linear=linear)
 
 
-def _content(about: dict[str, Any], header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Content:
+def _content(
+    about: dict[str, Any], header: dict[str, Any], arrays: dict[str, NDArray[Any]], max_memory: int | None
+) -> Content:
     each, labels = header["each"], list(about["classes"])
     classes = np.array(labels)
     if classes.tolist() != labels or not np.array_equal(np.unique(classes), classes) or len(each) != len(classes):
         raise ReleaseFileError("a classifier must have one release for each of its classes, in their order")
-    names = {name.partition(":")[2] for name in arrays}
-    known = {f"{place}:{name}" for place in range(len(each)) for name in names}
-    if unknown := set(arrays) - known:
-        raise ReleaseFileError(f"the classifier holds an array {min(unknown)!r} that nothing reads")
-    releases = tuple(
-        from_content(
-            {**header["release"], **part},
-            {name: arrays.get(f"{place}:{name}", arrays[f"0:{name}"]).copy() for name in names},
-        )
-        for place, part in enumerate(each)
-    )
+    if not (isinstance(each, list) and all(isinstance(part, dict) for part in each)):
+        raise ReleaseFileError("a classifier must say of each class in which entries it differs from the first")
+    releases = sharing.releases_of(header["release"], each, _by_class(arrays, len(each)), labels, max_memory)
     check_together(releases, about["rule"], about["priors"])
     center = None if about["center"] is None else public_center(about["center"], releases[0].dimension)
     together = about["together"] or _of_first_version(releases)
     return Content(classes, releases, about["rule"], about["priors"], together, center)
+
+
+def _by_class(arrays: dict[str, NDArray[Any]], classes: int) -> list[dict[str, NDArray[Any]]]:
+    """Return the arrays that are stored for each class, by their names."""
+    places = {str(place): place for place in range(classes)}
+    stored: list[dict[str, NDArray[Any]]] = [{} for _ in range(classes)]
+    for whole, array in arrays.items():
+        place, _, name = whole.partition(":")
+        if place not in places:
+            raise ReleaseFileError(f"the classifier holds an array {whole!r} that nothing reads")
+        stored[places[place]][name] = array
+    return stored
 
 
 def _of_first_version(releases: Sequence[Release]) -> str:

@@ -9,12 +9,15 @@ import argparse
 import re
 import sys
 
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, StorageError
 from sfumato.local.client import MAX_DELTA, MAX_EPSILON, read_point
 from sfumato.local.protocol import Protocol
+from sfumato.paid import check_output, rescued_report
 from sfumato.public.shown import shown
+from sfumato.storage import storage_errors
 
-_ARGUMENT = re.compile(r"\b(max_epsilon|max_delta|ledger|unchecked|permanent)=(True)?")
+# As the library names them, and not as a part of somebody's path.
+_ARGUMENT = re.compile(r"""(?<![\w/\\.'"-])(max_epsilon|max_delta|ledger|unchecked|permanent)=(True)?(?![\w/]|\.\w)""")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -30,6 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--unchecked", action="store_true", help="agree to a promise on the organiser's word")
     options = parser.parse_args(arguments)
     try:
+        check_output()
         client = Protocol.load(options.protocol).client(
             options.ledger,
             options.budget,
@@ -38,13 +42,22 @@ def main(arguments: list[str] | None = None) -> int:
             max_delta=options.max_delta,
             unchecked=options.unchecked,
         )
-        print(client.report(read_point(options.point)).hex())
+        _print(client.report(read_point(options.point)), paid=options.ledger is not None)
     except SfumatoError as problem:
         # A document's own words may be in it, and the library's names of what are flags here.
         told = _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')}", str(problem))
         print(f"error: {shown(told)}", file=sys.stderr)
         return problem.exit_code
     return 0
+
+
+def _print(report: bytes, paid: bool) -> None:
+    """Print a report; one that was paid for and cannot be printed is kept elsewhere."""
+    try:
+        with storage_errors("write", "standard output"):
+            print(report.hex(), flush=True)
+    except StorageError as error:
+        raise StorageError(f"{error}{rescued_report(report) if paid else ''}") from error
 
 
 if __name__ == "__main__":

@@ -25,18 +25,15 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import BudgetError, LedgerError
+from sfumato.locks import lock_file
 from sfumato.owner import private_opener
 from sfumato.privacy.guarantee import amount_text, promised_epsilon
 from sfumato.public.canonical_json import parse
 from sfumato.public.codec import Ratio
 from sfumato.storage import AtomicFile, storage_errors
 
-try:
-    import fcntl
-except ImportError:  # not on Windows; there, one process at a time
-    fcntl = None  # type: ignore[assignment]
-
 FORMAT, VERSION = "sfumato-device-account", 2
+_WITHOUT_LOCKS = "two reports could spend the same budget; keep the account on a local disk (ledger=)"
 
 
 class DeviceAccount:
@@ -114,8 +111,7 @@ class DeviceAccount:
     def _locked(self) -> Iterator[dict[str, Any]]:
         """Read, let the caller change, and write before the caller gets on."""
         with storage_errors("lock", self.path), open(f"{self.path}.lock", "ab", opener=private_opener) as lock:
-            if fcntl is not None:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            lock_file(lock.fileno(), lock.name, _WITHOUT_LOCKS, wait=True)
             content = self._read()
             yield content
             with AtomicFile(self.path, overwrite=True, private=True) as file:

@@ -16,6 +16,7 @@ import itertools
 import os
 import re
 import secrets
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -94,10 +95,19 @@ def _stream_blocks(stream: BinaryIO, size: int, reports: int) -> Iterator[Block]
         yield _table(b"", size), None, 1
 
 
+def refuse_devices(path: str | Path) -> None:
+    """Refuse to read reports from what may never end."""
+    with storage_errors("read", path):
+        mode = os.stat(path).st_mode
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        raise InputError(f"cannot read reports from {str(path)!r}: a device may never end; pass a file or a pipe")
+
+
 def _file_blocks(path: Path, size: int, reports: int, places: Mapping[str, Place]) -> Iterator[Block]:
     if not path.exists():
         raise InputError(f"cannot read {str(path)!r}: there is no such file")
     name = os.path.realpath(path)
+    refuse_devices(path)
     with storage_errors("read", path), open(path, "rb") as file:
         if not file.seekable():  # a pipe gives its bytes once, and has no place to go on from
             yield from _stream_blocks(file, size, reports)
@@ -223,6 +233,11 @@ class SeenReports:
 
         made = self._write(counted())
         return self._of([made] if made.count else []), single, conflicts
+
+    def finds_runs(self) -> bool:
+        """Whether the folder holds runs, of this set or not."""
+        with storage_errors("read", self.folder):
+            return any(NAME.fullmatch(path.name) for path in self.folder.iterdir())
 
     def remove_rubbish(self) -> None:
         """Delete the runs that are not of this set; call it when a checkpoint on disk names those that are."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -21,17 +22,15 @@ from typing import Any
 
 from sfumato.errors import InputError, StorageError
 from sfumato.local.arrivals import Place, SeenReports
+from sfumato.locks import lock_file, unlock_file
 from sfumato.owner import private_folder, private_opener
+from sfumato.privacy.process import Mark, process_mark
 from sfumato.public.canonical_json import parse
 from sfumato.storage import AtomicFile, storage_errors
 
-try:
-    import fcntl
-except ImportError:  # not on Windows; there, take care that one collector uses a folder
-    fcntl = None  # type: ignore[assignment]
-
 FORMAT, VERSION = "sfumato-collector", 2
 STATE, MARKER = "state.json", "sfumato-collector.lock"
+_WITHOUT_LOCKS = "two collectors could spoil each other's counts; put the state on a local disk (--state FOLDER)"
 
 
 @dataclass(frozen=True)
@@ -52,15 +51,10 @@ def lock_folder(folder: Path) -> int:
     """Make a folder if it does not exist, mark it as ours and lock it; return the descriptor for `unlock_folder`."""
     with storage_errors("use", folder):
         private_folder(folder)
-        if not (folder / MARKER).exists() and any(folder.iterdir()):
-            raise InputError(
-                f"{str(folder)!r} is not empty and holds no collector's state: nothing in it was touched; choose a "
-                "new or an empty folder. (State of version 0.1 is not read: collect its files of reports again)"
-            )
+        _refuse_others(folder)
         descriptor = private_opener(folder / MARKER, os.O_RDWR | os.O_CREAT)
         try:
-            if fcntl is not None:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(descriptor, folder / MARKER, _WITHOUT_LOCKS)
         except BlockingIOError:
             os.close(descriptor)
             raise InputError(
@@ -72,10 +66,28 @@ def lock_folder(folder: Path) -> int:
     return descriptor
 
 
-def unlock_folder(descriptor: int, process: int) -> None:
+def _refuse_others(folder: Path) -> None:
+    """Refuse a folder that is not new, empty or marked."""
+    if (folder / MARKER).exists() or not any(folder.iterdir()):
+        return
+    state = folder / STATE
+    if state.is_file() and f'"{FORMAT}"'.encode() in state.read_bytes():
+        raise InputError(
+            f"{str(folder)!r} holds a collector's state without its file {MARKER!r}: others may be missing too, and "
+            "with them reports that were counted. Nothing was touched: restore the folder from a copy, or collect the "
+            "files of reports again in a new one; if only that file is lost, and no collector runs there, make it "
+            f"again, empty: touch {shlex.quote(str(folder / MARKER))}"
+        )
+    raise InputError(
+        f"{str(folder)!r} is not empty and holds no collector's state: nothing in it was touched; choose a "
+        "new or an empty folder. (State of version 0.1 is not read: collect its files of reports again)"
+    )
+
+
+def unlock_folder(descriptor: int, process: Mark) -> None:
     """Give the lock back, in the process that took it even if a fork holds the descriptor too."""
-    if fcntl is not None and os.getpid() == process:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    if process_mark() == process:
+        unlock_file(descriptor)
     os.close(descriptor)
 
 
@@ -103,8 +115,12 @@ def load_progress(seen: SeenReports, fingerprint: str) -> Progress:
         content = path.read_bytes() if path.exists() else None
     if content is not None:
         progress = _progress(seen, path, content, fingerprint)
+    elif seen.finds_runs():
+        raise _damaged(path, "missing")
     _remove_temporaries(seen.folder)
     progress.seen.remove_rubbish()
+    if content is None:
+        save_progress(fingerprint, progress)  # before the first run, so that a folder with runs and no state lost it
     return progress
 
 
@@ -130,10 +146,14 @@ def _progress(seen: SeenReports, path: Path, content: bytes, fingerprint: str) -
     except (InputError, StorageError):
         raise
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
-        raise InputError(
-            f"{str(path)!r} is damaged: which reports were counted is lost with it. Nothing was changed: restore the "
-            "folder from a copy, or collect the files of reports again in a new folder"
-        ) from None
+        raise _damaged(path, "damaged") from None
+
+
+def _damaged(path: Path, problem: str) -> InputError:
+    return InputError(
+        f"{str(path)!r} is {problem}: which reports were counted is lost with it. Nothing was changed: restore the "
+        "folder from a copy, or collect the files of reports again in a new folder"
+    )
 
 
 def _parsed(content: bytes) -> Any:

@@ -25,7 +25,6 @@ identity, so that neither counts; that too is within the influence of one report
 
 from __future__ import annotations
 
-import os
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator
@@ -43,6 +42,7 @@ from sfumato.local.checkpoint import Progress, load_progress, lock_folder, save_
 from sfumato.local.device import HEADER_BYTES
 from sfumato.local.organiser import make_release
 from sfumato.local.server import Payloads, Tally
+from sfumato.privacy.process import process_mark
 from sfumato.public.document import PREFIX_BYTES, prefix
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Collector:
         self.folder = Path(self._temporary.name if self._temporary else state or "")
         self._prefix = np.frombuffer(prefix(protocol.document), dtype=np.uint8)
         self.report_bytes = HEADER_BYTES + self.server.device.payload_bytes
-        self._unlock = weakref.finalize(self, unlock_folder, lock_folder(self.folder), os.getpid())
+        self._unlock = weakref.finalize(self, unlock_folder, lock_folder(self.folder), process_mark())
         try:
             empty = SeenReports(self.folder, self.server.device.payload_bytes)
             self._progress = load_progress(empty, protocol.fingerprint)

@@ -51,7 +51,7 @@ from sfumato.privacy.response import OTHER, same_weight
 from sfumato.public.domain import Domain
 from sfumato.public.rows import NORMAL
 from sfumato.quantizers.base import Floats, Integers
-from sfumato.quantizers.nystrom import FEWEST_LANDMARKS, Spectrum, estimates
+from sfumato.quantizers.nystrom import FEWEST_LANDMARKS, PublicSample, Spectrum, estimates
 from sfumato.quantizers.similarities import similarities
 
 # Parameters of features, their number, the mean square length of g(y), and the bias of an answer.
@@ -276,7 +276,9 @@ def _landmark_candidates(request: Request) -> list[Candidate]:
     spectrum = Spectrum.of(fitted.matrix())
     ranks = sorted({min(1 << power, spectrum.rank) for power in range(spectrum.rank.bit_length() + 1)})
     found = []
-    for estimate in estimates(fitted, ranks):
+    # Parts of the landmarks are held out by their places: those of a list in some order would be of one kind.
+    in_random_order = PublicSample.of(points, request.dimension).points
+    for estimate in estimates(similarities(request.kernel, in_random_order), ranks):
         features = {
             "landmarks": points.tolist(),
             "projection": spectrum.projection(estimate.rank).tolist(),

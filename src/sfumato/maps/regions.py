@@ -10,9 +10,8 @@ count as one, those well outside as zero, and those near the edge in part. Compa
 people across the edge both ways; the interval is for the smoothed number. `sharp` counts without smoothing, where the
 release allows that.
 
-How. The integral is a quadrature: sum over nodes of w_q * answer(y_q), Gauss-Legendre with three nodes for each
-bandwidth. All answers share the same noise, so variances of answers must not be added. The functional itself is
-decoded instead:
+How. The integral is a sum over nodes of w_q * answer(y_q) (`quadrature`). All answers share the same noise, so
+variances of answers must not be added. The functional itself is decoded instead:
 
 - linear releases: the weights of the sum are G = sum w_q g(y_q), and its noise variance is `variance * |G|^2`; its
   bias for a record at x is f(x).G minus the integral, which is computed at places in the region, likelier where people
@@ -28,123 +27,23 @@ is added to the standard error. For regions of a few bandwidths it is small; for
 a release by the grid is far better.
 
 The noisy count cancels: people(R) is a sum, not a mean. Post-processing of a release: no privacy is spent.
-
-**Quadrature.** Nodes and weights are fine enough for functions as smooth as a kernel. Boxes take a product of Gauss-
-Legendre rules, six nodes for every two bandwidths. Polygons are cut into slabs between the heights of their corners;
-within a slab the edges are straight, so along every horizontal line the inside is a few intervals whose ends are linear
-in the height, and the same rule is accurate in both directions.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
 from sfumato.maps.interval import LEVEL, Estimate
-from sfumato.maps.polygons import edges_of, rings_of
+from sfumato.maps.quadrature import check_nodes, quadrature, side_counts, sides_of
 from sfumato.quantizers.base import Encoder, Floats, Mesh
 from sfumato.quantizers.box import Box
 from sfumato.release import Release
-
-NODES_PER_PANEL, PANEL_BANDWIDTHS = 6, 2.0
-MOST_NODES = 4_000_000
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(NODES_PER_PANEL)
-
-
-def quadrature(region: Any, lengths: Floats) -> tuple[Floats, Floats]:
-    """Nodes, shape (nodes, columns), and weights whose weighted sum of values is the integral over the region.
-
-    Parameters
-    ----------
-    region : pairs, or GeoJSON mapping
-        One (lower, upper) pair per column, or polygons over two columns.
-    lengths : ndarray
-        Bandwidth of every column.
-
-    Examples
-    --------
-    >>> nodes, weights = quadrature([(0, 1), (0, 2)], np.array([1.0, 1.0]))
-    >>> float(weights.sum().round(12)), float((weights @ nodes[:, 0] ** 2).round(12))
-    (2.0, 0.666666666667)
-    """
-    if not isinstance(region, Mapping):
-        return _box(Box.from_bounds(region, len(lengths)), lengths)
-    if len(lengths) != 2:
-        raise InputError(f"a polygon lies in two columns and the release has {len(lengths)}; pass one pair per column")
-    return _polygon(rings_of(region), lengths)
-
-
-def _panels(low: float, high: float, length: float) -> tuple[Floats, Floats]:
-    """Gauss-Legendre nodes and weights on an interval, in panels of at most two bandwidths."""
-    count = max(1, math.ceil((high - low) / (PANEL_BANDWIDTHS * length)))
-    half = (high - low) / count / 2
-    middles = low + half * (2 * np.arange(count) + 1)
-    return (middles[:, None] + half * _NODES).ravel(), np.tile(half * _WEIGHTS, count)
-
-
-def _box(box: Box, lengths: Floats) -> tuple[Floats, Floats]:
-    _check(float(np.prod(_node_counts(2 * box.half_widths, lengths))))
-    sides = _sides(box, lengths)
-    mesh = np.meshgrid(*(nodes for nodes, _ in sides), indexing="ij")
-    weights = np.ones(1)
-    for _, side in sides:
-        weights = np.multiply.outer(weights, side).ravel()
-    return np.column_stack([axis.ravel() for axis in mesh]), weights
-
-
-def _sides(box: Box, lengths: Floats) -> list[tuple[Floats, Floats]]:
-    return [_panels(low, high, length) for low, high, length in zip(box.lower, box.upper, lengths, strict=True)]
-
-
-def _node_counts(widths: Floats, lengths: Floats) -> Floats:
-    return NODES_PER_PANEL * np.ceil(np.maximum(widths / (PANEL_BANDWIDTHS * lengths), 1.0))
-
-
-def _check(nodes: float) -> None:
-    if nodes > MOST_NODES:
-        raise InputError(
-            f"the region spans so many bandwidths that its integral takes {nodes:.2g} queries; pass a smaller region"
-        )
-
-
-def _polygon(rings: list[Floats], lengths: Floats) -> tuple[Floats, Floats]:
-    starts, ends = edges_of(rings)
-    heights = np.unique(starts[:, 1])
-    across, up = _node_counts(np.ptp(starts, axis=0), lengths)
-    _check(across * (up + NODES_PER_PANEL * len(heights)))
-    nodes, weights = [np.empty((0, 2))], [np.empty(0)]
-    for low, high in pairwise(heights.tolist()):
-        crossed = (np.minimum(starts[:, 1], ends[:, 1]) <= low) & (np.maximum(starts[:, 1], ends[:, 1]) >= high)
-        first, last = starts[crossed], ends[crossed]
-        levels, level_weights = _panels(low, high, lengths[1])
-        for part in _blocks(len(levels), max(len(first), 1)):
-            along = (levels[part, None] - first[:, 1]) / (last[:, 1] - first[:, 1])
-            crossings = np.sort(first[:, 0] + along * (last[:, 0] - first[:, 0]), axis=1)
-            left, right = crossings[:, ::2], crossings[:, 1::2]
-            inside = right > left
-            rows = np.nonzero(inside)[0]
-            places, shares, lines = _many_panels(left[inside], right[inside], lengths[0])
-            nodes.append(np.column_stack([places, levels[part][rows[lines]]]))
-            weights.append(level_weights[part][rows[lines]] * shares)
-    return np.concatenate(nodes), np.concatenate(weights)
-
-
-def _many_panels(low: Floats, high: Floats, length: float) -> tuple[Floats, Floats, NDArray[np.intp]]:
-    """Nodes and weights of `_panels` on many intervals at once, and which interval each is of."""
-    counts = np.maximum(1, np.ceil((high - low) / (PANEL_BANDWIDTHS * length))).astype(np.intp)
-    lines = np.repeat(np.arange(len(low)), counts)
-    half = ((high - low) / counts / 2)[lines]
-    middles = low[lines] + half * (2 * (np.arange(len(lines)) - (np.cumsum(counts) - counts)[lines]) + 1)
-    places = middles[:, None] + half[:, None] * _NODES
-    return places.ravel(), (half[:, None] * _WEIGHTS).ravel(), np.repeat(lines, NODES_PER_PANEL)
-
 
 BLOCK_NUMBERS = 1 << 22
 UNSEEN_SHARE = 1.5  # half of the 3 in I terms that may be missing, see the module's text
@@ -199,8 +98,10 @@ def _box_integral(release: Release, region: Any, lengths: Floats) -> tuple[float
     if isinstance(region, Mapping):
         return None
     box = Box.from_bounds(region, len(lengths))
-    _check_work(int(_node_counts(2 * box.half_widths, lengths).sum()), release.reader.terms)
-    sides = _sides(box, lengths)
+    nodes = float(side_counts(box, lengths).sum())
+    check_nodes(nodes)
+    _check_work(nodes, release.reader.terms)
+    sides = sides_of(box, lengths)
     mesh, weights = Mesh(tuple(nodes for nodes, _ in sides)), [own for _, own in sides]
     found = release.reader.combined_mesh(mesh, weights, release.values.astype(np.float64), release.known)
     if found is None:
@@ -213,10 +114,11 @@ def _integral(release: Release, nodes: Floats, weights: Floats) -> tuple[float, 
     return *functional(release, nodes, weights), float(weights.sum())
 
 
-def _check_work(nodes: int, products: int) -> None:
+def _check_work(nodes: float, products: int) -> None:
     if nodes * products > MOST_PRODUCTS:
         raise InputError(
-            f"the region takes {nodes:,} queries of {products:,} products each, too many; cut it into smaller regions"
+            f"the region takes {nodes:,.0f} queries of {products:,} products each, too many; cut it into smaller "
+            "regions"
         )
 
 

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from sfumato.compiled import njit
 from sfumato.errors import InputError, NotPrivateWarning
 from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.process import process_mark
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import CipherContext
@@ -110,7 +111,7 @@ class SecureBits:
     def words(self, count: int) -> Words:
         """Return the next `count` words."""
         keystream = self._keystream
-        if keystream.process != _process():
+        if keystream.process != process_mark():
             # A key of its own, and a lock that is not held by a thread that was left behind in the parent. Threads
             # that come here together may each make one, which is why a keystream carries its own words and lock.
             keystream = self._keystream = keystream.after_fork()
@@ -167,7 +168,7 @@ class _Keystream:
     """The words of one key in one process."""
 
     def __init__(self, known_key: bytes | None) -> None:
-        self.process = _process()
+        self.process = process_mark()
         self.lock = threading.Lock()
         self._known_key = known_key
         self._cipher: CipherContext | None = None
@@ -234,23 +235,6 @@ def _warn(text: str) -> None:
     while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] == "sfumato":
         frame, level = frame.f_back, level + 1
     warnings.warn(text, NotPrivateWarning, stacklevel=level)
-
-
-_forks = 0  # how many forks lie between this process and the first, as far as Python saw them
-
-
-def _process() -> tuple[int, int]:
-    """Return what differs in a child: its id if Python did not see the fork, a number if the id came again."""
-    return os.getpid(), _forks
-
-
-def _after_fork_in_child() -> None:
-    global _forks
-    _forks += 1
-
-
-if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def _seed_bytes(seed: SupportsIndex | bytes | str) -> bytes:

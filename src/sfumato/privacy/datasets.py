@@ -1,18 +1,55 @@
 """Which data set a path names: one file, a folder of files, or a pattern of file names, whatever the spelling.
 
 The ledger keeps an account for each. A pattern stands for the folder that it begins in, for what it matches changes
-with every new file, and two patterns that match one file must not have two budgets.
+with every new file, and two patterns that match one file must not have two budgets. Of a folder, only files that some
+source would read count, by the names that they have there.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import cache
+from itertools import islice
 from pathlib import Path
 
 from sfumato.errors import InputError
+from sfumato.privacy.loss import visible_form
+
+# Endings of the files that are read in a folder or by a pattern; arrays of .npz are read by their name alone.
+KINDS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".npy", ".arrow", ".feather")
 
 _WILD = re.compile(r"[*?\[]")
+_MOST_ENTRIES = 1 << 17  # of a folder that are looked at for links: a second or two
+
+FileIds = frozenset[tuple[int, int]]
+
+
+def kind_of(name: str) -> str | None:
+    """Return the ending that says how a file is read; None if none does.
+
+    Examples
+    --------
+    >>> kind_of("trips.CSV.gz"), kind_of("README")
+    ('.csv.gz', None)
+    """
+    return next((kind for kind in KINDS if name.lower().endswith(kind)), None)
+
+
+def is_hidden(name: str) -> bool:
+    """Tell whether a file or folder inside a data set is none of its data: a version control's, a log, a marker.
+
+    Names of partitions, such as ``_year=2024``, are no hidden ones.
+
+    Examples
+    --------
+    >>> [is_hidden(name) for name in (".venv", "_delta_log", "_year=2024", "trips.csv")]
+    [True, True, False, False]
+    """
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
 def is_pattern(data: str | os.PathLike[str]) -> bool:
@@ -48,17 +85,12 @@ def identity_of(data: str | os.PathLike[str]) -> str:
     ('/data/trips.npz', '/data/trips.csv', '/data')
     """
     if is_pattern(data):
-        return os.path.realpath(folder_of(data))
+        folder = folder_of(data)
+        if ".." in Path(data).parts[len(folder.parts) :]:
+            raise InputError(f"{os.fspath(data)!r} leaves its folder after a wildcard: write the pattern without '..'")
+        return os.path.realpath(folder)
     path, marker, _ = os.fspath(data).partition(".npz:")
     return os.path.realpath(f"{path}.npz" if marker else path)
-
-
-def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
-    """Tell whether two paths are one file, be it by a symbolic or a hard link."""
-    try:
-        return os.path.samefile(one, other)
-    except (OSError, ValueError):  # one of them does not exist
-        return False
 
 
 def holds(folder: str, path: str) -> bool:
@@ -76,21 +108,49 @@ def account_among(known: tuple[str, ...], data: str | os.PathLike[str]) -> str:
     """Name of the account of data that was given no name, among the names that a ledger knows.
 
     It is the path of the file or folder, the account of another hard link to the file, or that of a folder that it
-    lies in: a part of a data set is no other data set. Where several accounts hold the data, or hold parts of it, no
-    rule can add them up, and the caller must say which one counts.
+    lies in, itself or by a link: a part of a data set is no other data set. Where several accounts hold the data, or
+    hold parts of it, no rule can add them up, and the caller must say which one counts.
     """
     path = identity_of(data)
-    related = [name for name in known if os.path.isabs(name) and (name == path or _overlap(name, path))]
-    if not related:
+    found = related(known, path)
+    if not found:
         return path
-    if len(related) > 1 or holds(path, related[0]):
+    is_part = any(found[0] == form or holds(found[0], form) for form in _forms(path)) or os.path.isfile(path)
+    if len(found) > 1 or not is_part:
         raise InputError(
-            f"{str(data)!r} shares records with the data {'set' if len(related) == 1 else 'sets'} "
-            f"{', '.join(map(repr, related[:5]))} of the ledger, and a second account would be a second budget for "
+            f"{str(data)!r} shares records with the data {'set' if len(found) == 1 else 'sets'} "
+            f"{', '.join(map(repr, found[:5]))} of the ledger, and a second account would be a second budget for "
             "them: say which account it belongs to (--dataset NAME on the command line, "
             "ledger=Ledger(path).account(NAME) in Python)"
         )
-    return related[0]
+    return found[0]
+
+
+def related(known: Iterable[str], path: str) -> list[str]:
+    """Return the accounts of paths that share records with a path: by their names, or by links.
+
+    Examples
+    --------
+    >>> related(("survey", "/data", "/data/trips.csv", "/other"), "/data/trips.csv")
+    ['/data', '/data/trips.csv']
+    """
+    known = tuple(known)
+    files = cache(lambda: files_under(path))  # names may tell, and a folder may be large
+    linked = path not in known  # links were looked for when it was given an account
+    return [
+        name
+        for name in known
+        if os.path.isabs(name)
+        and (
+            any(name == form or holds(name, form) or holds(form, name) for form in _forms(path))
+            or (linked and not files().isdisjoint(files_under(name)))
+        )
+    ]
+
+
+def _forms(path: str) -> tuple[str, str]:
+    """Return a path, and the form in which earlier versions named its account."""
+    return path, visible_form(path)
 
 
 def refuse_overlap(known: tuple[str, ...], path: str) -> None:
@@ -111,5 +171,28 @@ def refuse_overlap(known: tuple[str, ...], path: str) -> None:
         )
 
 
-def _overlap(name: str, path: str) -> bool:
-    return holds(name, path) or holds(path, name) or (os.path.isfile(path) and same_file(name, path))
+def files_under(path: str) -> FileIds:
+    """Identify the file, or the files in a folder, that may be read under a path, whatever links lead to them."""
+    found: set[tuple[int, int]] = set()
+    entered: set[tuple[int, int]] = set()  # folders, for links may lead back
+    waiting, left = [path], _MOST_ENTRIES
+    while waiting:
+        place = waiting.pop()
+        with suppress(OSError, ValueError):  # it went, or is another's
+            status = os.stat(place)
+            identity = status.st_dev, status.st_ino
+            if not stat.S_ISDIR(status.st_mode):
+                found.add(identity)
+            elif identity not in entered:
+                entered.add(identity)
+                with os.scandir(place) as entries:
+                    for entry in islice(entries, left):
+                        left -= 1
+                        if _is_data(entry):
+                            waiting.append(entry.path)
+    return frozenset(found)
+
+
+def _is_data(entry: os.DirEntry[str]) -> bool:
+    name = entry.name
+    return not is_hidden(name) and (kind_of(name) is not None or name.lower().endswith(".npz") or entry.is_dir())

@@ -8,11 +8,11 @@ and takes the old one's place in one step, under a lock file, so that a reader n
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
 import random
+import stat
 import threading
 import time
 import warnings
@@ -21,20 +21,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import InputError, LedgerError, WaitWarning
+from sfumato.errors import InputError, LedgerError, StorageError, WaitWarning
+from sfumato.locks import HAS_LOCKS, lock_file, unlock_file
 from sfumato.owner import private_folder, private_opener
+from sfumato.privacy.process import process_mark
 from sfumato.public.canonical_json import parse
 from sfumato.storage import AtomicFile, storage_errors
-
-try:
-    import fcntl
-except ImportError:  # a system without locks of this kind
-    fcntl = None  # type: ignore[assignment]
 
 VERSION = 2  # 1 had no rules and no losses; its files are read, and go on as they are
 LOCK_SECONDS = 30.0  # without any progress; a queue of processes that charge may take as long as it takes
 NOTICE_SECONDS = 3.0
-_NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}  # what file systems without flock answer
+_WITHOUT_LOCKS = "two processes could spend the same budget; put the ledger on a local disk (SFUMATO_LEDGER, --ledger)"
 
 Record = dict[str, Any]
 
@@ -62,6 +59,11 @@ class Journal:
     def path(self) -> str | None:
         """The file, absolute and without links; None in memory."""
         return self._store.path
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The file by its absolute path, without links and as it was given; empty in memory."""
+        return () if isinstance(self._store, _Memory) else tuple(dict.fromkeys((self._store.path, self._store.given)))
 
     def records(self) -> list[Record]:
         """Return all records, oldest first, or raise `LedgerError` with the line at which the chain breaks."""
@@ -147,7 +149,7 @@ class _Memory:
     def __init__(self) -> None:
         self._content: bytes | None = None
         self._lock = threading.Lock()
-        self._process = os.getpid()
+        self._process = process_mark()
 
     def read(self) -> bytes | None:
         return self._content
@@ -157,7 +159,7 @@ class _Memory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        if os.getpid() != self._process:
+        if process_mark() != self._process:
             raise LedgerError("a ledger in memory cannot be used in a forked process: it is a copy; use Ledger(path)")
         with self._lock:
             yield
@@ -172,13 +174,21 @@ class _File:
             raise InputError("the ledger's path is empty or contains a zero byte; pass a path, or None for memory")
         # Two names of one file must share one lock.
         self.path = os.path.realpath(name)
+        self.given = str(Path(name).absolute())  # `..` after a link stays: only the system knows where it leads
 
     def read(self) -> bytes | None:
         with storage_errors("read the ledger", self.path):
-            try:
-                return Path(self.path).read_bytes()
-            except FileNotFoundError:
-                return None
+            return Path(self.path).read_bytes() if self._exists() else None
+
+    def _exists(self) -> bool:
+        """Whether there is a file; opening a pipe would wait, and a device may never end."""
+        try:
+            mode = os.stat(self.path).st_mode
+        except FileNotFoundError:
+            return False
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # opening a folder is an error that says so
+            raise InputError(f"the ledger {self.path!r} is a device or a pipe, not a file; pass the path of a file")
+        return True
 
     def replace(self, content: bytes) -> None:
         with AtomicFile(self.path, overwrite=True, private=True) as file:
@@ -188,6 +198,7 @@ class _File:
     def locked(self) -> Iterator[None]:
         name = f"{self.path}.lock"  # it stays: removing a lock file would let two processes lock different files
         with storage_errors("lock the ledger with", name):
+            self._exists()  # or there is nothing to lock
             private_folder(os.path.dirname(name))
             descriptor = private_opener(name, os.O_RDWR | os.O_CREAT)
         try:
@@ -195,7 +206,7 @@ class _File:
             try:
                 yield
             finally:
-                fcntl.flock(descriptor, fcntl.LOCK_UN)  # closing is not enough if a fork holds the descriptor too
+                unlock_file(descriptor)  # closing is not enough if a fork holds the descriptor too
         finally:
             os.close(descriptor)
 
@@ -227,18 +238,13 @@ class _File:
 
 def _locks(descriptor: int, name: str) -> bool:
     """Whether the lock could be taken at once."""
-    if fcntl is None:
+    if not HAS_LOCKS:
         raise LedgerError("this system has no file locks, without which two processes could spend the same budget")
     with storage_errors("lock the ledger with", name):
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(descriptor, name, _WITHOUT_LOCKS)
         except BlockingIOError:
             return False
-        except OSError as error:
-            if error.errno in _NO_LOCKS:
-                raise LedgerError(
-                    f"the disk of the ledger's lock {name!r} cannot lock files ({error.strerror}), without which two "
-                    "processes could spend the same budget; put the ledger on a local disk (SFUMATO_LEDGER, --ledger)"
-                ) from error
-            raise
+        except StorageError as error:
+            raise LedgerError(str(error)) from error
     return True

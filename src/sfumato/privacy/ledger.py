@@ -22,7 +22,7 @@ from sfumato.privacy.accounting import Standing, basic_composition
 from sfumato.privacy.datasets import account_among, refuse_overlap
 from sfumato.privacy.guarantee import promised_epsilon
 from sfumato.privacy.journal import Journal, Record
-from sfumato.privacy.loss import Budget, Charge, Event, Loss, account_name, event_from_record
+from sfumato.privacy.loss import Budget, Charge, Event, Loss, account_name, event_from_record, visible_form
 
 __all__ = ["Account", "Ledger", "basic_composition", "default_ledger_path"]
 
@@ -97,6 +97,11 @@ class Ledger:
         return None if self._journal.path is None else Path(self._journal.path)
 
     @property
+    def names(self) -> tuple[Path, ...]:
+        """The file by `path`, and by the path that it was opened by where links make that another one."""
+        return tuple(map(Path, self._journal.names))
+
+    @property
     def datasets(self) -> tuple[str, ...]:
         """Names of the accounts that have a budget or a charge."""
         return tuple(sorted({event.dataset for event in self._events(self._journal.records())}))
@@ -108,9 +113,14 @@ class Ledger:
         ----------
         dataset : str
             The curator's name for the data, of which spaces around it and codes that look alike are no part. The same
-            data under two names would be spent twice.
+            data under two names would be spent twice. An absolute path is taken letter by letter where there is such a
+            file, and for a known one that looks alike where there is none.
         """
-        return Account(self, dataset)
+        name = account_name(dataset)
+        if os.path.isabs(name) and not os.path.lexists(name) and name not in (known := self.datasets):
+            alike = (each for each in known if visible_form(each) == visible_form(name))
+            name = next(alike, name)
+        return Account(self, name)
 
     def account_of(self, data: str | os.PathLike[str]) -> Account:
         """Return the account of a file or folder that was given no name (`datasets.account_among`).

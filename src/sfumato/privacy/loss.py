@@ -10,6 +10,7 @@ Events are what happens to a data set's budget; what they cost together is `priv
 from __future__ import annotations
 
 import math
+import os
 import re
 import secrets
 import unicodedata
@@ -164,18 +165,28 @@ NOTHING_VISIBLE = "(nothing visible)"
 def account_name(dataset: object) -> str:
     r"""Return the one form of a data set's name: texts that look alike but for spaces and codes are one account.
 
-    Unicode's compatible composition (NFKC) without characters that show nothing, single spaces between words and none
-    around them. Letters stay as they are: another case, or another alphabet's letter of the same shape, is another
-    name. All names of which nothing shows are one. What is not one line of printable text is refused.
+    An absolute path stays as it is: files whose names look alike are different files, and their links are looked for
+    on the disk. All names of which nothing shows are one. What is not one line of printable text is refused.
 
     Examples
     --------
     >>> account_name(" survey  2024 "), account_name("cafe\u0301") == account_name("caf\u00e9")
     ('survey 2024', True)
+    >>> account_name("/data/my  trips.csv")
+    '/data/my  trips.csv'
     """
     text = checked_text("dataset", dataset)
+    return text if os.path.isabs(text) else checked_text("dataset", visible_form(text) or NOTHING_VISIBLE)
+
+
+def visible_form(text: str) -> str:
+    """Return what shows of a text.
+
+    Unicode's compatible composition (NFKC) without characters that show nothing, single spaces between words and none
+    around them. Letters stay as they are: another case, or another alphabet's letter of the same shape, is another.
+    """
     shown = _INVISIBLE.sub("", unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)))
-    return checked_text("dataset", " ".join(shown.split()) or NOTHING_VISIBLE)
+    return " ".join(shown.split())
 
 
 @dataclass(frozen=True, kw_only=True)

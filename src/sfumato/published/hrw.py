@@ -31,7 +31,6 @@ nor used in a forked process, where either copy would answer `most` queries.
 from __future__ import annotations
 
 import math
-import os
 import threading
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 
@@ -43,6 +42,7 @@ from sfumato.methods.method import Mechanism, Method, Prediction
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import noise_bits
 from sfumato.privacy.gaussian import gaussian_multiplier
+from sfumato.privacy.process import process_mark
 from sfumato.public.ranges import LARGEST_LENGTH
 from sfumato.published.common import dense_prediction, public_box
 from sfumato.published.listed_queries import (
@@ -164,7 +164,7 @@ class OnlineQueries:
         self.request.check_options()
         self.most = most
         self._answered: list[tuple[Floats, int]] = []
-        self._lock, self._process = threading.Lock(), os.getpid()
+        self._lock, self._process = threading.Lock(), process_mark()
         bits = noise_bits(model.random_state)
         self._curator = Curator(source, account_of(model.ledger, X), bits, engine_of(model.engine, source=source))
         self._count = self._open()
@@ -184,7 +184,7 @@ class OnlineQueries:
             raise InputError(
                 f"a query must be {self.request.dimension} finite numbers within {LARGEST_LENGTH:g} of 0, got {query!r}"
             )
-        if os.getpid() != self._process:
+        if process_mark() != self._process:
             raise InputError(
                 "a fork copied this session, and only the process that opened it may ask: open another one"
             )

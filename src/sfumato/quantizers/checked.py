@@ -56,19 +56,23 @@ from sfumato.kernels import ShiftInvariantKernel
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.public.codec import Object, Schema
-from sfumato.public.ranges import check_reader_cost
+from sfumato.public.ranges import DRAWN_BYTES, check_reader_cost
 from sfumato.quantizers.answer import Answer, Combined, answer_from_terms
 from sfumato.quantizers.base import MOST_DRAWN, Bound, Floats, Integers, Known, Quantizer, stored_array
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.fourier import FourierQuantizer, ShardedFourier
 from sfumato.quantizers.landmarks import LandmarkQuantizer
-from sfumato.quantizers.nystrom import CONFIDENT
+from sfumato.quantizers.resemblance import CONFIDENT
 
 Pairs = FourierQuantizer | ShardedFourier
 PAIRS: dict[str, type[Pairs]] = {kind.name: kind for kind in (FourierQuantizer, ShardedFourier)}
 CLEAR = 3.0  # deviations from which a difference at a query is believed
 SURE = 3.0  # and one at all queries
 BLOCK_NUMBERS = 1 << 21
+EXPLAINED_BYTES = 8  # of one number of W' times the waves at the landmarks, which are kept
+# Products that these take, once for all answers of a release: up to half a minute, where a small file takes seconds.
+# A wave at a landmark takes as long as so many products.
+MOST_EXPLAINED, WAVE_PRODUCTS = 2**40, 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +192,10 @@ class CheckedLandmarks(Quantizer):
         total, block = np.zeros((weights.shape[1], self.pairs.size)), max(1, BLOCK_NUMBERS // self.pairs.size)
         for start in range(0, len(weights), block):
             part = slice(start, start + block)
-            total += weights[part].T @ self._pairs_at(self._points[part])
+            waves = self._pairs_at(self._points[part])
+            for row in range(0, len(total), block):  # all rows at once would take the memory of the result again
+                rows = slice(row, row + block)
+                total[rows] += weights[part, rows].T @ waves
         return total
 
     @cached_property
@@ -360,8 +367,23 @@ class CheckedLandmarks(Quantizer):
         if not 0 < rank + 1 < size:
             raise ReleaseFileError(f"{rank} directions and their check do not fit {size} integers")
         own = LandmarkQuantizer.from_document(fields["landmarks"], arrays, kernel, rank + 1)
-        check_reader_cost(len(own.fitted.points) * (own.dimension + rank))
-        return cls(own, kind.from_document(fields["pairs"], {}, kernel, size - rank - 1))
+        _check_explained(own, size - rank - 1)
+        made = cls(own, kind.from_document(fields["pairs"], {}, kernel, size - rank - 1))
+        check_reader_cost(0, made.query_products)
+        return made
+
+
+def _check_explained(own: LandmarkQuantizer, waves: int) -> None:
+    """Refuse landmarks that explain so many sums of waves that a small file takes much memory or time."""
+    landmarks = len(own.fitted.points)
+    check_reader_cost(landmarks * (own.dimension + own.rank))
+    check_reader_cost((own.rank + 1) * waves * EXPLAINED_BYTES / DRAWN_BYTES)
+    work = landmarks * waves * (own.dimension + own.rank + WAVE_PRODUCTS)
+    if work > MOST_EXPLAINED:
+        raise InputError(
+            f"explaining {waves} sums by {landmarks} landmarks takes {work:.3g} products, and {MOST_EXPLAINED} are the "
+            "most"
+        )
 
 
 def _records(known: Known) -> float:

@@ -23,7 +23,7 @@ sqrt(R (k(y, y) - |g(y)|^2)) + |b.k(Z, y)| with R an upper confidence limit of t
 know that residuals of different records point in different directions, and is wide.
 
 The error bar's bias assumes as much resemblance between records and landmarks as the release itself shows
-(`nystrom.Resemblance`), and is never larger than that bound.
+(`resemblance`), and is never larger than that bound.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ from sfumato.public.codec import Nested, Object, Schema, Whole
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading, stored_array
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import round_into_ball
-from sfumato.quantizers.nystrom import CONFIDENT, Estimate, Resemblance, Spectrum, whole_numbers
+from sfumato.quantizers.nystrom import Estimate, Spectrum, whole_numbers
+from sfumato.quantizers.resemblance import CONFIDENT, Resemblance
 from sfumato.quantizers.similarities import VALUE_BITS, Similarities, similarities_from_document
 
 ROW_BLOCK = 256

@@ -1,4 +1,4 @@
-"""What a public sample says about a kernel: leading directions, what they leave out, and whether records resemble it.
+"""What a public sample says about a kernel: leading directions, and what they leave out of points like it.
 
 With the eigenpairs (w, U) of the kernel matrix of landmarks Z, f_j(x) = k(x, Z) u_j / sqrt(w_j) are the coordinates of
 the kernel's feature vector of x along orthonormal directions, so |f(x)|^2 <= k(x, x). Truncated at rank r, f(x).f(y)
@@ -16,26 +16,8 @@ What remains of the bias, if records resemble landmarks, is the sampling error o
 points of what is missed, divided by L. A fifth of the sample, held out of the rest, measures it in two ways, of which
 the larger counts: over pairs of held-out points; and over the landmarks, either part by itself, added as if they were
 independent. The second is too little where many directions were fitted to the landmarks, which miss less of them than
-of other points; the first where next to nothing is missed and the 0.01 of the left-out residuals remains.
-
-**Resemblance** between records and landmarks, as far as a release shows it; that is post-processing. Held-out public
-points say how large the bias of an answer is for records like them. A release lets that be checked: the released mean
-of the features f is compared with the landmarks' own, D = |mean f - reference|^2 less the noise's part, against E, the
-sampling error of a mean over so many landmarks.
-
-- Up to 3 E the records count as resembling the landmarks, and the bias is the one of held-out public points.
-- Beyond, it is sqrt(D / E) times as large: as if the directions that the features do not see differed from the
-  landmarks as much as those that they see.
-- If the released mean residual exceeds that of held-out public points by more than chance, records lie where the
-  features do not reach. A count that is off moves all means by the same share, 1 in expectation with the count's
-  variance; the mean of f along the reference shows it too, with the variance of the noise and of the landmarks'
-  choice, and falls short where records lie elsewhere. The mean of both, weighted by their variances, is taken off,
-  so that what is left is 0 for records like the landmarks and not for others, however noisy the count is. And if the
-  noise, or a reference hardly larger than its own sampling error, leaves the comparison no power, nothing speaks for
-  resemblance. In both cases there is no limit but the one that holds for any records.
-
-No test sees records that agree with the public ones in every released number and still crowd together outside the
-features; only `LandmarkQuantizer.bias_bound` covers those.
+of other points; the first where next to nothing is missed and the 0.01 of the left-out residuals remains. Of a few
+landmarks every part is held out in turn, and the means over the parts count: two points of a dozen say little.
 """
 
 from __future__ import annotations
@@ -47,9 +29,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.errors import InputError
-from sfumato.public.codec import Documented, Real, Schema
 from sfumato.public.portable import PublicStream
 from sfumato.public.ranges import LARGEST_LENGTH
 from sfumato.quantizers.base import Floats
@@ -57,6 +39,7 @@ from sfumato.quantizers.similarities import VALUE_BITS, Similarities
 
 FEWEST_LANDMARKS, MOST_LANDMARKS = 5, 2000
 HELD_OUT = 5  # one in so many points of the sample
+FEW, FEWEST_HELD = 200, 4  # landmarks, and points of a part
 # Directions of less weight than this in the whole sample carry nothing but rounding.
 SMALLEST_WEIGHT = 1e-3
 RIDGE = 1e-2
@@ -209,31 +192,62 @@ class Estimate:
 
 
 def estimates(fitted: Similarities, ranks: list[int]) -> list[Estimate]:
-    """Hold out a fifth of the landmarks, decompose the others, and see how well they explain it, rank by rank."""
-    matrix, size = fitted.matrix(), len(fitted.points)
-    held = max(1, size // HELD_OUT)
-    spectrum = Spectrum.of(matrix[held:, held:])
-    values = matrix[held:, :held]
+    """Hold out a fifth of the landmarks, decompose the others, and see how well they explain it, rank by rank.
+
+    Of fewer than `FEW` landmarks every part is held out in turn, of `FEWEST_HELD` points or half of them at least. A
+    part is every fifth landmark by its place, or every second to fourth of a few: they must stand in a random order, as
+    those of a `PublicSample` do.
+    """
+    matrix, places = fitted.matrix(), np.arange(len(fitted.points))
+    parts = max(min(HELD_OUT, len(places) // FEWEST_HELD), 2)
+    seen = [_held_out(matrix, places % parts == part, ranks) for part in range(parts if len(places) < FEW else 1)]
+    return [_estimate(rank, list(found), len(places)) for rank, *found in zip(ranks, *seen, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class _HeldOut:
+    """What one held-out part says about one rank: |g(y)|^2 of its points, and what is missed of them."""
+
+    squares: Floats
+    among_landmarks: float
+    among_held: float
+    missed: float
+
+
+def _held_out(matrix: Floats, held: NDArray[np.bool_], ranks: list[int]) -> list[_HeldOut]:
+    spectrum = Spectrum.of(matrix[~held][:, ~held])
+    values, among = matrix[~held][:, held], matrix[held][:, held]
     left_out = spectrum.left_out @ values
     found = []
     for rank in ranks:
         taken = min(rank, spectrum.rank)
         features = values.T @ spectrum.projection(taken)
-        squares = np.square(features).sum(axis=1)
         beyond = spectrum.beyond(taken, values)
-        among_landmarks = float((beyond.var(axis=0) + left_out.var(axis=0)).mean())
-        among_held = _variance_of_pairs(matrix[:held, :held] - features @ features.T)
         found.append(
-            Estimate(
-                rank=rank,
-                strength=float(squares.mean()),
-                residual=float(np.clip(1 - squares, 0.0, 1.0).mean()),
-                residual_error=float(squares.std() / np.sqrt(held)),
-                bias=math.sqrt(max(among_landmarks, among_held) / size),
-                missed=float(np.sqrt(np.square((beyond + left_out).mean(axis=0)).mean())),
+            _HeldOut(
+                squares=np.square(features).sum(axis=1),
+                among_landmarks=float((beyond.var(axis=0) + left_out.var(axis=0)).mean()),
+                among_held=_variance_of_pairs(among - features @ features.T),
+                missed=float(np.square((beyond + left_out).mean(axis=0)).mean()),
             )
         )
     return found
+
+
+def _estimate(rank: int, parts: list[_HeldOut], size: int) -> Estimate:
+    """Take the mean over the held-out parts."""
+    squares = np.concatenate([part.squares for part in parts])
+    among_landmarks = sum(part.among_landmarks for part in parts) / len(parts)
+    among_held = sum(part.among_held for part in parts) / len(parts)
+    missed = sum(part.missed for part in parts) / len(parts)
+    return Estimate(
+        rank=rank,
+        strength=float(squares.mean()),
+        residual=float(np.clip(1 - squares, 0.0, 1.0).mean()),
+        residual_error=float(squares.std() / np.sqrt(len(squares))),
+        bias=math.sqrt(max(among_landmarks, among_held) / size),
+        missed=math.sqrt(missed),
+    )
 
 
 def _variance_of_pairs(missed: Floats) -> float:
@@ -257,103 +271,3 @@ def whole_numbers(projection: Floats, limit_bits: int = 52) -> tuple[int, Floats
     widest = float(np.abs(projection).sum(axis=0).max()) + 1
     bits = min(24, limit_bits - VALUE_BITS - int(np.ceil(np.log2(widest + len(projection) * 2.0**-20))))
     return bits, np.rint(np.ldexp(projection, bits))
-
-
-# Noise and count beyond so many standard deviations: below 1 in 2,000 each, for Laplace noise.
-CONFIDENT = 5.0
-AGREEMENT = 3.0
-# The reference must be larger than what would count as agreement.
-POWER = 0.5
-
-
-@dataclass(frozen=True)
-class Resemblance(Documented):
-    """What is known of records that resemble the landmarks, from held-out public points.
-
-    Attributes
-    ----------
-    bias_share : float
-        Mean square of the completed answer's bias at y, divided by 1 - |g(y)|^2.
-    residual, residual_error : float
-        Mean of 1 - |f|^2 and its standard error.
-    spread : float
-        E of the module's text.
-    """
-
-    bias_share: float
-    residual: float
-    residual_error: float
-    spread: float
-
-    schema = Schema(**dict.fromkeys(("bias_share", "residual", "residual_error", "spread"), Real(0.0, 1e12)))
-
-    @classmethod
-    def of(cls, estimate: Estimate, spectrum: Spectrum) -> Resemblance:
-        """Take the figures of an estimate."""
-        share = estimate.bias**2 / max(estimate.residual, 1e-6)
-        return cls(share, estimate.residual, estimate.residual_error, spectrum.spread(estimate.rank))
-
-    def __post_init__(self) -> None:
-        if not all(isinstance(value, float) and 0 <= value < math.inf for value in vars(self).values()):
-            raise InputError("the figures of resemblance must be finite and not negative")
-
-    def inflation(
-        self, mean: Floats, reference: Floats, residual: float, noise: float, count_share: float, along: float = 0.0
-    ) -> float:
-        """Tell how many times larger than on held-out public points the bias may be; infinite if nothing limits it.
-
-        Parameters
-        ----------
-        mean, reference : ndarray, shape (rank,)
-            The released mean of f, and the landmarks' own.
-        residual : float
-            The released mean of 1 - |f|^2.
-        noise : float
-            Variance of the noise on one coordinate of either.
-        count_share : float
-            Variance of the count over its square.
-        along : float
-            Variance of the landmarks' mean of f along its own direction.
-
-        Examples
-        --------
-        >>> expected = Resemblance(bias_share=1e-7, residual=0.9, residual_error=0.01, spread=1e-4)
-        >>> expected.inflation(np.array([0.2, 0.0]), np.array([0.2, 0.01]), 0.9, 1e-9, 0.0)
-        1.0
-        >>> expected.inflation(np.array([0.2, 0.0]), np.array([0.2, 0.01]), 0.99, 1e-9, 0.0)
-        inf
-        """
-        seen, strength = float(np.square(mean - reference).sum()), float(np.square(reference).sum())
-        slack, spread = _slack(len(mean), noise, seen), max(self.spread + count_share * strength, 1e-300)
-        if AGREEMENT * spread + slack > POWER * strength:
-            return math.inf
-        error = (along + noise) / strength
-        weight = count_share / (count_share + error) if count_share else 0.0
-        share = 1 + weight * (float(mean @ reference) / strength - 1)
-        by_chance = math.hypot(math.sqrt(noise), math.sqrt(weight * error) * self.residual, self.residual_error)
-        if residual - share * self.residual > CONFIDENT * by_chance:
-            return math.inf
-        excess = (seen - len(mean) * noise) / spread
-        return 1.0 if excess <= AGREEMENT + slack / spread else math.sqrt(excess)
-
-
-def can_be_shown(spread: float, strength: float, rank: int, noise: float, count_share: float) -> bool:
-    """Tell from public facts whether a release of records that resemble the landmarks would show it.
-
-    Parameters
-    ----------
-    spread, strength : float
-        E of the module's text, and the squared length of the reference.
-    rank, noise, count_share
-        As in `Resemblance.inflation`.
-    """
-    expected = spread + count_share * strength
-    return AGREEMENT * expected + _slack(rank, noise, expected + rank * noise) <= POWER * strength
-
-
-def _slack(rank: int, noise: float, seen: float) -> float:
-    """Two standard deviations of the noise's part in a squared difference.
-
-    Laplace noise has a fourth moment of 6 squared variances; Gaussian noise has less.
-    """
-    return 2 * math.sqrt(5 * rank * noise * noise + 4 * noise * seen)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from sfumato.errors import InputError, SfumatoError, StorageError
+from sfumato.locks import lock_file
 from sfumato.owner import private_folder, private_opener
 from sfumato.public import document as documents
 from sfumato.services.intake import Intake
@@ -32,14 +33,10 @@ from sfumato.services.store import open_store
 from sfumato.services.wire import Problem
 from sfumato.storage import AtomicFile, storage_errors
 
-try:
-    import fcntl
-except ImportError:  # not on Windows; there, the operator sees to it
-    fcntl = None  # type: ignore[assignment]
-
 _LEFT_OVER = re.compile(r"\.sfumato-[0-9a-f]{16}\.tmp|buckets-[0-9a-f]{16}|arriving")
 _KNOWN = re.compile(rf"server\.key|operator\.key|lock|log|[0-9a-f]{{64}}-[0-9]+|{_LEFT_OVER.pattern}")
 STORAGE = (Problem, StorageError)  # what storages raise
+_WITHOUT_LOCKS = "two servers could spoil each other's folder; put it on a local disk"
 
 
 class Role(ABC):
@@ -92,8 +89,7 @@ class Role(ABC):
             raise InputError(f"{str(self.folder)!r} holds files that are not a server's; choose another folder")
         self._lock = open(self.folder / "lock", "ab", opener=private_opener)  # noqa: SIM115 - held while we live
         try:
-            if fcntl is not None:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(self._lock.fileno(), self._lock.name, _WITHOUT_LOCKS)
         except BlockingIOError:
             self._lock.close()
             raise InputError(f"{str(self.folder)!r} is another server's that is running; choose another") from None

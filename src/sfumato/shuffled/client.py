@@ -28,6 +28,7 @@ from sfumato.errors import InputError
 from sfumato.local.account import DeviceAccount
 from sfumato.local.client import check_limits
 from sfumato.privacy.bits import Integers, SecureBits
+from sfumato.privacy.process import process_mark
 from sfumato.shuffled import MAX_DELTA, MAX_EPSILON
 from sfumato.shuffled.bitsum.shares import permutation
 from sfumato.shuffled.messages import Submission
@@ -192,6 +193,7 @@ class Client:
         self._protocol = protocol
         self._account = account
         self._sent = False
+        self._process = process_mark()
         self._sending = threading.Lock()  # two threads must not both find that nothing was sent
         check_size(self._group)
 
@@ -219,6 +221,11 @@ class Client:
         protocol = self._protocol
         check_open(protocol, now)
         public, secure = protocol.key, SecureBits() if secure is None else secure
+        if process_mark() != self._process:
+            raise InputError(
+                "a fork copied this participant, and either copy could send messages: make one in the process that "
+                "sends them"
+            )
         with self._sending:
             if self._sent:
                 raise InputError(

@@ -15,11 +15,11 @@ All of it is for its owner alone: it holds the messages of each participant toge
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import InputError, StorageError
+from sfumato.locks import lock_file
 from sfumato.owner import private_folder, private_opener
 from sfumato.public.canonical_json import parse
 from sfumato.public.codec import Schema
@@ -35,6 +36,7 @@ from sfumato.shuffled.sealing import MESSAGE_BYTES
 from sfumato.storage import AtomicFile, storage_errors
 
 _MARK = b"sfumato-shuffler-1\n"
+_WITHOUT_LOCKS = "two shufflers could spoil each other's messages; put the folder on a local disk (--state FOLDER)"
 _LEFT = re.compile(r"buckets-[0-9a-f]{16}|\.sfumato-[0-9a-f]{16}\.tmp")
 _LARGEST_STATE = 10_000
 _START = struct.Struct("<Q16s")
@@ -59,7 +61,7 @@ class StateFolder:
             self._refuse_others()
             self._lock = private_opener(self.path / "lock", os.O_RDWR | os.O_CREAT)
             try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock_file(self._lock, self.path / "lock", _WITHOUT_LOCKS)
                 os.pwrite(self._lock, _MARK, 0)
                 os.fsync(self._lock)
             except BlockingIOError:
@@ -76,6 +78,14 @@ class StateFolder:
         content = marker.read_bytes() if marker.is_file() and marker.stat().st_size <= len(_MARK) else None
         if content == _MARK or not names or (names == {"lock"} and content == b""):  # killed before it was marked
             return
+        state = self.path / "state.json"
+        if state.is_file() and b'"fingerprint"' in state.read_bytes()[:_LARGEST_STATE]:
+            raise InputError(
+                f"{str(self.path)!r} holds a shuffler's state without its mark, the file 'lock': others may be missing "
+                "too, and with them messages that were acknowledged. Nothing was touched: restore the folder from a "
+                "copy, or collect again in a new one; if only that file is lost, and no shuffler runs there, make it "
+                f"again: echo {_MARK.decode().strip()} > {shlex.quote(str(marker))}"
+            )
         raise InputError(
             f"{str(self.path)!r} holds files that are not a shuffler's, and none of them was touched; pass a new or "
             "empty folder"

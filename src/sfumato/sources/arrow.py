@@ -17,6 +17,7 @@ from sfumato.sources.base import Block, Rows, Source, block_type
 from sfumato.sources.cells import codes_of
 from sfumato.sources.keys import KEY_WORDS, check_key_type, keys_of
 from sfumato.sources.selection import Selection, listing
+from sfumato.sources.soundness import is_list
 
 # Writing a column into row-major memory touches one cache line a row: this many rows at a time stay in the cache.
 TILE_ROWS = 8192
@@ -216,26 +217,23 @@ def _with_length(column: pa.Field, length: int | None, origin: str) -> pa.Field:
                 f"{origin}: {_describe(column)} has lists of {kind.list_size}, and columns= says {length}."
             )
         return column
-    if not _is_list(kind) and not pa.types.is_null(kind):
+    if not is_list(kind) and not pa.types.is_null(kind):
         raise InputError(f"{origin}: {_describe(column)} is no column of lists. Leave the length out of columns=.")
-    return pa.field(column.name, pa.list_(kind.value_type if _is_list(kind) else pa.float64(), length))
+    return pa.field(column.name, pa.list_(kind.value_type if is_list(kind) else pa.float64(), length))
 
 
 def _replaced(schema: pa.Schema, places: Iterable[int], fields: Sequence[pa.Field]) -> pa.Schema:
+    columns = list(schema)
     for place, column in zip(places, fields, strict=True):
-        schema = schema.set(place, column)
-    return schema
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    """Tell whether a type is that of lists of any length."""
-    views = [getattr(pa.types, name, None) for name in ("is_list_view", "is_large_list_view")]
-    return any(test(kind) for test in (pa.types.is_list, pa.types.is_large_list, *views) if test is not None)
+        columns[place] = column
+    return pa.schema(columns, schema.metadata)  # once: each change of a schema copies all of it
 
 
 def _fixed(column: pa.Array, length: int) -> pa.Array:
-    """Return lists of one length, of lists of any: another length, or a null, is a null."""
-    if not _is_list(column.type):
+    """Return lists of one length, of lists of any or of nothing: another length, or a null, is a null."""
+    if pa.types.is_null(column.type):
+        return pa.nulls(len(column), pa.list_(pa.float64(), length))
+    if not is_list(column.type):
         return column
     import pyarrow.compute as pc  # slow to load, and few tables have such columns
 
@@ -249,8 +247,8 @@ def _fixed(column: pa.Array, length: int) -> pa.Array:
 def _not_numeric(schema: pa.Schema, strange: list[pa.Field], origin: str) -> InputError:
     numeric = [repr(field.name) for field in schema if _is_numeric(_value_type(field.type))]
     fix = f"for example columns=[{listing(numeric)}]" if numeric else "after converting text or dates to numbers"
-    if any(_is_list(field.type) for field in strange):
-        example = next(field.name for field in strange if _is_list(field.type))
+    if any(is_list(field.type) for field in strange):
+        example = next(field.name for field in strange if is_list(field.type))
         fix += (
             f"; the length of a column of lists is public and not read off them: name it with its length, as in "
             f"columns=['{example}[384]']"
@@ -263,24 +261,6 @@ def _not_numeric(schema: pa.Schema, strange: list[pa.Field], origin: str) -> Inp
 
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
     return batch.column(batch.schema.get_field_index(name))
-
-
-def check_sound(batch: pa.RecordBatch, texts: Iterable[str]) -> None:
-    """Refuse (pyarrow.ArrowInvalid) a batch whose lengths do not fit its memory, or whose texts lie outside of it.
-
-    Texts are looked at as bytes: they need not be proper UTF-8.
-    """
-    batch.validate()
-    for column in batch.columns:
-        if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-            column.validate(full=True)
-    as_bytes = {"string": pa.binary(), "large_string": pa.large_binary()}
-    for name in texts:
-        column = _column(batch, name)
-        while isinstance(column, pa.ExtensionArray | pa.DictionaryArray):
-            column = column.storage if isinstance(column, pa.ExtensionArray) else column.dictionary
-        kind = as_bytes.get(str(column.type))
-        (column if kind is None else column.view(kind)).validate(full=True)
 
 
 def _describe(field: pa.Field) -> str:

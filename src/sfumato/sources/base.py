@@ -108,6 +108,9 @@ class Source:
         Coordinates that are categories, by their places, with their public values: they hold codes.
     length_unit
         Unit of the coordinates where a reference system says so: "degrees" of longitude and latitude, or "metres".
+    paths
+        Files or folders that were opened, without links, whose account is charged; of a pattern the folder that it
+        begins in.
 
     Examples
     --------
@@ -130,6 +133,7 @@ class Source:
     weighted: bool = False
     categories: Mapping[int, Overlap] = field(default_factory=dict)
     length_unit: str | None = None
+    paths: tuple[str, ...] = field(default=(), repr=False)
     _taken: bool = field(default=False, init=False, repr=False)
 
     def batches(self, rows: int | None = None) -> Iterator[Block]:
@@ -245,6 +249,10 @@ def _unreadable() -> tuple[type[Exception], ...]:
     return UNREADABLE if arrow is None else (*UNREADABLE, arrow.ArrowException)
 
 
+class TooLargeError(ValueError):
+    """A file that may be sound, and takes more than is allowed; the text says what to do."""
+
+
 @contextmanager
 def readable(origin: str) -> Iterator[None]:
     """Turn what libraries raise for a file or stream that cannot be read into an `InputError` that names it."""
@@ -256,6 +264,8 @@ def readable(origin: str) -> Iterator[None]:
         raise InputError(f"{origin}: no such file. Check the path.") from error
     except PermissionError as error:
         raise InputError(f"{origin}: no permission to read it. Check the file's owner and mode.") from error
+    except TooLargeError as error:
+        raise InputError(f"{origin} is too large to read: {error}.") from error
     except _unreadable() as error:
         raise InputError(
             f"{origin} cannot be read as rows ({error}). It is damaged, truncated, or not what its name or type says."

@@ -6,18 +6,21 @@ again as text: such a cell becomes NaN, such a line a row of NaN. Both ways read
 values do not depend on its neighbours or on where blocks end. For the same reason a line break inside quotes ends the
 row, and a line with unbalanced quotes is a row of NaN: it must not swallow the lines after it. Blank lines are skipped.
 A row of NaN belongs to nobody; so does a row whose cell for the user is a null.
+
+A proper line is at least as long as its row has numbers, and so bounds it. A broken line may be two bytes and stands
+for a whole row of NaN, so these rows are made in pieces of `PIECE_NUMBERS`: memory does not follow their number.
 """
 
 from __future__ import annotations
 
-import csv
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -27,16 +30,17 @@ from sfumato.kernels.product import Overlap
 from sfumato.sources.arrow import Layout
 from sfumato.sources.base import Block, Rows, Source, readable, reblock
 from sfumato.sources.cells import NUMBER, codes_of_distinct
+from sfumato.sources.first_line import NULLS, cells_of, check_separator, holds_values, is_data, split_head
 from sfumato.sources.keys import Keys, decoded, keys_of_codes
-from sfumato.sources.selection import MOST_NAMED_COLUMNS, Selection, no_numbers, warn_of_no_numbers
+from sfumato.sources.selection import Selection, no_numbers, warn_of_no_numbers
 
 BLOCK_BYTES = 2 << 20
-# Bytes of a line. A longer one is read past without keeping it, and is a row of NaN, as every line that is broken.
+# Bytes of a line. A longer one is read past without keeping it, and is a row of NaN, as every line that is broken;
+# a first line is refused.
 LONGEST_LINE = 1 << 24
 TOO_LONG = b"\0"  # stands for it: a single field that is no number
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-NULLS = frozenset(pa.csv.ConvertOptions().null_values)
+# Numbers in a piece of a block, 32 MB: more than its bytes, so that proper lines alone are one piece.
+PIECE_NUMBERS = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -68,20 +72,21 @@ def open_delimited(path: Path, selection: Selection, text: TextFormat) -> Source
     """
     origin = str(path)
     with readable(origin):
-        head, body = _split_head(next(_line_blocks(path), b""))
-    cells = _cells(head, text.separator, origin)
-    headless = _is_data(cells, text)
+        head, body = split_head(next(_line_blocks(path), b""))
+    cells = cells_of(head, text.separator, origin)
+    headless = is_data(cells, text.number)
     names = [str(position) for position in range(len(cells))] if headless else cells
-    _check_separator(names, selection, text.separator, origin)
+    check_separator(names, selection, text.separator, origin)
     chosen = selection.choose(names, len(names), origin)
     chosen.check_no_lists(origin)
-    if not headless and (_holds_values(cells, text) or any(cells[i] in NULLS - {""} for i in chosen.coordinates)):
+    if not headless and (holds_values(cells, text.number) or any(cells[i] in NULLS - {""} for i in chosen.coordinates)):
         raise InputError(
             f"the first line of {origin} mixes numbers with text, so it may be a record instead of names. "
             "Put a line of column names in front of it, or rename columns whose names are numbers."
         )
     parser = LineParser(text, len(names), chosen.coordinates, chosen.key, chosen.weight, chosen.coded)
-    textual = parser.columns_of_text(head + body if headless else body)
+    with readable(origin):
+        textual = parser.columns_of_text(head + body if headless else body)
     if textual:
         problem = [names[i] for i in chosen.numbers], [names[i] for i in textual], origin
         if selection.columns is None:
@@ -92,9 +97,9 @@ def open_delimited(path: Path, selection: Selection, text: TextFormat) -> Source
         with readable(origin):
             for number, lines in enumerate(_line_blocks(path)):
                 if number == 0:
-                    first, rest = _split_head(lines)
+                    first, rest = split_head(lines)
                     lines = first + rest if headless else rest
-                yield parser.rows(lines)
+                yield from parser.pieces(lines)
 
     return Source(
         dimension=len(chosen.coordinates),
@@ -104,28 +109,6 @@ def open_delimited(path: Path, selection: Selection, text: TextFormat) -> Source
         weighted=chosen.weight is not None,
         categories=chosen.categories,
     )
-
-
-def _check_separator(names: Sequence[str], selection: Selection, delimiter: str, origin: str) -> None:
-    """Refuse a line of names that looks like several columns with another separator; no value is looked at."""
-    if len(names) != 1 or selection.columns == names:
-        return
-    other = next((mark for mark in (";", "\t", "|", ",") if mark != delimiter and mark in names[0]), None)
-    if other is None:
-        return
-    shown, columns = repr(other), len(names[0].split(other))
-    raise InputError(
-        f"{origin}: the line of names is one column, {names[0]!r}, and looks like {columns} separated by {shown}. "
-        f"Pass separator={shown} (and often decimal=','), save it with {delimiter!r} and "
-        f"decimal points, or pass columns= with that name if it is one column."
-    )
-
-
-def _holds_values(cells: Sequence[str], text: TextFormat) -> bool:
-    """Tell whether cells of a first line look like values: numbers, other than a count 0, 1, 2, ... or 1, 2, 3, ..."""
-    numbers = [cell for cell in cells if re.fullmatch(text.number, cell)]
-    counts = [[str(place) for place in range(start, start + len(numbers))] for start in (0, 1)]
-    return bool(numbers) and (len(numbers) < 2 or numbers not in counts)
 
 
 @dataclass(frozen=True)
@@ -159,11 +142,17 @@ class LineParser:
 
     def rows(self, lines: bytes) -> Rows:
         """Rows of the lines with their users and weights."""
+        return Rows.joined(list(self.pieces(lines)))
+
+    def pieces(self, lines: bytes) -> Iterator[Rows]:
+        """Rows of the lines, at least one piece, of which those with broken lines have up to `PIECE_NUMBERS`."""
         lines = self._without_broken_quotes(lines)
+        broken: list[int] = []
         try:
-            return self._stack(self._read(lines, pa.float64()), decoded)
+            proper = self._stack(self._read(lines, pa.float64()), decoded)
         except pa.ArrowInvalid:
-            return self._parse_leniently(lines)
+            proper, broken = self._parse_leniently(lines)
+        return self._with_broken(proper, np.array(broken)) if broken else iter([proper])
 
     @property
     def _numbers(self) -> tuple[int, ...]:
@@ -184,7 +173,8 @@ class LineParser:
         text = present.reshape(shape).any(axis=1) & ~number.reshape(shape).any(axis=1)
         return [position for position, is_text in zip(self._numbers, text, strict=True) if is_text]
 
-    def _parse_leniently(self, lines: bytes) -> Rows:
+    def _parse_leniently(self, lines: bytes) -> tuple[Rows, list[int]]:
+        """Rows of the proper lines, and the row numbers of the others."""
         cells, broken = self._read_cells(lines)
         names = list(map(str, self._numbers))
         column, (_, rows_each) = _joined(cells.select(names))
@@ -194,16 +184,22 @@ class LineParser:
         floats = {name: numbers.slice(place * rows_each, rows_each) for place, name in enumerate(names)}
         ids = {name: cells[name].cast(pa.binary()) for name in map(str, self._texts)}
         proper = self._stack(pa.table(floats | ids), lambda cell: decoded(cell.decode().encode("latin-1")))
-        if not broken:
-            return proper
-        places = np.delete(np.arange(len(proper) + len(broken)), broken)
-        rows = self._blank(len(proper) + len(broken))
-        rows.block[places] = proper.block
-        if rows.keys is not None:
-            rows.keys[places] = proper.users
-        if rows.weights is not None:
-            rows.weights[places] = proper.weights
-        return rows
+        return proper, broken
+
+    def _with_broken(self, proper: Rows, broken: npt.NDArray[np.int64]) -> Iterator[Rows]:
+        """Put rows of NaN between the proper ones, at the row numbers `broken`, which ascend."""
+        total, height = len(proper) + len(broken), max(1, PIECE_NUMBERS // len(self.chosen))
+        for start in range(0, total, height):
+            stop = min(start + height, total)
+            before, after = np.searchsorted(broken, [start, stop])
+            places = np.delete(np.arange(stop - start), broken[before:after] - start)
+            some, rows = proper[start - before : stop - after], self._blank(stop - start)
+            rows.block[places] = some.block
+            if rows.keys is not None:
+                rows.keys[places] = some.users
+            if rows.weights is not None:
+                rows.weights[places] = some.weights
+            yield rows
 
     def _is_number(self, cells: pa.Array) -> pa.Array:
         return pc.match_substring_regex(cells, f"^(?:{self.text.number})$")
@@ -268,9 +264,10 @@ class LineParser:
     def _without_broken_quotes(self, lines: bytes) -> bytes:
         if b'"' not in lines:
             return lines
-        nothing = self.text.separator.join(["nan"] * self.width).encode()
+        # Another number of fields breaks the line for Arrow too, and takes no more room than the line had.
+        broken = self.text.separator.encode() if self.width == 1 else b"x"
         proper = self._proper_line.fullmatch
-        return b"\n".join(line if b'"' not in line or proper(line) else nothing for line in lines.splitlines())
+        return b"\n".join(line if b'"' not in line or proper(line) else broken for line in lines.splitlines())
 
 
 def _keys(cells: pa.ChunkedArray, text_of: Callable[[bytes], str]) -> Keys:
@@ -300,48 +297,24 @@ def _line_blocks(path: Path) -> Iterator[bytes]:
     """Read about `BLOCK_BYTES` at a time, cut after the last line break; a line that is too long is `TOO_LONG`."""
     with pa.input_stream(str(path), compression="gzip" if path.suffix.lower() == ".gz" else None) as stream:
         begun: list[bytes] = []  # the line that has begun, in parts
-        size = 0
+        size, at_start = 0, True
         while chunk := stream.read(BLOCK_BYTES):
+            breaks = [place for place in (chunk.find(b"\n"), chunk.find(b"\r")) if place >= 0]
+            first = min(breaks, default=len(chunk))
             ends = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
-            if ends:
-                first = min(place for place in (chunk.find(b"\n"), chunk.find(b"\r")) if place >= 0)
-                if size + first > LONGEST_LINE:
+            too_long = size + first > LONGEST_LINE
+            if too_long and at_start:
+                raise InputError(
+                    f"{path}: the first line is longer than {LONGEST_LINE} bytes. "
+                    "Leave columns out, or save the numbers as .npy or .parquet."
+                )
+            if breaks:
+                if too_long:
                     begun, chunk, ends = [TOO_LONG], chunk[first:], ends - first
                 yield b"".join([*begun, chunk[:ends]])
-                begun, size = [], 0
+                begun, size, at_start = [], 0, False
             rest = chunk[ends:]
             size += len(rest)
             begun = [*begun, rest] if size <= LONGEST_LINE else []
         if size:
             yield TOO_LONG if size > LONGEST_LINE else b"".join(begun)
-
-
-def _split_head(lines: bytes) -> tuple[bytes, bytes]:
-    """First line that is not blank, and what follows it (its line break included)."""
-    text = lines.removeprefix(BYTE_ORDER_MARK).lstrip(b"\r\n")
-    ends = [place for place in (text.find(b"\n"), text.find(b"\r")) if place >= 0]
-    end = min(ends, default=len(text))
-    return text[:end], text[end:]
-
-
-def _cells(head: bytes, delimiter: str, origin: str) -> list[str]:
-    if not head:
-        raise InputError(f"{origin} is empty: it has not even a header. Write the column names in its first line.")
-    try:
-        text = head.decode()
-    except UnicodeDecodeError as error:
-        raise InputError(f"{origin}: the first line is not UTF-8 text. Save the file as UTF-8.") from error
-    if head == TOO_LONG or text.count(delimiter) > MOST_NAMED_COLUMNS:
-        raise InputError(
-            f"{origin}: the first line is longer than {LONGEST_LINE} bytes or names more than {MOST_NAMED_COLUMNS} "
-            "columns. Leave some out, or save the numbers as .npy or .parquet."
-        )
-    try:
-        return [cell.strip() for cell in next(csv.reader([text], delimiter=delimiter))]
-    except csv.Error as error:
-        raise InputError(f"{origin}: the first line cannot be read as column names ({error}).") from error
-
-
-def _is_data(cells: list[str], text: TextFormat) -> bool:
-    values = [cell for cell in cells if cell not in NULLS]
-    return bool(values) and all(re.fullmatch(text.number, cell) for cell in values)

@@ -6,13 +6,14 @@ Several files are one table, read in the order of their names. They must be of o
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sfumato.deferred import require
 from sfumato.errors import InputError
-from sfumato.privacy.datasets import is_pattern
+from sfumato.privacy.datasets import KINDS, identity_of, is_hidden, is_pattern, kind_of
 from sfumato.sources.base import Rows, Source, reblock
 from sfumato.sources.numpy_files import open_npy, open_npz
 from sfumato.sources.remote import Files, Shard
@@ -21,23 +22,27 @@ from sfumato.sources.selection import Selection, listing
 # Separator of the files of text, which a caller may overrule.
 SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 ARROW = (".arrow", ".feather")
-KINDS = (*SEPARATORS, ".parquet", ".npy", *ARROW)
 
 
 def open_paths(
     paths: Sequence[Path], selection: Selection, separator: str | None = None, decimal: str | None = None
 ) -> Source:
     """Source over what several paths name, one after the other, as if it were one table."""
-    return _as_one(paths, [open_path(path, selection, separator, decimal) for path in paths])
+    return _named(_as_one(paths, [open_path(path, selection, separator, decimal) for path in paths]), paths)
 
 
 def open_path(path: Path, selection: Selection, separator: str | None = None, decimal: str | None = None) -> Source:
     """Source over what a path names; `separator` and `decimal` are those of text."""
     source = _open_path(path, selection, separator, decimal)
-    if isinstance(source.read, Files):
-        return source
-    shard = WholeFile(str(path.absolute()), selection, separator, decimal)
-    return replace(source, read=Files(shards=lambda: [shard], read=source.read))
+    if not isinstance(source.read, Files):
+        shard = WholeFile(str(path.absolute()), selection, separator, decimal)
+        source = replace(source, read=Files(shards=lambda: [shard], read=source.read))
+    return _named(source, [path])
+
+
+def _named(source: Source, paths: Sequence[Path]) -> Source:
+    """Note which paths a source was opened by."""
+    return replace(source, paths=tuple(map(identity_of, paths)))
 
 
 @dataclass(frozen=True)
@@ -64,8 +69,9 @@ def _open_path(path: Path, selection: Selection, separator: str | None, decimal:
     name = path.name.lower()
     if marker or (name.endswith(".npz") and not is_pattern(path)):
         _check_text(None, separator, decimal, str(path))
-        _check_exists(Path(f"{archive}.npz") if marker else path)
-        return open_npz(Path(f"{archive}.npz"), member, selection) if marker else open_npz(path, None, selection)
+        file = Path(f"{archive}.npz") if marker else path
+        _check_file(file)
+        return open_npz(file, member if marker else None, selection)
     files = _files(path)
     kind = _one_kind(files, path)
     _check_text(kind, separator, decimal, str(path))
@@ -83,22 +89,29 @@ def _open_path(path: Path, selection: Selection, separator: str | None, decimal:
     return open_delimited(files[0], selection, text=TextFormat(separator or SEPARATORS[kind], decimal or "."))
 
 
-def _check_exists(path: Path) -> None:
+def _check_file(path: Path) -> None:
+    """Refuse what is no regular file before it is opened: a pipe waits for its writer, and a device has no end."""
     if not path.exists():
         raise InputError(f"{path}: no such file or folder. Check the path.")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder, and its name is that of a file. Name the file, or rename the folder.")
+    if not path.is_file():
+        raise InputError(
+            f"{path} is a pipe or a device, and data are read from files, more than once: write them to a file first."
+        )
 
 
 def _files(path: Path) -> list[Path]:
     """Files that a path names, in the order of their names."""
     if is_pattern(path):
         found = [Path(name) for name in glob.glob(str(path), recursive=True)]
-        if not (files := sorted(file for file in found if file.is_file() and file.name[0] not in "._")):
+        if not (files := sorted(file for file in found if file.is_file() and not is_hidden(file.name))):
             raise InputError(f"{path}: no file has a name like this. Check the pattern.")
         return files
-    _check_exists(path)
     if not path.is_dir():
+        _check_file(path)
         return [path]
-    files = sorted(file for file in path.rglob("*") if file.is_file() and file.name[0] not in "._" and _kind(file))
+    files = sorted(_inside(path))
     # A folder of Parquet may hold notes beside its tables.
     tables = [file for file in files if _kind(file) == ".parquet"] or files
     if not tables:
@@ -106,8 +119,16 @@ def _files(path: Path) -> list[Path]:
     return tables
 
 
+def _inside(folder: Path) -> Iterator[Path]:
+    """Files of a folder and of those in it that are data by their names."""
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not is_hidden(name)]
+        found = (Path(place, name) for name in names if not is_hidden(name) and kind_of(name))
+        yield from (file for file in found if file.is_file())
+
+
 def _kind(file: Path) -> str | None:
-    return next((kind for kind in KINDS if file.name.lower().endswith(kind)), None)
+    return kind_of(file.name)
 
 
 def _one_kind(files: Sequence[Path], path: Path) -> str:

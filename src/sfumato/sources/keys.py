@@ -179,6 +179,8 @@ def distinct_of_arrow(column: pa.Array) -> tuple[list[object], npt.NDArray[np.in
         column = column.storage
     if isinstance(column, pa.DictionaryArray):
         return _distinct_of_dictionary(column)
+    if pa.types.is_decimal(column.type) and column.type.bit_width < 128:  # Arrow lists no distinct values of these
+        column = column.cast(pa.decimal128(column.type.precision, column.type.scale))
     textual = _is_text(column.type)
     # As bytes: text in a file need not be proper UTF-8, and Arrow finds out only when it hands it to Python.
     encoded = (column.cast(pa.large_binary()) if textual else column).dictionary_encode()

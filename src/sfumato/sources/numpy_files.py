@@ -19,6 +19,8 @@ from sfumato.sources.opening import AnyArray, check_numeric, check_shape, open_a
 from sfumato.sources.selection import Selection, listing
 
 LONGEST_HEADER = 10_000  # of a .npy file, as in NumPy
+# Those that NumPy writes. Of others Python decompresses a part of the file at once, however large it becomes.
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 def open_npy(path: Path, selection: Selection) -> Source:
@@ -59,8 +61,9 @@ def open_npz(path: Path, member: str | None, selection: Selection) -> Source:
                 f"{origin} is in column order and takes {size} bytes of memory at once; {most} are allowed. "
                 "Save it in row order (np.ascontiguousarray) or as .npy, which are read in parts."
             )
-        with readable(origin), np.load(path) as arrays:
-            return open_array(arrays[entry.removesuffix(".npy")], selection, origin)
+        # By np.load a member named without the ending would be read in place of the one that was checked.
+        with readable(origin), zipfile.ZipFile(path) as archive, archive.open(entry) as stream:
+            return open_array(np.lib.format.read_array(stream, allow_pickle=False), selection, origin)
     chosen = selection.choose(None, shape[1], origin)
 
     def read(rows: int) -> Iterator[Rows]:
@@ -84,7 +87,18 @@ def _entry(archive: zipfile.ZipFile, member: str | None, path: Path) -> str:
         raise InputError(
             f"{path} must hold one array, or one must be named as in '{path.name}:{example}'; its arrays are {present}."
         )
-    return f"{member or names[0]}.npy"
+    name = names[0] if member is None else member
+    if names.count(name) > 1:
+        raise InputError(
+            f"{path} holds {names.count(name)} arrays of the name {name!r}. Save it with one of each name."
+        )
+    entry = f"{name}.npy"
+    if archive.getinfo(entry).compress_type not in METHODS:
+        raise InputError(
+            f"{path}: the array {name!r} is compressed by a method that NumPy does not write. "
+            "Save it with np.savez or np.savez_compressed."
+        )
+    return entry
 
 
 def _header(stream: IO[bytes], origin: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

@@ -106,7 +106,7 @@ def open_source(
         from sfumato.sources.files import open_path  # Arrow's readers of files take a while to load
 
         return open_path(Path(data), selection, separator, decimal)
-    if isinstance(data, list | tuple) and data and all(isinstance(path, str | os.PathLike) for path in data):
+    if is_list_of_paths(data):
         from sfumato.sources.files import open_paths
 
         return open_paths([Path(path) for path in data], selection, separator, decimal)
@@ -120,6 +120,26 @@ def open_source(
     if isinstance(data, Iterable):
         return open_iterator(data, partial(_open_known_batch, selection=selection))
     raise _unknown(data)
+
+
+def paths_of(data: Any) -> tuple[str, ...]:
+    """Paths that data is read from; none of what is in memory.
+
+    Examples
+    --------
+    >>> paths_of("trips.csv"), paths_of(["a.csv", "b.csv"]), paths_of([[1.0, 2.0]])
+    (('trips.csv',), ('a.csv', 'b.csv'), ())
+    """
+    if isinstance(data, str | os.PathLike):
+        return (os.fspath(data),)
+    if is_list_of_paths(data):
+        return tuple(map(os.fspath, data))
+    return data.paths if isinstance(data, Source) else ()
+
+
+def is_list_of_paths(data: Any) -> bool:
+    """Tell whether data is a list of the paths of files."""
+    return isinstance(data, list | tuple) and bool(data) and all(isinstance(path, str | os.PathLike) for path in data)
 
 
 def _open_table(data: Any, selection: Selection) -> Source | None:

@@ -11,11 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from sfumato.errors import InputError
-from sfumato.sources.arrow import TILE_ROWS, Layout, check_sound, layout_of
+from sfumato.sources.arrow import TILE_ROWS, Layout, layout_of
 from sfumato.sources.base import Rows, Source, readable
-from sfumato.sources.compressed import check_messages, check_pages
+from sfumato.sources.compressed import check_messages
+from sfumato.sources.parquet_headers import Leaf, check_pages, read_footer
 from sfumato.sources.remote import Files
 from sfumato.sources.selection import MOST_NAMED_COLUMNS, Selection
+from sfumato.sources.soundness import Soundness
 
 # With a small buffered stream a column chunk is read page by page; otherwise a whole row group lies in memory,
 # and with pre-buffering every row group read so far.
@@ -31,29 +33,51 @@ LARGEST_FOOTER = 1 << 26  # of Parquet, which describes every row group
 
 def open_parquet(files: Sequence[Path], selection: Selection) -> Source:
     """Source over Parquet files, of which the first one's columns count; the others must have them, in any order."""
-    first, *others = (_parquet_summary(file) for file in files)
-    layout = layout_of(first[0], selection, str(files[0]))
-    expected_rows = first[1]
-    for file, (schema, rows) in zip(files[1:], others, strict=True):
-        other = layout_of(schema, layout.selection, str(file))
-        if other.widths != layout.widths:
-            raise InputError(
-                f"{file} gives {other.dimension} coordinates a row and {files[0]} gives {layout.dimension}. "
-                "Keep embeddings of one length in a folder."
-            )
-        layout = replace(layout, dtype=np.result_type(layout.dtype, other.dtype))
-        expected_rows += rows
-
-    def record_batches() -> Iterator[pa.RecordBatch]:
-        for file in files:
-            yield from _parquet_batches(file, layout, growing[file])
-
-    growing = {}
+    layout, expected_rows, growing = None, 0, {}
     for file in files:
         with readable(str(file)):
-            growing[file] = check_pages(file, layout.used)
+            _check_footer(file)
+            groups = read_footer(file)
+        schema, leaves, rows = _parquet_summary(file)
+        found = layout_of(schema, selection if layout is None else layout.selection, str(file))
+        layout = found if layout is None else _joined(layout, found, files[0], file)
+        expected_rows += rows
+        with readable(str(file)):
+            growing[file] = check_pages(file, groups, leaves, layout.used)
+    assert layout is not None
+    return _parquet_source(growing, layout, expected_rows)
+
+
+def _joined(layout: Layout, other: Layout, first: Path, file: Path) -> Layout:
+    """Return a layout wide enough for one more file."""
+    if other.widths != layout.widths:
+        raise InputError(
+            f"{file} gives {other.dimension} coordinates a row and {first} gives {layout.dimension}. "
+            "Keep embeddings of one length in a folder."
+        )
+    return replace(layout, dtype=np.result_type(layout.dtype, other.dtype))
+
+
+def _parquet_source(growing: Mapping[Path, int], layout: Layout, expected_rows: int) -> Source:
+    """Source over files that were checked; `growing` as in `_parquet_batches`."""
+
+    def record_batches() -> Iterator[pa.RecordBatch]:
+        for file, longest in growing.items():
+            yield from _parquet_batches(file, layout, longest)
+
     source = layout.source(record_batches, expected_rows=expected_rows)
-    return replace(source, read=Files(shards=lambda: _row_groups(growing, layout), read=source.read))
+    origin = str(next(iter(growing))) if len(growing) == 1 else "The Parquet files"
+
+    def read(rows: int) -> Iterator[Rows]:
+        return _readable_pieces(origin, source.read(rows))
+
+    return replace(source, read=Files(shards=lambda: _row_groups(growing, layout), read=read))
+
+
+def _readable_pieces(origin: str, pieces: Iterator[Rows]) -> Iterator[Rows]:
+    """Give rows, and name the file where memory runs out as they are copied from what Arrow decoded."""
+    with readable(origin):
+        yield from pieces
 
 
 @dataclass(frozen=True)
@@ -68,7 +92,8 @@ class RowGroup:
 
     def pieces(self, rows: int) -> Iterator[Rows]:
         """Read the row group."""
-        return self.layout.pieces(_parquet_batches(Path(self.file), self.layout, self.growing, self.group), rows)
+        batches = _parquet_batches(Path(self.file), self.layout, self.growing, self.group)
+        return _readable_pieces(self.file, self.layout.pieces(batches, rows))
 
 
 def _row_groups(files: Mapping[Path, int], layout: Layout) -> list[RowGroup]:
@@ -92,14 +117,20 @@ def _parquet_file(file: Path, texts: Sequence[str] = ()) -> pa.parquet.ParquetFi
     )
 
 
-def _parquet_summary(file: Path) -> tuple[pa.Schema, int]:
-    with readable(str(file)), file.open("rb") as stream:
+def _check_footer(file: Path) -> None:
+    with file.open("rb") as stream:
         stream.seek(max(0, file.stat().st_size - 8))
         end = stream.read(8)
-        if end[4:] == PARQUET_MAGIC:
-            _check_described(end[:4], LARGEST_FOOTER)
+        if end[4:] != PARQUET_MAGIC:
+            raise ValueError("it does not end as Parquet files do; encrypted ones cannot be read")
+        _check_described(end[:4], LARGEST_FOOTER)
+
+
+def _parquet_summary(file: Path) -> tuple[pa.Schema, list[Leaf], int]:
     with readable(str(file)), _parquet_file(file) as opened:
-        return opened.schema_arrow, opened.metadata.num_rows
+        columns = map(opened.schema.column, range(len(opened.schema)))
+        leaves = [Leaf(column.path, column.max_repetition_level > 0) for column in columns]
+        return opened.schema_arrow, leaves, opened.metadata.num_rows
 
 
 def _parquet_batches(file: Path, layout: Layout, growing: int, group: int | None = None) -> Iterator[pa.RecordBatch]:
@@ -132,12 +163,14 @@ def open_ipc(path: Path, selection: Selection) -> Source:
     positions = [schema.get_field_index(name) for name in layout.used]
 
     def record_batches() -> Iterator[pa.RecordBatch]:
+        sound = Soundness()
         with readable(origin), pa.memory_map(origin) as mapped:
             for batch in _ipc_reader(mapped, positions):
-                check_sound(batch, layout.named)
+                sound.check(batch, layout.named)
                 yield batch
 
-    return layout.source(record_batches)
+    source = layout.source(record_batches)
+    return replace(source, read=lambda rows: _readable_pieces(origin, source.read(rows)))
 
 
 def _ipc_reader(mapped: pa.MemoryMappedFile, positions: Sequence[int] | None = None) -> pa.RecordBatchStreamReader:
