@@ -15,7 +15,7 @@ SALTED := $(addprefix tests/,privacy quantizers release methods central distance
 SMOKE := $(addprefix tests/,cli/test_release.py cli/test_plan.py privacy/test_accounting.py sources/test_files.py \
   maps/test_figure.py local/test_client.py central/test_kde.py test_reader.py)
 
-.PHONY: demo collect-demo docs page test node test-lowest test-salted margins lint fuzz attack audit audit-full bench bench-full lock clean
+.PHONY: demo collect-demo docs page test node test-lowest test-salted margins lint style types rings fuzz attack audit audit-full bench bench-full lock clean
 
 # CONSTRAINTS=constraints/ci.txt repeats a run with the versions of another.
 $(VENV)/ready: pyproject.toml $(CONSTRAINTS)
@@ -79,10 +79,16 @@ margins: $(VENV)/ready
 	  -o enable_assertion_pass_hook=true $(SALTED); done
 	$(RUN)/python -m tests.margins .margins
 
-lint: $(VENV)/ready
+lint: style types rings
+
+style: $(VENV)/ready
 	$(RUN)/ruff check .
 	$(RUN)/ruff format --check .
+
+types: $(VENV)/ready
 	$(RUN)/mypy
+
+rings: $(VENV)/ready
 	$(RUN)/lint-imports
 
 # The services attacked: hostile requests, garbage, kills, full disks, crashes of the database, races; docs/collect.md.
