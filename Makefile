@@ -7,6 +7,8 @@ N ?= 20
 FIRST ?= 1
 HOURS ?= 8
 export SFUMATO_DATA
+# Some machines say that Python should not keep what it compiles: every process of the tests would compile it all anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 # What salted rounds look at: every room whose tests measure noise, features or answers.
 SALTED := $(addprefix tests/,privacy quantizers release methods central distances published local shuffled learn bandwidth \
