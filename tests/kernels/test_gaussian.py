@@ -25,7 +25,8 @@ def test_scikit_learn_log_density(dimension: int) -> None:
 
 @pytest.mark.parametrize("dimension", [1, 2, 5])
 def test_scipy_density(dimension: int) -> None:
-    X = RNG.normal(size=(300, dimension)) @ RNG.normal(size=(dimension, dimension))
+    mixing = np.eye(dimension) + np.tril(RNG.uniform(-1, 1, (dimension, dimension)), -1)  # never nearly singular
+    X = RNG.normal(size=(300, dimension)) @ mixing
     Y = X[:20] + 0.1
     oracle = gaussian_kde(X.T)
     kernel = Gaussian.from_scipy(oracle.covariance)
