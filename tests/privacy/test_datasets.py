@@ -15,6 +15,7 @@ from sfumato.privacy import datasets
 from sfumato.privacy.datasets import account_among, folder_of, holds, identity_of, is_pattern
 from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.loss import visible_form
+from sfumato.sources import open_source
 
 
 @pytest.fixture
@@ -153,3 +154,28 @@ def test_a_path_that_looks_like_a_known_one_is_that_one_unless_there_is_such_a_f
         assert ledger.account(alike).dataset == name
     Path(f"{name} ").write_text("")
     assert ledger.account(f"{name} ").dataset == f"{name} "
+
+
+def test_an_array_belongs_to_its_file_whatever_it_is_called(trips: Path) -> None:
+    """A name with wildcards is no pattern: a hidden link to the file would have had the folder's budget."""
+    hidden = trips.parent.parent / "other" / ".trips.npz"
+    hidden.parent.mkdir()
+    hidden.symlink_to(trips)
+    for spelling in (f"{trips}:a[0]", f"{hidden}:a", f"{hidden}:a*"):
+        assert account_among((str(trips),), spelling) == os.path.realpath(trips)
+
+
+def test_a_file_that_is_called_like_an_array_is_itself(trips: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = trips.with_name("other.npz:a.csv")
+    odd.write_text("x,y\n1,2\n")
+    monkeypatch.chdir(trips.parent)
+    source = open_source(odd.name)
+    assert source.column_names == ("x", "y") and source.paths == (str(odd),)
+    assert {identity_of(odd), identity_of(odd.name), identity_of(source.paths[0])} == {os.path.realpath(odd)}
+
+
+def test_accounts_of_arrays_of_earlier_versions_go_on(trips: Path) -> None:
+    first, second = (f"{os.path.realpath(trips)}:{name}" for name in "ab")
+    assert account_among((first,), trips) == account_among((first,), f"{trips}:b") == first
+    with pytest.raises(InputError, match="shares records"):
+        account_among((first, second), trips)

@@ -196,3 +196,16 @@ def test_separator_and_decimal_mark(tmp_path: Path) -> None:
     np.save(tmp_path / "points.npy", np.eye(2))
     with pytest.raises(InputError, match="decimal= is for files of text"):
         open_source(tmp_path / "points.npy", decimal=",")
+
+
+@pytest.mark.parametrize("name", ["_link", ".link"])
+def test_a_pattern_reads_nothing_hidden(tmp_path: Path, name: str) -> None:
+    """Its account is the folder's, which does not look there for links to the files of others."""
+    (tmp_path / "own").mkdir()
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others" / "a.csv").write_text("x\n1\n")
+    (tmp_path / "own" / name).symlink_to(tmp_path / "others")
+    for pattern in (f"{name[0]}*/a.csv", "**/a.csv"):
+        with pytest.raises(InputError, match="no file has a name like this"):
+            open_source(tmp_path / "own" / pattern)
+    np.testing.assert_array_equal(open_source(tmp_path / "own" / name / "*.csv").whole(), [[1]])

@@ -76,6 +76,20 @@ def folder_of(pattern: str | os.PathLike[str]) -> Path:
     return Path(*parts[:first])
 
 
+def file_and_array(data: str | os.PathLike[str]) -> tuple[str, str | None]:
+    """Split ``FILE.npz:NAME`` into the file and the array's name, which may hold wildcards, or None.
+
+    A file of that very name comes first, as it does for patterns.
+
+    Examples
+    --------
+    >>> file_and_array("trips.npz:a[0]"), file_and_array("trips.npz")
+    (('trips.npz', 'a[0]'), ('trips.npz', None))
+    """
+    path, marker, name = os.fspath(data).partition(".npz:")
+    return (f"{path}.npz", name) if marker and not os.path.lexists(data) else (os.fspath(data), None)
+
+
 def identity_of(data: str | os.PathLike[str]) -> str:
     """Path of the file or folder that data is read from, without links and without the name of an array in it.
 
@@ -84,13 +98,13 @@ def identity_of(data: str | os.PathLike[str]) -> str:
     >>> identity_of("/data/trips.npz:a"), identity_of("/data/../data/trips.csv"), identity_of("/data/2024-*.csv")
     ('/data/trips.npz', '/data/trips.csv', '/data')
     """
-    if is_pattern(data):
-        folder = folder_of(data)
-        if ".." in Path(data).parts[len(folder.parts) :]:
-            raise InputError(f"{os.fspath(data)!r} leaves its folder after a wildcard: write the pattern without '..'")
+    path, array = file_and_array(data)
+    if array is None and is_pattern(path):
+        folder = folder_of(path)
+        if ".." in Path(path).parts[len(folder.parts) :]:
+            raise InputError(f"{path!r} leaves its folder after a wildcard: write the pattern without '..'")
         return os.path.realpath(folder)
-    path, marker, _ = os.fspath(data).partition(".npz:")
-    return os.path.realpath(f"{path}.npz" if marker else path)
+    return os.path.realpath(path)
 
 
 def holds(folder: str, path: str) -> bool:
@@ -142,10 +156,16 @@ def related(known: Iterable[str], path: str) -> list[str]:
         for name in known
         if os.path.isabs(name)
         and (
-            any(name == form or holds(name, form) or holds(form, name) for form in _forms(path))
+            any(_share_a_name(name, form) for form in _forms(path))
             or (linked and not files().isdisjoint(files_under(name)))
         )
     ]
+
+
+def _share_a_name(account: str, path: str) -> bool:
+    """Tell whether one is the other, or lies in it; earlier versions kept an account for every array of a file."""
+    array = path.lower().endswith(".npz") and account.startswith(f"{path}:")
+    return account == path or array or holds(account, path) or holds(path, account)
 
 
 def _forms(path: str) -> tuple[str, str]:

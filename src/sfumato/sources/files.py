@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sfumato.deferred import require
 from sfumato.errors import InputError
-from sfumato.privacy.datasets import KINDS, identity_of, is_hidden, is_pattern, kind_of
+from sfumato.privacy.datasets import KINDS, file_and_array, folder_of, identity_of, is_hidden, is_pattern, kind_of
 from sfumato.sources.base import Rows, Source, reblock
 from sfumato.sources.numpy_files import open_npy, open_npz
 from sfumato.sources.remote import Files, Shard
@@ -65,13 +65,11 @@ class WholeFile:
 
 
 def _open_path(path: Path, selection: Selection, separator: str | None, decimal: str | None) -> Source:
-    archive, marker, member = str(path).partition(".npz:")
-    name = path.name.lower()
-    if marker or (name.endswith(".npz") and not is_pattern(path)):
+    file, array = file_and_array(path)
+    if array is not None or (file.lower().endswith(".npz") and not is_pattern(file)):
         _check_text(None, separator, decimal, str(path))
-        file = Path(f"{archive}.npz") if marker else path
-        _check_file(file)
-        return open_npz(file, member if marker else None, selection)
+        _check_file(Path(file))
+        return open_npz(Path(file), array, selection)
     files = _files(path)
     kind = _one_kind(files, path)
     _check_text(kind, separator, decimal, str(path))
@@ -105,8 +103,14 @@ def _files(path: Path) -> list[Path]:
     """Files that a path names, in the order of their names."""
     if is_pattern(path):
         found = [Path(name) for name in glob.glob(str(path), recursive=True)]
-        if not (files := sorted(file for file in found if file.is_file() and not is_hidden(file.name))):
-            raise InputError(f"{path}: no file has a name like this. Check the pattern.")
+        begin = len(folder_of(path).parts)  # hidden below it is what a folder's account does not look at
+        seen = [file for file in found if not any(map(is_hidden, file.parts[begin:]))]
+        if not (files := sorted(file for file in seen if file.is_file())):
+            raise InputError(
+                f"{path}: no file has a name like this, but for hidden ones. Check the pattern."
+                if found
+                else f"{path}: no file has a name like this. Check the pattern."
+            )
         return files
     if not path.is_dir():
         _check_file(path)
