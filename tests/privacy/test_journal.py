@@ -269,3 +269,14 @@ def test_a_kill_at_any_call_loses_no_charge_and_tears_nothing(tmp_path: Path) ->
         account.charge("m", 0.1)
         assert len(account.charges) == len(recorded) + 1
     assert unacknowledged > 0  # some kills came between the new file and the return
+
+
+def test_a_ledger_of_two_names_is_refused(path: Path) -> None:
+    """Each charge replaces the file under one of its names, and the other would keep the whole budget."""
+    other = path.with_name("other.jsonl")
+    os.link(path, other)
+    for name in (path, other):
+        with pytest.raises(LedgerError, match="one of 2 names"):
+            Ledger(name).account("survey").charge("m", 0.1)
+    other.unlink()
+    Ledger(path).account("survey").charge("m", 0.1)

@@ -181,13 +181,19 @@ class _File:
             return Path(self.path).read_bytes() if self._exists() else None
 
     def _exists(self) -> bool:
-        """Whether there is a file; opening a pipe would wait, and a device may never end."""
+        """Whether there is a file; a pipe would wait, a device may never end, and a twin would be left behind."""
         try:
-            mode = os.stat(self.path).st_mode
+            found = os.stat(self.path)
         except FileNotFoundError:
             return False
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # opening a folder is an error that says so
+        is_file = stat.S_ISREG(found.st_mode)
+        if not (is_file or stat.S_ISDIR(found.st_mode)):  # opening a folder is an error that says so
             raise InputError(f"the ledger {self.path!r} is a device or a pipe, not a file; pass the path of a file")
+        if is_file and found.st_nlink > 1:
+            raise LedgerError(
+                f"the ledger {self.path!r} is one of {found.st_nlink} names (hard links) of a file, and each would "
+                "come to allow the whole budget: delete the others, or make them copies if they are backups"
+            )
         return True
 
     def replace(self, content: bytes) -> None:
