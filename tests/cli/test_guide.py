@@ -174,3 +174,13 @@ def test_commands_with_hostile_names_can_be_pasted(hostile: Path) -> None:
 
 def test_bytes_that_are_no_text_are_typed_as_such() -> None:
     assert typed(["a\udcff", "\ud800"]) == r"$'a\xff' $'\xed\xa0\x80'"
+
+
+def test_the_budget_is_of_the_data_and_not_of_a_name_that_looks_like_them(folder: Path) -> None:
+    (folder / "trips").mkdir()
+    (folder / "trips.csv").rename(folder / "trips" / "a.csv")
+    book = sfumato.Ledger(folder / "ledger.jsonl")
+    book.account("trips").charge("count", 1)
+    done = CliRunner().invoke(app, ["start", "trips", *FLAGS, "--yes"])
+    assert done.exit_code == 0, done.output
+    assert book.account("trips").budget is None and book.account(str(folder / "trips")).budget == (8, 0.0)

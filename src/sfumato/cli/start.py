@@ -173,10 +173,11 @@ def start(
         if made is not None:
             refuse_existing(made, force)  # before the budget is set and spent
     _show_cost(source, choices)
-    _show_commands(_commands(data, target, drawn, choices, whose, budget, force))
+    holder = _holder(account, data, dataset)
+    _show_commands(_commands(data, target, drawn, choices, whose, holder, budget, force))
     _agree(guide, yes, epsilon, data)
     if budget is not None:
-        set_budget(dataset or data, budget, ledger=ledger)
+        set_budget(holder, budget, ledger=ledger)
     release.release(data=[data], output=target, **choices, **whose, look=look, force=force)
     _draw(target, drawn, source, force)
 
@@ -258,6 +259,12 @@ def _budget(guide: Guide, account: Account, given: str | None, epsilon: str) -> 
     return guide.choose(BUDGET, given, _epsilon, offered=epsilon)[0]
 
 
+def _holder(account: Account, data: str, dataset: str | None) -> str:
+    """Return how `ledger budget` calls the account: as the data are called, unless a data set has that for a name."""
+    is_name = account.ledger.account(data).dataset in account.ledger.datasets
+    return dataset or (account.dataset if is_name else data)
+
+
 def _show_cost(source: Source, choices: dict[str, Any]) -> None:
     """Tell the error and the size before anything is spent; `sfumato plan` compares all methods."""
     from sfumato.methods import plan
@@ -285,6 +292,7 @@ def _commands(
     drawn: Path | None,
     choices: dict[str, Any],
     whose: dict[str, Any],
+    holder: str,
     budget: str | None,
     force: bool,
 ) -> list[list[str]]:
@@ -296,7 +304,7 @@ def _commands(
         return [f"--{name.replace('_', '-')}={one}" for name, ones in many for one in ones if one is not None]
 
     last = ["--force"] if force else []
-    account = ["ledger", "budget", whose["dataset"] or data, *written({"epsilon": budget, "ledger": whose["ledger"]})]
+    account = ["ledger", "budget", holder, *written({"epsilon": budget, "ledger": whose["ledger"]})]
     made = ["release", data, "-o", str(target), *written(choices | whose), *last]
     page = [] if drawn is None else [["map", str(target), "-o", str(drawn), *last]]
     return [["sfumato", *words] for words in ([account] if budget is not None else []) + [made] + page]
