@@ -23,6 +23,7 @@ REAL += [1 - 2**-53, 1.0, 1.5, 2.0, 44.0, 1e3, 1e6, 1e10, 1e16, 1e50, 1e60, 1e10
 ODD_TEXTS = ["", " ", "\0", "NaN", "nan", "-inf", "1e999", "-1", "0", "1/0", "0/1", "1/3", "9" * 5000, "1" + "0" * 400]
 ODD_TEXTS += ["\u0663", "7_0", " 7", "\x1b[31mred\x1b[0m", "\u202eevil", "a$_{x$", "<script>", "../../x", "a\nb", "é"]
 TINY_FRACTIONS = ["1/1000000000", "1000", "100", "1/7", "999999999999/1000000000000", "3/2", "1e-9", "0.5", "2/4"]
+TINY_FRACTIONS += ["1/00"]
 MOST_PLACES = 400  # of a document that was blown up before
 MOST_LEAVES = 20_000  # of a part that is repeated: cases stay below some hundred kilobytes
 _FRACTION = re.compile(r"-?[0-9]{1,400}(/[0-9]{1,400})?")

@@ -86,7 +86,7 @@ CASES: list[tuple[str, Any, str]] = [
     ("parts", [3], r"parts\[0\] must be an object, got 3"),
     *(
         ("parts", [{"law": "part", "rate": rate}], r"parts\[0\].rate must")
-        for rate in ("2/6", "1/0", "0", "01", "-1", 1)
+        for rate in ("2/6", "1/0", "1/00", "0", "01", "-1", 1)
     ),
     ("parts", [{"law": "part", "rate": f"1/{2**21}"}], r"parts\[0\].rate must be a fraction with terms up to"),
     ("parts", [{"law": "part", "rate": "9" * 5000}], r"parts\[0\].rate must"),

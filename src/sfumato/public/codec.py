@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from sfumato.errors import InputError
 
 T = TypeVar("T")
-_RATIO = re.compile(r"[0-9]{1,1100}(/[0-9]{1,1100})?")
+_RATIO = re.compile(r"[0-9]{1,1100}(/[1-9][0-9]{0,1099})?")
 
 
 def refuse(path: str, wanted: str, value: object) -> InputError:
@@ -160,7 +160,7 @@ class Ratio(Field[Fraction]):
     def read(self, value: Any, path: str) -> Fraction:
         """Return the fraction; only the text that `write` gives is taken."""
         ratio = None
-        if isinstance(value, str) and _RATIO.fullmatch(value) and not value.endswith("/0"):
+        if isinstance(value, str) and _RATIO.fullmatch(value):
             ratio = Fraction(value)
         if ratio is None or self.write(ratio) != value or (self.positive and not ratio):
             raise refuse(
