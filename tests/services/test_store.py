@@ -218,3 +218,16 @@ def test_a_database_that_was_away(database: Postgres | None) -> None:
     assert store.add([Item(b"1", b"x"), Item(b"2", b"y")]) == [HELD, HELD]
     assert store.count() == 2
     store.close()
+
+
+def test_a_damaged_file_is_a_problem_of_the_storage(tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path / "a.db", "a")
+    store.add([Item(number.to_bytes(8), b"x" * 500) for number in range(1000)])
+    store.close()
+    content = bytearray((tmp_path / "a.db").read_bytes())
+    content[len(content) // 2 :] = bytes(len(content) - len(content) // 2)
+    (tmp_path / "a.db").write_bytes(content)
+    store = SQLiteStore(tmp_path / "a.db", "a")
+    with pytest.raises(Problem, match="storage"):
+        list(store.blocks(100))
+    store.close()

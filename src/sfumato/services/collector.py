@@ -14,6 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from sfumato.errors import StorageError
 from sfumato.local import Protocol
 from sfumato.local.organiser import make_release
 from sfumato.release import Release
@@ -68,6 +69,10 @@ class CollectorRole(Role):
         server = protocol.server()
         tally, reports = server.tally(), 0
         for rows in intake.store.blocks(BLOCK):
+            if any(not isinstance(row[1], bytes) or len(row[1]) != server.device.payload_bytes for row in rows):
+                raise StorageError(
+                    f"a report of the collection {fingerprint[:8]} was damaged in the storage: restore it from a copy"
+                )
             payloads = np.frombuffer(b"".join(row[1] for row in rows), dtype=np.uint8).reshape(len(rows), -1)
             reports += int(server.count(payloads, tally).sum())
         return make_release(protocol, server, tally, reports, parameters={"rejected": intake.store.refused()})

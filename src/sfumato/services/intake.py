@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from sfumato.errors import InputError, StorageError
@@ -205,7 +206,13 @@ class SubmissionIntake(Intake):
 
     def opened(self, identity: bytes, content: bytes) -> bytes:
         """Return the messages of a kept submission."""
-        return self._cipher.decrypt(content[:_GCM_NONCE], content[_GCM_NONCE:], identity)
+        try:
+            return self._cipher.decrypt(content[:_GCM_NONCE], content[_GCM_NONCE:], identity)
+        except (InvalidTag, ValueError, TypeError):
+            raise StorageError(
+                f"a submission of the collection {self.fingerprint[:8]} was damaged in the storage, and its sender is "
+                "not told from others any more: restore the storage from a copy"
+            ) from None
 
     def forget_key(self) -> None:
         """Delete the key: what is left of submissions, in backups too, opens no more."""

@@ -65,12 +65,12 @@ class Log:
 
     def knows(self, event: str, fingerprint: str) -> bool:
         """Whether an entry says so."""
-        return _known(map(json.loads, self.content().splitlines()), event, fingerprint)
+        return _known(map(_entry, self.content().splitlines()), event, fingerprint)
 
     def add(self, event: str, fingerprint: str, time: str) -> None:
         """Add an entry, on disk when this returns; one that is there already is not repeated."""
         with self.store.transaction() as now:
-            entries = [json.loads(line) for line in _lines(now)]
+            entries = [_entry(line) for line in _lines(now)]
             if _known(entries, event, fingerprint):
                 return
             entry = {
@@ -89,6 +89,11 @@ def _lines(now: Transaction) -> list[bytes]:
     return [bytes(row[0]) for row in now.run("SELECT content FROM items ORDER BY identity")]
 
 
+def _entry(line: bytes) -> dict[str, Any]:
+    """Read an entry, whose signature is not looked at."""
+    return _ENTRY.read(parse(line, "an entry of the log", _LARGEST_ENTRY))
+
+
 def _known(entries: Iterable[Mapping[str, Any]], event: str, fingerprint: str) -> bool:
     return any(entry["event"] == event and entry["fingerprint"] == fingerprint for entry in entries)
 
@@ -98,7 +103,7 @@ def read_log(content: bytes, key: str) -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = []
     key = Hexadecimal(64).read(key, "the server's key")
     for line in content.splitlines():
-        entry = _ENTRY.read(parse(line, "an entry of the log", _LARGEST_ENTRY))
+        entry = _entry(line)
         unsigned = {name: value for name, value in entry.items() if name != "signature"}
         right = verified(bytes.fromhex(key), bytes.fromhex(entry["signature"]), canonical(unsigned))
         if not right or entry["number"] != len(entries):

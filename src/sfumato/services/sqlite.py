@@ -83,9 +83,10 @@ class SQLiteStore(Store):
         """Give all items from a connection of their own, which sees the moment at which it began."""
         connection = self._connect()
         try:
-            cursor = connection.execute(ITEMS, (self._place,))
-            while rows := cursor.fetchmany(items):
-                yield rows
+            with _sqlite_problems():
+                cursor = connection.execute(ITEMS, (self._place,))
+                while rows := cursor.fetchmany(items):
+                    yield rows
         finally:
             connection.close()
 
