@@ -7,6 +7,7 @@ import fcntl
 import itertools
 import json
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +16,7 @@ from typer.testing import CliRunner, Result
 
 from sfumato.cli import app
 from sfumato.local import Protocol, client
+from sfumato.local.account import DeviceAccount
 from sfumato.public.canonical_json import canonical
 from sfumato.services import sending
 from sfumato.services.collector import CollectorRole
@@ -182,6 +184,11 @@ def test_a_kept_answer_goes_to_its_own_class(
         assert run(*file, *limits).exit_code == 0
         twice = run(*words[:-1], tmp_path / "other", "--budget", "8", "--label-file", tmp_path / "no")
         assert twice.exit_code == 2 and "written to a file before" in " ".join(twice.stderr.split())
+        for number, (point, kept) in enumerate([((), b"\xff" * 9), ((0.5,), b"")]):  # a forger's accounts
+            account = DeviceAccount(tmp_path / f"forged-{number}", 8)
+            account.remembered(protocol.fingerprint, point, Fraction(1), lambda _, kept=kept: kept)
+            forged = run(*words[:-1], account.path, "--budget", "8", "--label-file", tmp_path / "no")
+            assert forged.exit_code == 3 and "it was altered" in " ".join(forged.stderr.split()), forged.output
 
 
 def test_an_answer_that_is_cut_off_is_no_answer(run: Run) -> None:

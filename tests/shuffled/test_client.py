@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato.errors import BudgetError, InputError
+from sfumato.errors import BudgetError, InputError, LedgerError
 from sfumato.local.account import DeviceAccount
 from sfumato.shuffled import LabelResponse, Protocol
 from sfumato.shuffled.sealing import key_document, key_id
@@ -136,6 +136,12 @@ class TestLabels:
         with pytest.raises(InputError, match="is not one of"):
             LabelResponse(("a", "b"), 3).answer("c", account, "survey")
         assert account.spent == 0
+
+    def test_an_account_that_was_altered_is_told(self, tmp_path: Path) -> None:
+        account, response = DeviceAccount(tmp_path / "account.json", 20), LabelResponse(("a", "b"), 3)
+        account.remembered(response._question("survey"), (), Fraction(0), lambda _: b"\xff\xff")
+        with pytest.raises(LedgerError, match="no class of the protocol"):
+            response.answer("a", account, "survey")
 
     def test_over_the_budget(self, tmp_path: Path) -> None:
         with pytest.raises(BudgetError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from scipy import stats
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.privacy.bits import SecureBits
-from sfumato.shuffled import Protocol, Shuffler
+from sfumato.shuffled import Protocol, Shuffler, messages
 from sfumato.shuffled.analyzer import sampled_counts
 from sfumato.shuffled.bitsum import Counts
 from sfumato.shuffled.bitsum.rr import RandomisedResponse
@@ -198,3 +200,16 @@ def test_submissions_and_batches_are_read_back_and_damage_is_noticed(tmp_path: P
     (tmp_path / "batch").write_bytes(content)
     with pytest.raises(ReleaseFileError):
         list(read_batch(tmp_path / "batch"))
+
+
+@pytest.mark.once
+def test_a_batch_that_is_cut_off_while_it_is_read_is_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be read for ever otherwise."""
+    monkeypatch.setattr(messages, "BLOCK_MESSAGES", 1)
+    path, count = tmp_path / "batch", 1000
+    write_batch(path, Header("0" * 64, 0, 1, count), [bytes(count * MESSAGE_BYTES)])
+    blocks = read_batch(path)
+    next(blocks)
+    os.truncate(path, 200)
+    with pytest.raises(ReleaseFileError, match="cut off while it was read"):
+        list(islice(blocks, 2 * count))

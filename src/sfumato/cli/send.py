@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 from sfumato.cli import flags
 from sfumato.cli.console import tell
 from sfumato.cli.flags import argument, flag
-from sfumato.errors import InputError
+from sfumato.errors import InputError, LedgerError
 from sfumato.local.client import MAX_DELTA, MAX_EPSILON
 from sfumato.shuffled import MAX_DELTA as MAX_SHUFFLED_DELTA
 from sfumato.shuffled import MAX_EPSILON as MAX_SHUFFLED_EPSILON
@@ -120,7 +120,8 @@ def send_messages(
     values = [] if answered else read_point(point or "-")
 
     def fresh(_: Sequence[float]) -> bytes:
-        assert client is not None  # what is kept stays kept
+        if client is None:  # it keeps something else under this protocol
+            raise LedgerError(f"{str(account.path)!r} keeps no messages of this command: it was altered")
         messages = client.messages(values).to_bytes()
         return made.group(reported)[0].to_bytes(_GROUP_BYTES) + messages
 
@@ -129,6 +130,8 @@ def send_messages(
     group = int.from_bytes(kept[:_GROUP_BYTES])
     if len(kept) <= _GROUP_BYTES:
         raise InputError("this device's messages were written to a file before: send those, a second set costs more")
+    if group >= len(made.groups):
+        raise LedgerError(f"{str(account.path)!r} keeps messages for no group of the protocol: it was altered")
     if reported is not None and made.group(reported)[0] != group:
         label = made.groups[group].label
         raise InputError(f"this device answered as {label!r}, and its answer is kept: name that class, or none")

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import InputError
+from sfumato.errors import InputError, LedgerError
 from sfumato.local.account import DeviceAccount
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.privacy.guarantee import exact_positive
@@ -147,7 +147,9 @@ class LabelResponse:
             return names.index(self.report([label], secure)[0]).to_bytes(_PLACE_BYTES, "big")
 
         kept = account.remembered(self._question(collection), (), Fraction(self.epsilon), fresh)
-        return names[int.from_bytes(kept, "big")]
+        if (place := int.from_bytes(kept, "big")) >= len(names):
+            raise LedgerError(f"{str(account.path)!r} keeps an answer that is no class of the protocol: it was altered")
+        return names[place]
 
     def price(self, account: DeviceAccount, collection: str) -> Fraction:
         """Return what `answer` would charge now: nothing if it was given before."""

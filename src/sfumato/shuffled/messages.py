@@ -185,7 +185,8 @@ def read_batch(path: str | Path) -> Iterator[bytes]:
         digest = hashlib.sha256(start)
         left = header.messages * MESSAGE_BYTES
         while left:
-            block = file.read(min(left, BLOCK_MESSAGES * MESSAGE_BYTES))
+            if not (block := file.read(min(left, BLOCK_MESSAGES * MESSAGE_BYTES))):
+                raise _damaged(path, "it was cut off while it was read")
             digest.update(block)
             left -= len(block)
             if not left and file.read() != digest.digest():
