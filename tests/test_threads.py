@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from threadpoolctl import threadpool_info
 
+from sfumato import threads
 from sfumato.threads import one_blas_thread, spread
+from tests.forks import told_by_a_child
 
 
 def blas_threads() -> int:
@@ -33,6 +36,50 @@ def test_overlapping_sums_leave_blas_as_it_was() -> None:
         done.set()
         future.result()
     assert blas_threads() == 2
+
+
+@pytest.mark.usefixtures("two_blas_threads")
+def test_a_child_that_is_forked_meanwhile_leaves_blas_as_it_was() -> None:
+    inside, done = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with one_blas_thread():
+            inside.set()
+            done.wait(10)
+
+    def used() -> bytes:
+        with one_blas_thread():
+            within = blas_threads()
+        return b"%d then %d" % (within, blas_threads())
+
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(other)
+        inside.wait(10)
+        assert told_by_a_child(used) == b"1 then 2"
+        with one_blas_thread():
+            assert told_by_a_child(used) == b"1 then 1"  # whoever forked is in there too, in the child as well
+        done.set()
+        future.result()
+    assert blas_threads() == 2
+
+
+def test_a_child_waits_for_no_thread_that_it_does_not_have() -> None:
+    held = threading.Event()
+
+    def other() -> None:
+        with threads._single:
+            held.set()
+            time.sleep(0.1)
+
+    def used() -> bytes:
+        with one_blas_thread():
+            return b"used"
+
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(other)
+        held.wait(10)
+        assert told_by_a_child(used) == b"used"
+        future.result()
 
 
 def test_work_is_taken_from_the_items_as_it_is_done() -> None:

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _single = threading.Lock()
-_limits: list[Any] = []  # one for each caller that wants BLAS on one thread; all are the first one's
+# One for each caller that wants BLAS on one thread, with the caller's thread; the limits are all the first one's.
+_limits: list[tuple[int, Any]] = []
+_left: Any = None  # the limit of callers that a fork left behind: it holds in the child, where nobody takes it back
 
 
 def default_threads() -> int:
@@ -73,20 +75,26 @@ def one_blas_thread() -> Iterator[None]:
     """Keep BLAS to one thread: who owns the threads calls it, and two layers of them cost twice the time.
 
     The limit is the process's. Callers on several threads share it: the first sets it and the last takes it back. Where
-    BLAS has one thread already there is none to set.
+    BLAS has one thread already there is none to set. A child that is forked meanwhile takes it back with its first.
     """
     with _single:
-        _limits.append(_limits[0] if _limits else _limit())
+        limit = _limits[0][1] if _limits else _limit()
+        mine = threading.get_ident(), limit
+        _limits.append(mine)
     try:
         yield
     finally:
         with _single:
-            limit = _limits.pop()
+            _limits[:] = [one for one in _limits if one is not mine]
             if limit is not None and not _limits:
                 _aside(limit.restore_original_limits)
 
 
 def _limit() -> Any:
+    global _left
+    if _left is not None:
+        limit, _left = _left, None
+        return limit
     found = _controller(len(sys.modules))
     if all(library.num_threads == 1 for library in found.lib_controllers):
         return None
@@ -99,3 +107,18 @@ def _aside(task: Callable[[], Any]) -> Any:
 
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(task).result()
+
+
+def _after_fork_in_child() -> None:
+    """Forget the callers on threads that the child does not have."""
+    global _left
+    kept = [one for one in _limits if one[0] == threading.get_ident()]
+    if _limits and not kept:
+        _left = _limits[0][1]
+    _limits[:] = kept
+    _single.release()
+
+
+if hasattr(os, "register_at_fork"):
+    # Nobody is forked in the middle of a change, with a lock that no thread of the child would give back.
+    os.register_at_fork(before=_single.acquire, after_in_parent=_single.release, after_in_child=_after_fork_in_child)
