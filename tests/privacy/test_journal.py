@@ -280,3 +280,17 @@ def test_a_ledger_of_two_names_is_refused(path: Path) -> None:
             Ledger(name).account("survey").charge("m", 0.1)
     other.unlink()
     Ledger(path).account("survey").charge("m", 0.1)
+
+
+def test_a_file_is_parsed_again_only_after_a_change(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a hundred budgets each asks for its own, and a command would parse the ledger as often."""
+    ledger = Ledger(path)
+    before = ledger.account("survey").spent
+    with monkeypatch.context() as patch:
+        patch.setattr(journal, "parse", lambda *_: pytest.fail("it did not change"))
+        assert ledger.account("survey").spent == before and ledger.datasets == ("survey",)
+    Ledger(path).account("other").charge("m", 0.1)
+    assert ledger.datasets == ("other", "survey")
+    path.write_bytes(path.read_bytes().replace(b"1/4", b"1/9"))
+    with pytest.raises(LedgerError, match="line 3"):
+        _ = ledger.account("survey").spent

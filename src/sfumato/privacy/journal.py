@@ -54,6 +54,7 @@ class Journal:
 
     def __init__(self, path: str | Path | None) -> None:
         self._store: _Memory | _File = _Memory() if path is None else _File(path)
+        self._parsed: tuple[bytes | None, list[Record], str] = None, [], ""
 
     @property
     def path(self) -> str | None:
@@ -66,7 +67,10 @@ class Journal:
         return () if isinstance(self._store, _Memory) else tuple(dict.fromkeys((self._store.path, self._store.given)))
 
     def records(self) -> list[Record]:
-        """Return all records, oldest first, or raise `LedgerError` with the line at which the chain breaks."""
+        """Return all records, oldest first, or raise `LedgerError` with the line at which the chain breaks.
+
+        The list is the same as long as the file is, and nobody may change it.
+        """
         return self._parse(self._store.read())[0]
 
     def append(self, decide: Callable[[list[Record]], Record]) -> None:
@@ -99,6 +103,9 @@ class Journal:
         """Return the records, and the hash that the next line has to build on."""
         if content is None:
             return [], ""
+        known = self._parsed
+        if content == known[0]:  # most questions are asked of a file that did not change since the last one
+            return known[1:]
         *lines, rest = content.split(b"\n")
         if rest or not lines:
             raise self.damaged(len(lines) + 1, "it is not complete")
@@ -116,7 +123,8 @@ class Journal:
                 raise self.damaged(number, "its checksum does not fit it and the line before")
             records.append(record)
             previous = chain
-        return records[1:], previous
+        self._parsed = known = content, records[1:], previous
+        return known[1:]
 
     def _check_version(self, record: Record) -> None:
         version = record.get("version")

@@ -90,6 +90,7 @@ class Ledger:
 
     def __init__(self, path: str | Path | None = None) -> None:
         self._journal = Journal(path)
+        self._read: tuple[list[Record], list[Event]] = [], []
 
     @property
     def path(self) -> Path | None:
@@ -149,12 +150,16 @@ class Ledger:
             yield
 
     def _events(self, records: list[Record]) -> list[Event]:
+        known, events = self._read
+        if records is known:  # the journal gives the same list as long as the file is the same
+            return events
         events = []
         for number, record in enumerate(records, 2):  # line 1 is the version
             try:
                 events.append(event_from_record(record))
             except InputError as error:
                 raise self._journal.damaged(number, str(error)) from error
+        self._read = records, events
         return events
 
     def _standing(self, dataset: str, records: list[Record] | None = None) -> Standing:
