@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
+import sfumato
 from sfumato.errors import InputError
 from sfumato.public.canonical_json import MOST_DEPTH, canonical, parse
 
@@ -54,3 +57,11 @@ def test_numbers_beyond_the_limit_have_no_canonical_form() -> None:
     for number in (2**1023, 10**5000, -(10**5000)):
         with pytest.raises(InputError, match="at most 1023 bits"):
             canonical({"a": [number]})
+
+
+def test_nobody_else_reads_json_and_nobody_unpickles() -> None:
+    """What comes from outside has one reader, in the services' own storage too."""
+    root = Path(sfumato.__file__).parent
+    found = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in root.rglob("*.py")}
+    reading = re.compile(r"\b(json|pickle|marshal|shelve)\.(loads?|open)\b|\bJSONDecoder\b|\ballow_pickle=True")
+    assert [name for name, text in found.items() if reading.search(text)] == ["public/canonical_json.py"]
