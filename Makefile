@@ -17,7 +17,7 @@ SALTED := $(addprefix tests/,privacy quantizers release methods central distance
 SMOKE := $(addprefix tests/,cli/test_release.py cli/test_plan.py privacy/test_accounting.py sources/test_files.py \
   maps/test_figure.py local/test_client.py central/test_kde.py test_reader.py)
 
-.PHONY: demo collect-demo docs page test node test-lowest test-salted margins lint style types rings fuzz attack audit audit-full bench bench-full lock clean
+.PHONY: demo collect-demo docs page test compiled node test-lowest test-salted margins lint style types rings fuzz attack audit audit-full bench bench-full lock clean
 
 # CONSTRAINTS=constraints/ci.txt repeats a run with the versions of another. Of the packages only what is imported is
 # compiled, then: half a minute less.
@@ -55,6 +55,10 @@ test test-lowest test-salted margins: export OPENBLAS_NUM_THREADS := 1
 
 test: $(VENV)/ready lint node
 	$(RUN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+# Both processes of the tests compile all that they import: on a new machine one does it for both, beside the linters (`make -j 2 compiled test`).
+compiled: $(VENV)/ready
+	$(RUN)/pytest --collect-only --quiet > /dev/null
 
 # The device in TypeScript is tested by tests/clients/test_js.py where there is Node 20 or later.
 node:
