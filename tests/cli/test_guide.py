@@ -116,6 +116,13 @@ def test_nothing_is_spent_without_a_yes(folder: Path) -> None:
     assert done.exit_code == 2 and "--yes" in done.output and not (folder / "ledger.jsonl").exists()
 
 
+def test_the_file_itself_is_no_output_and_no_budget_is_set_for_it(folder: Path) -> None:
+    before = (folder / "trips.csv").read_bytes()
+    done = CliRunner().invoke(app, ["start", "trips.csv", *FLAGS, "--yes", "--force", "-o", "trips.csv"])
+    assert done.exit_code == 2 and "stays as it is" in done.output, done.output
+    assert (folder / "trips.csv").read_bytes() == before and not list(folder.rglob("*.jsonl"))
+
+
 def test_the_commands_that_are_printed_run(folder: Path) -> None:
     told = CliRunner().invoke(app, ["start", "trips.csv", *FLAGS]).output
     commands = [shlex.split(line)[1:] for line in told.splitlines() if line.startswith("sfumato ")]

@@ -123,6 +123,16 @@ def test_a_log_is_compared_with_a_copy(run: Run, collector: tuple[str, Collector
     assert other.exit_code == 2 and "do not take part" in " ".join(other.stderr.split())
 
 
+def test_a_log_is_not_written_over_the_copy(run: Run, collector: tuple[str, CollectorRole], tmp_path: Path) -> None:
+    address, _ = collector
+    copy = tmp_path / "log.jsonl"
+    assert run("serve", "log", address, "-o", copy).exit_code == 0
+    before = copy.read_bytes()
+    result = run("serve", "log", address, "--compare", copy, "-o", copy, "--force")
+    assert result.exit_code == 2 and "stays as it is" in " ".join(result.stderr.split()), result.output
+    assert copy.read_bytes() == before
+
+
 def test_a_promise_above_the_devices_limit_is_refused(
     run: Run, collector: tuple[str, CollectorRole], organiser: SigningKey, tmp_path: Path
 ) -> None:

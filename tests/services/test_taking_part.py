@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from sfumato.cli import app
 from sfumato.errors import InputError
 from sfumato.local import Protocol
+from sfumato.public.canonical_json import canonical
 from sfumato.services import taking_part
 from sfumato.services.admission import IssuerKey
 from sfumato.services.collector import CollectorRole
@@ -151,6 +152,14 @@ def test_a_notice_by_command(tmp_path: Path, local_signed: SignedProtocol, organ
     done = CliRunner().invoke(app, paths)
     assert done.exit_code == 0, done.output
     assert json.loads(SignedNotice.load(tmp_path / "notice.json", local_signed).content)["outline"] == NOTICE["outline"]
+    (tmp_path / "p.json").write_bytes(canonical(local_signed.document))
+    sign = ["serve", "sign", str(tmp_path / "p.json"), "--key", str(tmp_path / "organiser.key"), "-o"]
+    for words in (paths[:-1], sign):
+        for read in [Path(word) for word in words if Path(word).is_file()]:  # the organiser's key among them
+            before = read.read_bytes()
+            done = CliRunner().invoke(app, [*words, str(read), "--force"])
+            assert done.exit_code == 2 and "stays as it is" in done.output, done.output
+            assert read.read_bytes() == before
 
 
 def test_an_issuer_answers_one_other_origin(tmp_path: Path, local_protocol: Protocol, organiser: SigningKey) -> None:

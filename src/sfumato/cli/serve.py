@@ -85,6 +85,7 @@ def sign(
     from sfumato.services.admission import IssuerPublicKey
     from sfumato.services.signing import SignedProtocol, SigningKey
 
+    refuse_inputs(output, protocol_file, key)
     document = documents.load(protocol_file)
     if document["model"] == "shuffled" and shuffler is None:
         raise InputError("a shuffled collection needs --shuffler, the public key of the server that shuffles")
@@ -246,6 +247,7 @@ def log(
     from sfumato.services.sending import Route, fetch_log
     from sfumato.storage import AtomicFile, storage_errors
 
+    refuse_inputs(output, compare)
     key, content = fetch_log(Route(address, relay))
     entries = read_log(content, key)
     if compare is not None:

@@ -8,6 +8,7 @@ from typing import Annotated
 from sfumato.cli import flags
 from sfumato.cli.console import facts
 from sfumato.cli.flags import argument, flag
+from sfumato.cli.outputs import refuse_inputs
 
 EXAMPLE = "[bold]Example[/]: sfumato serve notice asked.json p.signed.json --key organiser.key -o notice.json"
 
@@ -25,6 +26,7 @@ def notice(
     from sfumato.services.signing import SignedProtocol, SigningKey
     from sfumato.storage import storage_errors
 
+    refuse_inputs(output, asked, signed, key)
     with storage_errors("read", asked), open(asked, "rb") as file:
         content = parse(file.read(LARGEST + 1), "the notice", LARGEST)
     made = SignedNotice.sign(content, SignedProtocol.load(signed), SigningKey.load(key))

@@ -23,7 +23,7 @@ from sfumato.cli.console import complain, err, facts, in_flags, out, say
 from sfumato.cli.flags import NEEDED, RUN, flag
 from sfumato.cli.ledger import account_to_charge, standing_text
 from sfumato.cli.ledger import budget as set_budget
-from sfumato.cli.outputs import refuse_existing
+from sfumato.cli.outputs import refuse_existing, refuse_inputs
 from sfumato.cli.typed import parse_bandwidth, parse_bounds, parse_columns
 from sfumato.deferred import missing
 from sfumato.errors import InputError
@@ -170,8 +170,9 @@ def start(
     whose: dict[str, Any] = {"dataset": dataset, "ledger": ledger}
     drawn = target.with_suffix(".html") if source.dimension <= MOST_DRAWN and not missing("plot") else None
     for made in (target, drawn):
-        if made is not None:
-            refuse_existing(made, force)  # before the budget is set and spent
+        if made is not None:  # before the budget is set and spent
+            refuse_inputs(made, data, account.ledger.path)
+            refuse_existing(made, force)
     _show_cost(source, choices)
     holder = _holder(account, data, dataset)
     _show_commands(_commands(data, target, drawn, choices, whose, holder, budget, force))
