@@ -67,7 +67,7 @@ def kill_shuffler(folder: Path, kills: int) -> int:
     killed = kill_while_sending(role, send_frames(name), parts, folder, kills, SECONDS)
     intake = role().intakes[name, 0]
     rows = [row for block in intake.store.blocks(1000) for row in block]
-    kept = sorted(bytes(row[0]) + bytes(row[1]) + intake.opened(bytes(row[0]), bytes(row[2])) for row in rows)  # type: ignore[attr-defined]
+    kept = sorted(bytes(row[0]) + bytes(row[1]) + intake.opened(*map(bytes, row)) for row in rows)
     assert kept == sorted(content for part in parts for content in part) and intake.store.count() == len(kept)
     intake.store.close()
     return killed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,15 @@ import pytest
 from sfumato.errors import SfumatoError, StorageError
 from sfumato.local import Protocol
 from sfumato.services.collector import CollectorRole
-from sfumato.services.intake import ReportIntake, SubmissionIntake
+from sfumato.services.intake import ReportIntake
 from sfumato.services.limits import Limits
 from sfumato.services.log import Log
+from sfumato.services.shuffler import Policy, ShufflerRole
 from sfumato.services.signing import SignedProtocol, SigningKey
-from sfumato.services.store import Item, open_store
+from sfumato.services.store import open_store
 from sfumato.services.wire import Fate
 from sfumato.shuffled import Protocol as Shuffled
+from tests.services.targets import NOWHERE, submissions
 
 
 def test_reports_are_told_apart_and_kept_once(tmp_path: Path, local_protocol: Protocol) -> None:
@@ -28,25 +31,73 @@ def test_reports_are_told_apart_and_kept_once(tmp_path: Path, local_protocol: Pr
     assert intake.settle([report, report]) == [Fate.HELD, Fate.HELD]
 
 
-def test_what_was_damaged_in_the_storage_is_told(
-    tmp_path: Path, local_signed: SignedProtocol, shuffled_protocol: Shuffled
+def altered(file: Path, statement: str) -> None:
+    """Change what a storage holds, as a disk that loses or flips bits might."""
+    with sqlite3.connect(file) as connection:
+        connection.execute(statement)
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("UPDATE items SET digest = zeroblob(length(digest))", "not as it came"),
+        ("UPDATE items SET digest = 'text'", "no bytes"),
+        ("UPDATE items SET identity = x'000000000000' WHERE identity = (SELECT min(identity) FROM items)", "not as it"),
+        ("UPDATE items SET digest = zeroblob(99), content = x''", "not as it came"),
+        ("DELETE FROM items WHERE identity = (SELECT max(identity) FROM items)", "4 items are there, and 5"),
+        ("UPDATE facts SET value = '9' WHERE name = 'items'", "5 items are there, and 9"),
+        ("UPDATE facts SET value = 'u' WHERE name = 'items'", "number 'items' is 'u'"),
+        ("UPDATE facts SET value = 'oqen' WHERE name = 'stage'", "stage is 'oqen'"),
+        ("DELETE FROM facts WHERE name = 'stage'", "stage is None"),
+    ],
+)
+def test_altered_reports_are_told(
+    statement: str, said: str, tmp_path: Path, local_signed: SignedProtocol, local_protocol: Protocol
 ) -> None:
-    role = CollectorRole(tmp_path / "collector", [local_signed])
-    (intake,) = role.intakes.values()
-    intake.settle([Protocol.from_document(local_signed.document).client().report([0.5, 0.5]) for _ in range(3)])
-    with intake.store.transaction() as now:
-        now.run("UPDATE items SET digest = ? WHERE identity = (SELECT MIN(identity) FROM items)", (b"",))
-    with pytest.raises(StorageError, match="was damaged in the storage"):
-        role.release(local_signed.fingerprint)
+    role = CollectorRole(tmp_path / "own", [local_signed])
+    intake = role.intakes[local_signed.fingerprint, 0]
+    report = local_protocol.client().report([0.5, 0.5])
+    identities = [bytes([number + 1]) * 6 for number in range(5)]
+    intake.settle([report[:4] + identity + b"\1" + report[11:] for identity in identities])
+    assert intake.store.count() == 5
     asyncio.run(role.close())
-    store = open_store(tmp_path / "store", None, "submissions")
-    taking = SubmissionIntake(store, shuffled_protocol, 0, None, lambda: False, Limits(), tmp_path / "key")
-    item = taking._read(shuffled_protocol.client(max_delta=0.1).messages([0.5]).to_bytes())
-    assert isinstance(item, Item) and taking.opened(item.identity, item.content)
-    for content in (item.content[:-1] + bytes([item.content[-1] ^ 1]), b"", item.content[:3]):
-        with pytest.raises(StorageError, match="was damaged in the storage"):
-            taking.opened(item.identity, content)
-    store.close()
+    altered(tmp_path / "own" / f"{local_signed.fingerprint}-0" / "items.db", statement)
+    with pytest.raises(StorageError, match=f"damaged .*{said}.*Restore the server's folder"):
+        CollectorRole(tmp_path / "own", [local_signed])
+
+
+@pytest.mark.parametrize("column", ["content", "digest"])
+def test_altered_submissions_are_told(
+    column: str, tmp_path: Path, organiser: SigningKey, shuffled_protocol: Shuffled
+) -> None:
+    signed = SignedProtocol.sign(shuffled_protocol.document, organiser, shuffler="00" * 32)
+    role = ShufflerRole(tmp_path / "own", [signed], NOWHERE, Policy(10**6))
+    intake = role.intakes[signed.fingerprint, 0]
+    sent = submissions(shuffled_protocol, 3)
+    assert intake.settle(sent) == [Fate.HELD] * 3
+    assert sorted(one for block in intake.kept() for one in block) == sorted(one[32:] for one in sent)
+    asyncio.run(role.close())
+    file = tmp_path / "own" / f"{signed.fingerprint}-0" / "items.db"
+    altered(file, f"UPDATE items SET {column} = zeroblob(length({column}))")
+    with pytest.raises(StorageError, match="a submission is not as it came"):
+        ShufflerRole(tmp_path / "own", [signed], NOWHERE, Policy(10**6))
+
+
+@pytest.mark.parametrize("which", ["", "log"])
+@pytest.mark.parametrize("left", [b"", b"garbage" * 1000, None])
+def test_a_storage_that_is_gone_is_told(
+    left: bytes | None, which: str, tmp_path: Path, local_signed: SignedProtocol, local_protocol: Protocol
+) -> None:
+    """An empty one would be begun anew, and everybody's reports forgotten without a word; twice, as it is restarted."""
+    role = CollectorRole(tmp_path / "own", [local_signed])
+    role.intakes[local_signed.fingerprint, 0].settle([local_protocol.client().report([0.5, 0.5])])
+    asyncio.run(role.close())
+    file = tmp_path / "own" / (which or f"{local_signed.fingerprint}-0") / "items.db"
+    file.write_bytes(left) if left is not None else file.unlink()
+    for _ in range(2):
+        with pytest.raises(StorageError, match="is damaged .*from a backup"):
+            CollectorRole(tmp_path / "own", [local_signed])
 
 
 def test_an_entry_of_the_log_that_was_damaged_is_told(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sfumato import InputError
+from sfumato.errors import StorageError
 from sfumato.services.collector import CollectorRole
 from sfumato.services.role import Role
 from sfumato.services.signing import SignedProtocol
@@ -36,3 +37,39 @@ def test_foreign_files_and_no_protocols_are_refused(tmp_path: Path, local_signed
         CollectorRole(tmp_path / "taken", [local_signed])
     with pytest.raises(InputError, match="at least one"):
         CollectorRole(tmp_path / "none", [])
+
+
+def test_folders_of_others_stay_as_they_are(tmp_path: Path, local_signed: SignedProtocol) -> None:
+    """Names alone make no server's folder: what has them was swept."""
+    for name in ("arriving", "log/arriving/thesis.tex", f"{'0' * 64}-0/arriving"):
+        file = tmp_path / name.replace("/", "-") / name
+        file.parent.mkdir(parents=True)
+        file.write_text("mine")
+        folder = tmp_path / name.replace("/", "-")
+        before = sorted(folder.rglob("*"))
+        with pytest.raises(InputError, match="none of them was touched"):
+            CollectorRole(folder, [local_signed])
+        assert sorted(folder.rglob("*")) == before and file.read_text() == "mine"
+    (tmp_path / "tls").mkdir()
+    (tmp_path / "tls" / "server.key").write_text("-----BEGIN PRIVATE KEY-----")
+    with pytest.raises(InputError, match="holds no signing key"):
+        CollectorRole(tmp_path / "tls", [local_signed])
+    assert [path.name for path in (tmp_path / "tls").iterdir()] == ["server.key"]
+
+
+def test_a_kill_before_there_is_a_key_leaves_a_folder_that_goes_on(
+    tmp_path: Path, local_signed: SignedProtocol
+) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "lock").touch()
+    (tmp_path / "own" / f".sfumato-{'0' * 16}.tmp").write_text("ours")
+    asyncio.run(CollectorRole(tmp_path / "own", [local_signed]).close())
+    assert not list((tmp_path / "own").glob(".sfumato*"))
+
+
+def test_an_operators_key_that_was_cut_off_is_refused(tmp_path: Path, local_signed: SignedProtocol) -> None:
+    """An empty one would be everybody's."""
+    asyncio.run(CollectorRole(tmp_path / "own", [local_signed]).close())
+    (tmp_path / "own" / "operator.key").write_text("\n")
+    with pytest.raises(StorageError, match="delete it"):
+        CollectorRole(tmp_path / "own", [local_signed])

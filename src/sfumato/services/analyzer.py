@@ -61,6 +61,7 @@ class AnalyzerRole(Role):
             raise InputError("a document does not name its shuffler's key: sign it with --shuffler")
         self._refused: dict[tuple[str, int], str] = {}
         self._taking: set[tuple[str, int]] = set()
+        self.begin()
         self._keys = self._found(keys)
 
     def _found(self, paths: Sequence[Path]) -> dict[str, Path]:

@@ -14,7 +14,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from sfumato.errors import StorageError
 from sfumato.local import Protocol
 from sfumato.local.organiser import make_release
 from sfumato.release import Release
@@ -23,8 +22,6 @@ from sfumato.services.limits import Limits
 from sfumato.services.role import Role
 from sfumato.services.signing import SignedProtocol
 from sfumato.services.store import open_store
-
-BLOCK = 1 << 16
 
 
 class CollectorRole(Role):
@@ -50,9 +47,10 @@ class CollectorRole(Role):
         self._protocols = {name: Protocol.from_document(one.document) for name, one in self.signed.items()}
         self._published: dict[str, int] = {}
         for name, protocol in self._protocols.items():
-            store = open_store(self.place(name, 0), database, name)
+            store = open_store(self.place(name, 0), database, name, name in self.known)
             over = partial(self.expired, name)
             self.intakes[name, 0] = ReportIntake(store, protocol, self.signed[name].issuer, over, self.limits)
+        self.begin()
 
     def step(self, fingerprint: str, group: int) -> None:
         """Publish a collection, if there are more reports than in its last release."""
@@ -68,11 +66,7 @@ class CollectorRole(Role):
         protocol, intake = self._protocols[fingerprint], self.intakes[fingerprint, 0]
         server = protocol.server()
         tally, reports = server.tally(), 0
-        for rows in intake.store.blocks(BLOCK):
-            if any(not isinstance(row[1], bytes) or len(row[1]) != server.device.payload_bytes for row in rows):
-                raise StorageError(
-                    f"a report of the collection {fingerprint[:8]} was damaged in the storage: restore it from a copy"
-                )
-            payloads = np.frombuffer(b"".join(row[1] for row in rows), dtype=np.uint8).reshape(len(rows), -1)
+        for kept in intake.kept():
+            payloads = np.frombuffer(b"".join(kept), dtype=np.uint8).reshape(len(kept), -1)
             reports += int(server.count(payloads, tally).sum())
         return make_release(protocol, server, tally, reports, parameters={"rejected": intake.store.refused()})

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -26,7 +27,7 @@ from sfumato.services.commits import Commits
 from sfumato.services.limits import Limits, Rates
 from sfumato.services.store import FORGOTTEN, Item, Store
 from sfumato.services.wire import Fate, framed, frames, receipt
-from sfumato.shuffled.messages import HEAD_BYTES, IDENTITY_BYTES, Submission
+from sfumato.shuffled.messages import DIGEST_BYTES, HEAD_BYTES, IDENTITY_BYTES, Submission
 from sfumato.shuffled.sealing import MESSAGE_BYTES
 from sfumato.storage import AtomicFile, storage_errors
 
@@ -58,6 +59,8 @@ class Intake(ABC):
         Bytes of what a device sends.
     """
 
+    block: ClassVar[int]  # items that are read at once
+
     def __init__(
         self, store: Store, fingerprint: str, issuer: str | None, over: Callable[[], bool], limits: Limits, size: int
     ) -> None:
@@ -75,6 +78,29 @@ class Intake(ABC):
     @abstractmethod
     def read(self, contents: Sequence[bytes]) -> Read:
         """Return the item of each content, or why there is none."""
+
+    @abstractmethod
+    def opened(self, identity: bytes, digest: bytes, content: bytes) -> bytes:
+        """Return what a device sent, without its head, as it is kept; raise `ValueError` if that was altered."""
+
+    def kept(self) -> Iterator[list[bytes]]:
+        """Give what devices sent, in blocks; raise `StorageError` if some of it is lost or altered."""
+        before, found = self.store.count(), 0
+        for rows in self.store.blocks(self.block):
+            found += len(rows)
+            try:
+                contents = [self.opened(*map(_blob, row)) for row in rows]
+            except ValueError as error:
+                raise self.store.damaged(str(error)) from error
+            yield contents
+        if not before <= found <= self.store.count():  # others may add meanwhile
+            raise self.store.damaged(f"{found} items are there, and {before} were kept")
+
+    def check(self) -> None:
+        """Read everything that is kept, so that damage is told before anything is added to it."""
+        if self.store.stage != FORGOTTEN:
+            for _ in self.kept():
+                pass
 
     async def take(self, body: bytes) -> tuple[bytes, Counter[Fate]]:
         """Keep the frames of a body, durably when this returns; give the receipt, and how many had which fate."""
@@ -112,6 +138,8 @@ class Intake(ABC):
 class ReportIntake(Intake):
     """Takes reports of the local model. A report's payload is as short as a digest, and is its own."""
 
+    block = 1 << 16
+
     def __init__(
         self, store: Store, protocol: LocalProtocol, issuer: str | None, over: Callable[[], bool], limits: Limits
     ) -> None:
@@ -136,8 +164,27 @@ class ReportIntake(Intake):
             elif not is_good:
                 found[place] = Fate.RANGE
             else:
-                found[place] = Item(report[PREFIX_BYTES:HEADER_BYTES], report[HEADER_BYTES:])
+                identity, payload = report[PREFIX_BYTES:HEADER_BYTES], report[HEADER_BYTES:]
+                found[place] = Item(identity, payload, _checksum(identity, payload))
         return found
+
+    def opened(self, identity: bytes, digest: bytes, content: bytes) -> bytes:
+        """Return a report's payload."""
+        whole = content in (b"", _checksum(identity, digest))  # earlier versions kept no checksum
+        if not whole or len(digest) != self.size - HEADER_BYTES:
+            raise ValueError("a report is not as it came")
+        return digest
+
+
+def _blob(value: Any) -> bytes:
+    if not isinstance(value, bytes):  # a flipped bit may make it a text or a number for SQLite
+        raise ValueError("an item is no bytes")
+    return value
+
+
+def _checksum(identity: bytes, payload: bytes) -> bytes:
+    """Return what finds accidents, not forgers."""
+    return zlib.crc32(identity + payload).to_bytes(4)
 
 
 class SubmissionIntake(Intake):
@@ -157,6 +204,8 @@ class SubmissionIntake(Intake):
     key : Path
         File of the key, made if it does not exist.
     """
+
+    block = 64
 
     def __init__(
         self,
@@ -204,15 +253,15 @@ class SubmissionIntake(Intake):
         sealed = nonce + self._cipher.encrypt(nonce, content[HEAD_BYTES:], submission.identity)
         return Item(submission.identity, content[IDENTITY_BYTES:HEAD_BYTES], sealed)
 
-    def opened(self, identity: bytes, content: bytes) -> bytes:
+    def opened(self, identity: bytes, digest: bytes, content: bytes) -> bytes:
         """Return the messages of a kept submission."""
         try:
-            return self._cipher.decrypt(content[:_GCM_NONCE], content[_GCM_NONCE:], identity)
-        except (InvalidTag, ValueError, TypeError):
-            raise StorageError(
-                f"a submission of the collection {self.fingerprint[:8]} was damaged in the storage, and its sender is "
-                "not told from others any more: restore the storage from a copy"
-            ) from None
+            messages = self._cipher.decrypt(content[:_GCM_NONCE], content[_GCM_NONCE:], identity)
+        except InvalidTag:
+            messages = None
+        if messages is None or hashlib.blake2b(identity + messages, digest_size=DIGEST_BYTES).digest() != digest:
+            raise ValueError("a submission is not as it came")
+        return messages
 
     def forget_key(self) -> None:
         """Delete the key: what is left of submissions, in backups too, opens no more."""

@@ -70,19 +70,20 @@ class IssuerRole(Role):
         database: str | None = None,
     ) -> None:
         super().__init__(folder, signed, limits, database)
-        known = {key.public.text: key for key in keys}
-        if any(one.issuer not in known for one in signed):
+        own = {key.public.text: key for key in keys}
+        if any(one.issuer not in own for one in signed):
             raise InputError("a document names another issuer's key: sign it with --issuer and this key")
-        self._keys = {name: known[str(one.issuer)] for name, one in self.signed.items()}
+        self._keys = {name: own[str(one.issuer)] for name, one in self.signed.items()}
         with storage_errors("read", invitations):
             self._invited = set(invitations.read_text(encoding="ascii").split())
         if any(len(one) != _HASH_DIGITS for one in self._invited):
             raise InputError(f"{str(invitations)!r} must hold one SHA-256 of an invitation on each line")
         self._stores: dict[str, Store] = {}
-        for key in self._keys.values():
-            used = hashlib.sha256(bytes.fromhex(key.public.text)).hexdigest()
-            if key.public.text not in self._stores:
-                self._stores[key.public.text] = open_store(self.place(used, 0), database, f"issuer{used}")
+        known = {self._keys[name].public.text for name in self.known}
+        for text in dict.fromkeys(key.public.text for key in self._keys.values()):
+            used = hashlib.sha256(bytes.fromhex(text)).hexdigest()
+            self._stores[text] = open_store(self.place(used, 0), database, f"issuer{used}", text in known)
+        self.begin()
 
     def step(self, fingerprint: str, group: int) -> None:
         """Nothing is due here."""

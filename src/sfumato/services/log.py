@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sfumato.errors import StorageError
+from sfumato.errors import SfumatoError, StorageError
 from sfumato.public.canonical_json import canonical, parse
 from sfumato.public.codec import Schema, Text, Whole
 from sfumato.services.signing import SigningKey, verified
@@ -56,7 +56,10 @@ class Log:
 
     def __init__(self, store: Store, key: SigningKey) -> None:
         self.store, self._key = store, key
-        read_log(self.content(), key.public.hex())
+        try:
+            read_log(self.content(), key.public.hex())
+        except (SfumatoError, TypeError) as error:  # a flipped bit may make an entry of another type
+            raise store.damaged(str(error)) from error
 
     def content(self) -> bytes:
         """Return all entries, a line each."""

@@ -58,14 +58,16 @@ class PostgresStore(Store):
         ``postgresql://user@host/database``.
     collection : str
         What it holds, such as a protocol's fingerprint; names the schema.
+    known : bool
+        Whether it was there before, so that an empty one is damaged.
     """
 
-    def __init__(self, address: str, collection: str) -> None:
+    def __init__(self, address: str, collection: str, known: bool = False) -> None:
         self._address = address
         self._schema = f"sfumato_{hashlib.sha256(collection.encode()).hexdigest()[:40]}"
         self._lock = threading.Lock()
         self._connections: list[psycopg.Connection[Any]] = []  # one or none, the same list for all groups
-        super().__init__(collection)
+        super().__init__(collection, known)
 
     def _connect(self) -> psycopg.Connection[Any]:
         made = psycopg.connect(self._address, connect_timeout=_SECONDS, autocommit=True)
@@ -123,6 +125,11 @@ class PostgresStore(Store):
     def _tables(self, now: Transaction) -> bool:
         found = now.run("SELECT 1 FROM pg_tables WHERE schemaname = ? AND tablename = 'facts'", (self._schema,))
         return bool(found)
+
+    @property
+    def where(self) -> str:
+        """The database, whose address may hold a password."""
+        return "the database"
 
     def close(self) -> None:
         """Close the connection."""

@@ -33,7 +33,10 @@ from sfumato.services.store import open_store
 from sfumato.services.wire import Problem
 from sfumato.storage import AtomicFile, storage_errors
 
-_LEFT_OVER = re.compile(r"\.sfumato-[0-9a-f]{16}\.tmp|buckets-[0-9a-f]{16}|arriving")
+_SIGNING = "server.key"
+_OPERATOR = re.compile("[0-9a-f]{64}")
+_TEMPORARY = re.compile(r"\.sfumato-[0-9a-f]{16}\.tmp")
+_LEFT_OVER = re.compile(rf"{_TEMPORARY.pattern}|buckets-[0-9a-f]{{16}}|arriving")
 _KNOWN = re.compile(rf"server\.key|operator\.key|lock|log|[0-9a-f]{{64}}-[0-9]+|{_LEFT_OVER.pattern}")
 STORAGE = (Problem, StorageError)  # what storages raise
 _WITHOUT_LOCKS = "two servers could spoil each other's folder; put it on a local disk"
@@ -80,13 +83,33 @@ class Role(ABC):
             self._take_folder()
         self.key, self._operator = self._own_keys()
         self.log = Log(open_store(self.folder / "log", database, f"log{self.key.public.hex()}"), self.key)
-        for fingerprint in self.signed:
-            self.note("opened", fingerprint)
+        self.known = {name for name in self.signed if self.log.knows("opened", name)}
+
+    def begin(self) -> None:
+        """Check what is kept, and write into the log that the collections are open; the last step of a start."""
+        try:
+            for (name, _), intake in self.intakes.items():
+                if name not in self.known and intake.store.count():
+                    raise self.log.store.damaged("it knows nothing of a collection that was begun")
+                intake.check()
+        except BaseException:
+            self._lock.close()
+            raise
+        for name in self.signed:
+            self.note("opened", name)
 
     def _take_folder(self) -> None:
         private_folder(self.folder)
-        if not all(_KNOWN.fullmatch(entry.name) for entry in self.folder.iterdir()):
-            raise InputError(f"{str(self.folder)!r} holds files that are not a server's; choose another folder")
+        names = {entry.name for entry in self.folder.iterdir()}
+        # Its key marks a server's folder; before there is one, a kill leaves a lock and files with our own names.
+        ours = _SIGNING in names or all(name == "lock" or _TEMPORARY.fullmatch(name) for name in names)
+        if not ours or not all(_KNOWN.fullmatch(name) for name in names):
+            raise InputError(
+                f"{str(self.folder)!r} holds files that are not a server's, or those of one without its {_SIGNING!r}; "
+                "none of them was touched: restore that file, or choose another folder"
+            )
+        if _SIGNING in names:
+            SigningKey.load(self.folder / _SIGNING)  # another's key of that name is no mark
         self._lock = open(self.folder / "lock", "ab", opener=private_opener)  # noqa: SIM115 - held while we live
         try:
             lock_file(self._lock.fileno(), self._lock.name, _WITHOUT_LOCKS)
@@ -98,14 +121,17 @@ class Role(ABC):
                 shutil.rmtree(left) if left.is_dir() else left.unlink()
 
     def _own_keys(self) -> tuple[SigningKey, str]:
-        signing, operator = self.folder / "server.key", self.folder / "operator.key"
+        signing, operator = self.folder / _SIGNING, self.folder / "operator.key"
         if not signing.exists():
             SigningKey.generate().save(signing)
         if not operator.exists():
             with AtomicFile(operator, private=True) as file:
                 file.write(secrets.token_hex(32).encode() + b"\n")
         with storage_errors("read", operator):
-            return SigningKey.load(signing), operator.read_text(encoding="ascii").strip()
+            text = operator.read_text(encoding="ascii").strip()
+        if not _OPERATOR.fullmatch(text):  # an empty one would be known to everybody
+            raise StorageError(f"{str(operator)!r} is damaged: delete it, and the next start makes another one")
+        return SigningKey.load(signing), text
 
     def is_operator(self, authorization: str) -> bool:
         """Whether a header holds the operator's key, ``Bearer`` and the content of ``operator.key``."""

@@ -22,7 +22,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from sfumato.errors import InputError, SfumatoError, StorageError
+from sfumato.errors import InputError, ReleaseFileError, SfumatoError, StorageError
 from sfumato.release import load
 from sfumato.services.analyzer import AnalyzerRole
 from sfumato.services.endpoints import BINARY, CAREFUL, HTML, JSON, TEXT, Endpoint, Handler, openapi
@@ -263,6 +263,8 @@ class Server:
                     known = self._pages[path] = written, await asyncio.to_thread(_drawn, path)
                 except InputError as problem:
                     raise Problem("not-ready", f"there is no map of it: {problem}") from None
+                except ReleaseFileError as problem:
+                    raise StorageError(f"the published release {str(path)!r} is damaged: {problem}") from problem
         return HTMLResponse(known[1], headers=CAREFUL)
 
     async def _health(self, request: Request) -> Response:

@@ -11,8 +11,9 @@ tell no more than the set; the analyzer opens one of them.
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,7 +33,6 @@ from sfumato.shuffled.sealing import MESSAGE_BYTES
 from sfumato.shuffled.shuffler import MEMORY, mix
 from sfumato.storage import AtomicFile, storage_errors
 
-BLOCK = 64
 _LEAST_WAIT, _MOST_WAIT = 1.0, 300.0
 
 
@@ -94,7 +94,7 @@ class ShufflerRole(Role):
         self._analyzer, self._policy = analyzer, policy
         self._waits: dict[tuple[str, int], tuple[float, float]] = {}
         for name, protocol in self._protocols.items():
-            store = open_store(self.place(name, 0), database, name)
+            store = open_store(self.place(name, 0), database, name, name in self.known)
             for group in range(len(protocol.groups)):
                 place = self.place(name, group)
                 self.intakes[name, group] = SubmissionIntake(
@@ -106,6 +106,7 @@ class ShufflerRole(Role):
                     self.limits,
                     place / "inbox.key",
                 )
+        self.begin()
 
     def status(self, fingerprint: str, group: int) -> dict[str, Any]:
         """Say also whether the group is still open."""
@@ -173,7 +174,8 @@ class ShufflerRole(Role):
             size = participants * intake.messages * MESSAGE_BYTES
             header = partial(Header, fingerprint, group, participants)
             with AtomicFile(path, overwrite=True, private=True) as file:
-                mix(file, header, _messages(intake), size, path.parent, MEMORY, SecureBits())
+                messages = itertools.chain.from_iterable(intake.kept())
+                mix(file, header, messages, size, path.parent, MEMORY, SecureBits())
         return path
 
     def _forget(self, fingerprint: str, group: int) -> None:
@@ -186,9 +188,3 @@ class ShufflerRole(Role):
         if intake.store.fact("deleted") is None and intake.store.forget():
             self.note("messages-deleted", fingerprint)
             intake.store.advance(FORGOTTEN, FORGOTTEN, {"deleted": "yes"})
-
-
-def _messages(intake: SubmissionIntake) -> Iterator[bytes]:
-    for rows in intake.store.blocks(BLOCK):
-        for identity, _, content in rows:
-            yield intake.opened(identity, content)

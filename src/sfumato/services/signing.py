@@ -74,7 +74,7 @@ class SigningKey:
         try:
             return cls(bytes.fromhex(text.decode("ascii").strip()))
         except ValueError:
-            raise InputError(f"{str(path)!r} holds no signing key") from None
+            raise InputError(f"{str(path)!r} holds no signing key: pass another path, or restore it") from None
 
     def save(self, path: str | Path) -> None:
         """Write the key to a new file that only its owner can read."""

@@ -37,6 +37,8 @@ class SQLiteStore(Store):
         The file; made, with its folder, if it does not exist. Only its owner can read it.
     collection : str
         What it holds, such as a protocol's fingerprint; a file of another collection is refused.
+    known : bool
+        Whether it was there before, so that an empty one is damaged.
 
     Examples
     --------
@@ -49,17 +51,21 @@ class SQLiteStore(Store):
     [<Fate.HELD: 0>, <Fate.HELD: 0>, <Fate.CONFLICT: 4>]
     """
 
-    def __init__(self, path: str | Path, collection: str) -> None:
+    def __init__(self, path: str | Path, collection: str, known: bool = False) -> None:
         self.path = Path(path)
         with storage_errors("use", self.path):
             private_folder(self.path.parent)
             open(self.path, "ab", opener=private_opener).close()
         self._connection = self._connect()
+        with self._problems():
+            ((found,),) = self._connection.execute("PRAGMA quick_check(1)").fetchall()
+        if found != "ok":
+            raise self.damaged(str(found))
         self._lock = threading.Lock()  # one connection, one transaction at a time
-        super().__init__(collection)
+        super().__init__(collection, known)
 
     def _connect(self) -> sqlite3.Connection:
-        with _sqlite_problems():
+        with self._problems():
             made = sqlite3.connect(self.path, _BUSY_SECONDS, isolation_level=None, check_same_thread=False)
             made.execute("PRAGMA journal_mode = WAL")
             made.execute("PRAGMA synchronous = FULL")  # the log is on disk when a commit returns
@@ -69,7 +75,7 @@ class SQLiteStore(Store):
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """Begin, and commit at the end."""
-        with self._lock, _sqlite_problems():
+        with self._lock, self._problems():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield _SQLiteTransaction(self._connection)
@@ -83,7 +89,7 @@ class SQLiteStore(Store):
         """Give all items from a connection of their own, which sees the moment at which it began."""
         connection = self._connect()
         try:
-            with _sqlite_problems():
+            with self._problems():
                 cursor = connection.execute(ITEMS, (self._place,))
                 while rows := cursor.fetchmany(items):
                     yield rows
@@ -97,7 +103,7 @@ class SQLiteStore(Store):
         """Delete, and let the file shrink after the last group."""
         before = self.fact("emptied")
         over = super().forget()
-        with self._lock, _sqlite_problems():
+        with self._lock, self._problems():
             if over:
                 self._connection.execute("VACUUM")
             if over or before is None:
@@ -108,12 +114,19 @@ class SQLiteStore(Store):
         """Close the file."""
         self._connection.close()
 
+    @property
+    def where(self) -> str:
+        """The file."""
+        return repr(str(self.path))
 
-@contextmanager
-def _sqlite_problems() -> Iterator[None]:
-    """Tell a full disk from other failures of the storage."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        name = getattr(error, "sqlite_errorname", "")
-        raise Problem("full" if name.startswith("SQLITE_FULL") else "storage", str(error), retry_after=5) from error
+    @contextmanager
+    def _problems(self) -> Iterator[None]:
+        """Tell a damaged file and a full disk from other failures of the storage."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            name = getattr(error, "sqlite_errorname", "")
+            if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+                raise self.damaged(str(error)) from error
+            code = "full" if name.startswith("SQLITE_FULL") else "storage"
+            raise Problem(code, f"{error}: {self.where}", retry_after=5) from error

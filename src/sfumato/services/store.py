@@ -26,8 +26,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from sfumato.errors import InputError
-from sfumato.services.wire import Fate
+from sfumato.errors import InputError, StorageError
+from sfumato.services.wire import Fate, Problem
 
 OPEN, CLOSED, FORGOTTEN = "open", "closed", "forgotten"
 Rows = list[tuple[Any, ...]]
@@ -88,12 +88,16 @@ class Store(ABC):
     ----------
     collection : str
         What it holds.
+    known : bool
+        Whether it was there before, so that an empty one is damaged.
     """
 
-    def __init__(self, collection: str) -> None:
+    def __init__(self, collection: str, known: bool = False) -> None:
         self.collection = collection
         self._place = 0
         with self.transaction() as now:
+            if known and not self._tables(now):
+                raise self.damaged("it is empty")
             self._migrate(now)
             self._claim(now)
 
@@ -116,12 +120,25 @@ class Store(ABC):
     def close(self) -> None:
         """Let go of the storage."""
 
+    @property
+    @abstractmethod
+    def where(self) -> str:
+        """Where it is kept, for messages to the operator."""
+
+    def damaged(self, problem: str) -> StorageError:
+        """Return the error that something is not as it was written."""
+        return StorageError(
+            f"what the server keeps in {self.where} is damaged ({problem}), and what was acknowledged may be lost with "
+            "it. Restore the server's folder or database from a backup: what devices sent since then they can send "
+            "again, at no cost. Without a backup, begin a new collection in a new folder"
+        )
+
     @abstractmethod
     def _tables(self, now: Transaction) -> bool:
         """Whether there are tables yet."""
 
     def _migrate(self, now: Transaction) -> None:
-        done = int(self._read(now, "schema") or 0) if self._tables(now) else 0
+        done = self._number(now, "schema") if self._tables(now) else 0
         if done > len(MIGRATIONS):
             raise InputError("the storage was written by a newer version of sfumato; go on with that one")
         for statements in MIGRATIONS[done:]:
@@ -135,7 +152,10 @@ class Store(ABC):
         if known is None:
             self._write(now, "collection", self.collection)
         elif known != self.collection:
-            raise InputError("the storage holds another collection; choose another folder or database")
+            raise InputError(
+                f"{self.where} holds another collection, or the log of another server.key: restore that, or choose "
+                "another folder or database"
+            )
 
     def add(self, items: Sequence[Item], refused: Mapping[str, int] | None = None, over: bool = False) -> list[Fate]:
         """Keep items, durably when this returns; say what became of each.
@@ -150,7 +170,7 @@ class Store(ABC):
             Whether the time of the collection is over: only what is there is acknowledged.
         """
         with self.transaction() as now:
-            is_open, new = self._read(now, "stage") == OPEN and not over, 0
+            is_open, new = self._stage(now) == OPEN and not over, 0
             if not is_open:
                 fates = self._of_closed(now, items)
             elif any(item.nonce for item in items):
@@ -158,25 +178,26 @@ class Store(ABC):
             else:
                 fates, new = self._kept(now, items)
             if new:
-                self._write(now, "items", str(int(self._read(now, "items") or 0) + new))
+                self._write(now, "items", str(self._number(now, "items") + new))
             counts = dict(refused or {})
             for fate in fates:
                 if fate is not Fate.HELD:
                     counts[fate.name.lower()] = counts.get(fate.name.lower(), 0) + 1
             for name, count in counts.items() if is_open else ():  # what was published stays as it was
-                self._write(now, f"refused.{name}", str(int(self._read(now, f"refused.{name}") or 0) + count))
+                self._write(now, f"refused.{name}", str(self._number(now, f"refused.{name}") + count))
         return fates
 
     def count(self) -> int:
         """Return how many items are kept: a fact that is written with them, for counting rows takes long."""
-        return int(self.fact("items") or 0)
+        with self.transaction() as now:
+            return self._number(now, "items")
 
     def refused(self) -> dict[str, int]:
         """Return how many frames were refused, by reason."""
         statement = "SELECT name, value FROM facts WHERE place = ? AND name LIKE 'refused.%' ORDER BY name"
         with self.transaction() as now:
             rows = now.run(statement, (self._place,))
-        return {name.removeprefix("refused."): int(value) for name, value in rows}
+        return {name.removeprefix("refused."): self._whole(name, value) for name, value in rows}
 
     def fact(self, name: str) -> str | None:
         """Return what is written under a name."""
@@ -186,7 +207,8 @@ class Store(ABC):
     @property
     def stage(self) -> str:
         """Where the group stands."""
-        return self.fact("stage") or OPEN
+        with self.transaction() as now:
+            return self._stage(now)
 
     def claim(self, name: str, value: str) -> bool:
         """Write a fact if there is none of this name; whether it says this now."""
@@ -199,7 +221,7 @@ class Store(ABC):
     def advance(self, before: str, after: str, facts: Mapping[str, str] | None = None) -> bool:
         """Go from one stage to another and write facts with it; False, and nothing written, if it stood elsewhere."""
         with self.transaction() as now:
-            if self._read(now, "stage") != before:
+            if self._stage(now) != before:
                 return False
             self._write(now, "stage", after)
             for name, value in (facts or {}).items():
@@ -228,6 +250,20 @@ class Store(ABC):
     def _read(self, now: Transaction, name: str) -> str | None:
         rows = now.run("SELECT value FROM facts WHERE place = ? AND name = ?", (self._place, name))
         return str(rows[0][0]) if rows else None
+
+    def _number(self, now: Transaction, name: str) -> int:
+        return self._whole(name, self._read(now, name) or "0")
+
+    def _whole(self, name: str, value: str) -> int:
+        if not (value.isascii() and value.isdecimal()):
+            raise self.damaged(f"the number {name!r} is {value!r:.40}")
+        return int(value)
+
+    def _stage(self, now: Transaction) -> str:
+        stage = self._read(now, "stage")
+        if stage not in (OPEN, CLOSED, FORGOTTEN):
+            raise self.damaged(f"the stage is {stage!r:.40}")
+        return stage
 
     def _write(self, now: Transaction, name: str, value: str) -> None:
         now.run(
@@ -289,7 +325,7 @@ def _asked(now: Transaction, statement: str, keys: Sequence[bytes], *before: int
     return found
 
 
-def open_store(folder: Path, database: str | None, collection: str) -> Store:
+def open_store(folder: Path, database: str | None, collection: str, known: bool = False) -> Store:
     """Return the storage of a server: a file in its folder, or a database that several share.
 
     Parameters
@@ -300,13 +336,22 @@ def open_store(folder: Path, database: str | None, collection: str) -> Store:
         ``postgresql://...``.
     collection : str
         What it holds.
+    known : bool
+        Whether it was there before.
     """
+    try:
+        return _opened(folder, database, collection, known)
+    except Problem as problem:  # whose title is for devices
+        raise StorageError(f"cannot use what the server keeps: {problem.detail}") from problem
+
+
+def _opened(folder: Path, database: str | None, collection: str, known: bool) -> Store:
     if database is None:
         from sfumato.services.sqlite import SQLiteStore
 
-        return SQLiteStore(folder / "items.db", collection)
+        return SQLiteStore(folder / "items.db", collection, known)
     if not database.startswith(("postgresql://", "postgres://")):
         raise InputError("a database is named by an address such as postgresql://user@host/name")
     from sfumato.services.postgres import PostgresStore
 
-    return PostgresStore(database, collection)
+    return PostgresStore(database, collection, known)

@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any
 
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, StorageError
 
 ROOT = "/v1"
 FRAMES = "application/vnd.sfumato.frames"
@@ -82,6 +82,8 @@ class Problem(SfumatoError):  # noqa: N818 - the word of RFC 9457
     def __init__(self, code: str, detail: str = "", retry_after: int | None = None) -> None:
         self.code, self.detail, self.retry_after = code, detail, retry_after
         self.status, self.title = CODES[code]
+        if code in ("full", "storage"):
+            self.exit_code = StorageError.exit_code
         super().__init__(f"{self.title} {detail}".strip())
 
     def document(self) -> dict[str, Any]:
