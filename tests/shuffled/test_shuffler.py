@@ -311,11 +311,17 @@ class TestCrashes:
             mixer.receive(*sent[:7])
             with monkeypatch.context() as patch:
                 patch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "no space")))
-                with pytest.raises(StorageError, match="full"):
+                with pytest.raises(StorageError, match="full.* has the messages of 7 people and keeps them") as caught:
                     mixer.receive(sent[7])
+                assert caught.value.errno == 28
             assert mixer.participants == 7
             mixer.receive(sent[7])
             assert mixer.participants == 8
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "no space")))
+                with pytest.raises(StorageError, match="full.* has the messages of 8 people and keeps them"):
+                    mixer.shuffle(tmp_path / "batch")
+            mixer.shuffle(tmp_path / "batch")
 
     def test_a_short_write_is_not_acknowledged(self, tmp_path: Path) -> None:
         """The disk takes a part of a record, then nothing."""
@@ -362,7 +368,7 @@ class TestCrashes:
             content = bytearray(path.read_bytes())
             content[at] ^= 1
             path.write_bytes(content)
-            with pytest.raises(StorageError, match="are damaged"):
+            with pytest.raises(StorageError, match=r"are damaged, .* in a new folder$"):
                 mixer.shuffle(tmp_path / "batch")
             assert json.loads((tmp_path / "inbox" / "state.json").read_text())["stage"] == "open"
         with pytest.raises(StorageError, match="are damaged"):

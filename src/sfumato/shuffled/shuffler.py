@@ -25,8 +25,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 import shutil
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -173,7 +173,23 @@ class Shuffler:
             return
         if self._state["stage"] != _OPEN or self._inbox is None:
             raise InputError("the collection is closed: later messages would stand out; send them to a new collection")
-        self._inbox.add(submissions)
+        with self._durably():
+            self._inbox.add(submissions)
+
+    @contextmanager
+    def _durably(self) -> Iterator[None]:
+        """Say what is kept if the disk refuses."""
+        try:
+            yield
+        except StorageError as problem:
+            if problem.errno is None:  # it is damage, and says so
+                raise
+            failure = StorageError(
+                f"{problem}. The shuffler has the messages of {self.participants} people and keeps them; do the same "
+                "again when the disk is in order: nobody counts twice"
+            )
+            failure.errno = problem.errno
+            raise failure from problem
 
     def _check(self, submission: Submission) -> None:
         if not isinstance(submission, Submission):
@@ -215,12 +231,13 @@ class Shuffler:
             )
         if self._state["batch"] is None or written_batch(path) != self._state["batch"]:
             # A path that cannot be written closes nothing.
-            with AtomicFile(path, overwrite=overwrite, private=True) as file:
+            with self._durably(), AtomicFile(path, overwrite=overwrite, private=True) as file:
                 self._close_collection()
                 checksum = self._mix(file, SecureBits() if secure is None else secure)
                 self._write_state({**self._state, "stage": _CLOSED, "batch": checksum})
         if self._state["stage"] != _DELIVERED:
-            self._write_state({**self._state, "stage": _DELIVERED})
+            with self._durably():
+                self._write_state({**self._state, "stage": _DELIVERED})
 
     def forget(self) -> None:
         """Delete the messages and identities, once the analyzer has its release: no batch can be made any more.
