@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import sfumato
+from sfumato.cli import console
 from sfumato.privacy.ledger import Ledger
 from sfumato.storage import AtomicFile
 
@@ -306,6 +307,48 @@ def test_what_no_ledger_paid_for_is_kept_and_not_called_paid(
     assert result.exit_code == 5 and "disk; it was kept in" in plain(result.stderr)
     (kept,) = device.glob("out.sfm.rescued-*")
     assert sfumato.load(kept)
+
+
+def test_what_was_done_is_told_where_standard_output_is_full(
+    run: Run, files: dict[str, Path], released: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reads only that it failed runs it again, and pays again."""
+
+    def full(pairs: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(console, "facts", full)
+    commands: dict[str, list[object]] = {
+        "out.sfm": ["release", files["csv"], *NEEDED],
+        "p.json": ["local", "protocol", *LOCAL],
+        "answers.csv": ["query", released, files["csv"]],
+        "map.csv": ["map", released, "--size", 8, "--extent", "-3,3;-3,3"],
+    }
+    for name, command in commands.items():
+        result = run(*command, "-o", tmp_path / name)
+        told = plain(result.stderr)
+        assert result.exit_code == 5 and "standard output" in told and "the disk is full" in told, (name, told)
+        assert "the work itself is done, and stays" in told and str(tmp_path / name) in told, (name, told)
+        assert (tmp_path / name).exists() and ("has spent epsilon = 1" in told) == (name == "out.sfm")
+    told = plain(run("inspect", released).stderr)
+    assert "standard output" in told and "the work itself" not in told  # there was nothing to be done
+
+
+def test_a_release_whose_map_does_not_fit_is_told(
+    run: Run, files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = AtomicFile._commit
+
+    def full(self: AtomicFile) -> None:
+        if self.path.endswith(".html"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        commit(self)
+
+    monkeypatch.setattr(AtomicFile, "_commit", full)
+    words = ("--bounds", "-4,4", "--n-hint", 500, "--epsilon", 1, "--yes", "-o", tmp_path / "out.sfm")
+    result = run("start", files["csv"], *words)
+    assert result.exit_code == 5 and f"the release is in '{tmp_path / 'out.sfm'}'" in plain(result.stderr)
+    assert sfumato.load(tmp_path / "out.sfm").guarantee.private
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")

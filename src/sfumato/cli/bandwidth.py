@@ -117,7 +117,7 @@ def bandwidth(
     if public:
         lengths = from_public(source, **choice)
         document = {"bandwidth": lengths if isinstance(lengths, float) else lengths.tolist()}
-        return tell(document, [("bandwidth", lengths_text(document["bandwidth"]))], as_json=as_json)
+        return tell(document, [("bandwidth", lengths_text(document["bandwidth"]))], as_json=as_json, made=False)
     _check_needed(epsilon, n_hint, bounds)
     account = account_to_charge(data, dataset, ledger, no_ledger, seed_noise_not_private)
     terms: dict[str, Any] = {
@@ -198,6 +198,6 @@ def _report(bought: PrivateBandwidth, account: Account | None, as_json: bool) ->
 def _tell_paid(document: dict[str, Any], pairs: list[tuple[str, str]], statement: str, as_json: bool) -> None:
     """Tell what is nowhere but in this message; if it cannot be written, the error says it."""
     try:
-        tell(document | {"statement": statement}, pairs, statement, as_json=as_json)
+        tell(document | {"statement": statement}, pairs, statement, as_json=as_json, made=False)
     except StorageError as error:
         raise StorageError(f"{error}; the bandwidth had been paid for and is {pairs[0][1]}") from error

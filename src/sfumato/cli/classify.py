@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.cli import flags
-from sfumato.cli.console import check_suffix, complain, facts, print_json, size_text, tell, warn_of_seed, write_table
+from sfumato.cli.console import check_suffix, complain, print_json, size_text, tell, warn_of_seed, write_table
 from sfumato.cli.flags import NEEDED, POINTS, PRIVACY, argument, flag
 from sfumato.cli.groups import PaidRun, Payment, Reading, grouped
 from sfumato.cli.ledger import spending
@@ -255,7 +255,7 @@ def predict(
     complain(f"guarantee: {model.guarantee_}")
     write_table(answers, output, force)
     if output is not None:
-        facts([("classes", str(output))])
+        tell({}, [("classes", str(output))])
 
 
 def _answers(model: DensityClassifier, source: Source, shares: bool) -> dict[str, list[Any]]:

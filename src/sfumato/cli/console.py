@@ -14,7 +14,8 @@ import re
 import shlex
 import shutil
 import textwrap
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -184,16 +185,33 @@ def print_json(document: Any) -> None:
     typer.echo("".join(one if one == "\n" or shown(one) == one else json.dumps(one)[1:-1] for one in text))
 
 
+@contextmanager
+def done(pairs: Sequence[tuple[str, str]]) -> Iterator[None]:
+    """Print what a run did; where standard output takes nothing more, the error says that it is done all the same."""
+    try:
+        with storage_errors("write", "standard output"):
+            yield
+    except StorageError as error:
+        told = ", ".join(f"{label} {text}" for label, text in pairs)
+        failure = StorageError(f"{error}; but the work itself is done, and stays: {told}")
+        failure.errno = error.errno
+        raise failure from error
+
+
 def tell(
     document: Mapping[str, Any],
-    pairs: Iterable[tuple[str, str]],
+    pairs: Sequence[tuple[str, str]],
     statement: str = "",
     *,
-    as_json: bool,
+    as_json: bool = False,
     quiet: bool = False,
+    made: bool = True,
 ) -> None:
-    """Say what a run did: one document, or labelled lines and a statement in plain language."""
-    with storage_errors("write", "standard output"):
+    """Say what a run found or made: one document, or labelled lines and a statement in plain language.
+
+    What a run `made` is on disk by then, and the lines name it.
+    """
+    with done(pairs) if made else storage_errors("write", "standard output"):
         if as_json:
             print_json(document)
         elif not quiet:

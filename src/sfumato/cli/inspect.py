@@ -32,11 +32,15 @@ def inspect(release: flags.ReleaseFile, as_json: flags.Json = False) -> None:
         promise = made.guarantee_
         warn_of_seed(promise, "Do not publish this classifier.")
         tell(
-            _classifier_document(made, release), _classifier_facts(made, release), promise.statement(), as_json=as_json
+            _classifier_document(made, release),
+            _classifier_facts(made, release),
+            promise.statement(),
+            as_json=as_json,
+            made=False,
         )
         return
     warn_of_seed(made.guarantee, "Do not publish this release.")
-    tell(_document(made, release), _facts(made, release), made.statement(), as_json=as_json)
+    tell(_document(made, release), _facts(made, release), made.statement(), as_json=as_json, made=False)
 
 
 def verify(release: flags.ReleaseFile, as_json: flags.Json = False) -> None:
@@ -61,7 +65,7 @@ def verify(release: flags.ReleaseFile, as_json: flags.Json = False) -> None:
     document: dict[str, Any] = {"release": str(release), "intact": True, "bytes": size}
     document |= {"guarantee": promise.to_document(), "statement": statement}
     pairs = [("intact", f"{release} ({size_text(size)})"), ("guarantee", str(promise))]
-    tell(document, pairs, statement, as_json=as_json)
+    tell(document, pairs, statement, as_json=as_json, made=False)
 
 
 def _loaded(path: Path) -> Release | DensityClassifier:

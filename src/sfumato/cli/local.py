@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from sfumato.cli import flags, send
-from sfumato.cli.console import complain, out, tell, warn_of_seed
+from sfumato.cli.console import complain, done, out, tell, warn_of_seed
 from sfumato.cli.flags import flag
 from sfumato.cli.outputs import refuse_inputs
 from sfumato.cli.typed import parse_bandwidth, parse_columns, parse_options, read_bounds
@@ -80,13 +80,14 @@ def protocol(
     )
     plan = made.plan()
     made.save(output, overwrite=force)
-    if not as_json:
-        out().print(str(plan), markup=False, soft_wrap=True)
     document = {"protocol": str(output), "fingerprint": made.fingerprint, "mechanism": made.mechanism}
     pairs = [
         ("protocol", f"{output} ({made.mechanism}, fingerprint {made.fingerprint[:8]})"),
         ("guarantee", str(_guarantee(made))),
     ]
+    if not as_json:
+        with done(pairs):
+            out().print(str(plan), markup=False, soft_wrap=True)
     tell(document, pairs, as_json=as_json)
 
 

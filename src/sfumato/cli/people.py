@@ -102,7 +102,7 @@ def people(
         ("sharp", found.refused if sharp is None else str(sharp)),
         ("smoothed", str(found.smoothed)),
     ]
-    tell(document, lines, as_json=as_json)
+    tell(document, lines, as_json=as_json, made=False)
 
 
 def _write(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from sfumato.cli import flags
-from sfumato.cli.console import check_suffix, complain, facts, print_json, warn_of_seed
+from sfumato.cli.console import check_suffix, complain, print_json, tell, warn_of_seed
 from sfumato.cli.flags import argument, flag
 from sfumato.cli.outputs import refuse_inputs
 from sfumato.cli.typed import parse_columns, parse_numbers
@@ -107,7 +107,7 @@ def query(
         else:
             with AtomicFile(output, overwrite=force) as file:
                 _WRITERS[output.suffix.lower()](_Sink(file), names, answers)
-            facts([("answers", str(output))])
+            tell({}, [("answers", str(output))])
 
 
 def _shrunk_text(release: Release) -> str:

@@ -90,7 +90,8 @@ def select(
             return write_table(answers, None, force)
     document = {"guarantee": made.guarantee.to_document(), "rows": len(selection)}
     document |= {"output": str(output)} if output is not None else answers
-    tell(document, [("selected", f"{output} ({len(selection):,} rows)")], as_json=as_json)
+    selected = [("selected", f"{output} ({len(selection):,} rows)")]
+    tell(document, selected, as_json=as_json, made=output is not None)
 
 
 def _check_size(count: int | None, share: float | None) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.cli import flags, serve_demo, serve_notice
-from sfumato.cli.console import complain, facts
+from sfumato.cli.console import complain, facts, tell
 from sfumato.cli.flags import argument, flag
 from sfumato.cli.outputs import refuse_inputs
 from sfumato.deferred import require
@@ -66,7 +66,7 @@ def key(
         signing = SigningKey.generate()
         signing.save(output)
         public = signing.public.hex()
-    facts([("key", f"{output}: keep it secret"), ("public", public)])
+    tell({}, [("key", f"{output}: keep it secret"), ("public", public)])
 
 
 @app.command(epilog="[bold]Example[/]: sfumato serve sign p.json --key organiser.key -o p.signed.json")
@@ -95,7 +95,7 @@ def sign(
         complain("warning: anybody may send to this collection, any number of times; --issuer admits each device once")
     made = SignedProtocol.sign(document, SigningKey.load(key), issuer, shuffler)
     made.save(output, overwrite=force)
-    facts([("signed", f"{output} (fingerprint {made.fingerprint[:8]})"), ("organiser", made.key)])
+    tell({}, [("signed", f"{output} (fingerprint {made.fingerprint[:8]})"), ("organiser", made.key)])
 
 
 @app.command(epilog="[bold]Example[/]: sfumato serve invite 1000 -o codes.txt --hashes invitations.txt")
@@ -113,7 +113,7 @@ def invite(
     with AtomicFile(output, private=True) as first, AtomicFile(hashes, private=True) as second:
         first.write("".join(f"{code}\n" for code in codes).encode())
         second.write("".join(f"{code_hash(code)}\n" for code in codes).encode())
-    facts([("codes", str(output)), ("hashes", str(hashes))])
+    tell({}, [("codes", str(output)), ("hashes", str(hashes))])
 
 
 @app.command(epilog="[bold]Example[/]: sfumato serve collector p.signed.json --folder collector --port 8001")

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from sfumato.cli.console import facts, say
 from sfumato.cli.flags import flag
-from sfumato.errors import InputError, SfumatoError
+from sfumato.errors import InputError, SfumatoError, StorageError
+from sfumato.storage import AtomicFile
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,7 +63,8 @@ def _sfumato(folder: Path, *words: str) -> None:
     say(f"$ sfumato {' '.join(words)}")
     done = subprocess.run(_command(words), cwd=folder, capture_output=True, text=True)
     if done.returncode:
-        raise SfumatoError(f"sfumato {words[0]} {words[1]} failed: {done.stderr.strip()}")
+        kind = StorageError if done.returncode == StorageError.exit_code else SfumatoError
+        raise kind(f"sfumato {words[0]} {words[1]} failed: {done.stderr.strip()}")
 
 
 def _command(words: Sequence[str]) -> list[str]:
@@ -82,7 +84,8 @@ def _serving(folder: Path, *words: str) -> Iterator[str]:
     try:
         _wait(lambda: _listens(port) or process.poll() is not None, words[1])
         if process.poll() is not None:
-            raise SfumatoError(f"the {words[1]} did not start: see {folder / (words[1] + '.log')}")
+            kind = StorageError if process.poll() == StorageError.exit_code else SfumatoError
+            raise kind(f"the {words[1]} did not start: see {folder / (words[1] + '.log')}")
         yield f"http://127.0.0.1:{port}"
     finally:
         if process.poll() is None:
@@ -181,11 +184,17 @@ def _fetch(route: Route, target: Path, count: int) -> None:
 
     def complete() -> bool:
         try:
-            release.write_bytes(route.ask("GET", "/release.sfm"))
+            content = route.ask("GET", "/release.sfm")
         except RefusedError:
             return False
+        _write(release, content)
         return int(load(release).count.value) == count
 
     _wait(complete, "release")
-    target.with_suffix(".html").write_bytes(route.ask("GET", "/map.html"))
+    _write(target.with_suffix(".html"), route.ask("GET", "/map.html"))
     say(f"{release}: {load(release).guarantee}")
+
+
+def _write(path: Path, content: bytes) -> None:
+    with AtomicFile(path, overwrite=True) as file:
+        file.write(content)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from sfumato.cli import flags
-from sfumato.cli.console import facts
+from sfumato.cli.console import tell
 from sfumato.cli.flags import argument, flag
 from sfumato.cli.outputs import refuse_inputs
 
@@ -31,4 +31,4 @@ def notice(
         content = parse(file.read(LARGEST + 1), "the notice", LARGEST)
     made = SignedNotice.sign(content, SignedProtocol.load(signed), SigningKey.load(key))
     made.save(output, overwrite=force)
-    facts([("signed", str(output)), ("organiser", made.key)])
+    tell({}, [("signed", str(output)), ("organiser", made.key)])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.cli import flags, send
-from sfumato.cli.console import complain, err, facts, tell, warn_of_seed
+from sfumato.cli.console import complain, err, tell, warn_of_seed
 from sfumato.cli.flags import argument, flag
 from sfumato.cli.outputs import refuse_existing, refuse_inputs
 from sfumato.cli.submissions import class_named, message_files, own_class, people, reported_class, take_all, write_all
@@ -298,7 +298,7 @@ def forget(protocol_file: flags.ProtocolFile, state: StateOption = None, label: 
     made = Protocol.load(protocol_file)
     with Shuffler(_given(state), made, class_named(made, label)) as mixer:
         mixer.forget()
-    facts([("forgotten", f"the messages in {state}")])
+    tell({}, [("forgotten", f"the messages in {state}")])
 
 
 @app.command(epilog="[bold]Example[/]: sfumato shuffled simulate p.json points.csv -o out.sfm")

@@ -26,7 +26,7 @@ from sfumato.cli.ledger import budget as set_budget
 from sfumato.cli.outputs import refuse_existing, refuse_inputs
 from sfumato.cli.typed import parse_bandwidth, parse_bounds, parse_columns
 from sfumato.deferred import missing
-from sfumato.errors import InputError
+from sfumato.errors import InputError, StorageError
 from sfumato.privacy.datasets import identity_of
 from sfumato.public.shown import shown
 
@@ -359,7 +359,12 @@ def _agree(guide: Guide, yes: bool, epsilon: str, data: str) -> None:
 
 def _draw(target: Path, drawn: Path | None, source: Source, force: bool) -> None:
     if drawn is not None:
-        map_.map_release(target, drawn, force=force)
+        try:
+            map_.map_release(target, drawn, force=force)
+        except StorageError as error:
+            raise StorageError(
+                f"{error}; the release is in {str(target)!r}: draw it later, with sfumato map"
+            ) from error
     elif source.dimension <= MOST_DRAWN:
         words = ["sfumato", "map", str(target), "-o", str(target.with_suffix(".html"))]
         say(f"\nFor a map: pip install 'sfumato[plot]', then {typed(words)}")
