@@ -49,6 +49,7 @@ def kill_at(number: int, after: bool) -> None:
 
 def limit_files() -> None:
     """Let this process write no file as long as a release."""
+    sys.dont_write_bytecode = True  # what is cut off could be imported nowhere afterwards
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -30,11 +31,13 @@ SHUFFLED = ("--dimension", 2, "--epsilon", 4, "--delta", "1e-2", "--bandwidth", 
 def short_of_disk(size: int = 40) -> Iterator[None]:
     """Let this process write no file of more than `size` bytes."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    # Python does not notice that what it keeps of a module is cut off, and could import it nowhere afterwards.
+    with mock.patch.object(sys, "dont_write_bytecode", True):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.fixture
