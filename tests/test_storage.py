@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from sfumato.errors import InputError, StorageError
-from sfumato.storage import AtomicFile, read_at_most
+from sfumato.storage import AtomicFile, read_at_most, storage_errors
 
 REFUSALS = {
     errno.ENOSPC: "the disk is full",
@@ -382,3 +382,8 @@ def test_a_device_without_end_is_read_up_to_the_limit(tmp_path: Path) -> None:
     assert read_at_most(tmp_path / "whole", 100) == b"content"
     with pytest.raises(StorageError, match="cannot read"):
         read_at_most(tmp_path, 100)
+
+
+def test_a_file_that_is_not_there_is_no_missing_folder() -> None:
+    with pytest.raises(StorageError, match="there is no such file; check the path"), storage_errors("read", "p.json"):
+        open("/nowhere/p.json").close()

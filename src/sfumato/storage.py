@@ -49,7 +49,7 @@ _NO_RESERVATION = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}  # what file sy
 _NO_HARD_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 _ZEROS = bytes(1 << 20)
 _LEFTOVER = re.compile(r"\.sfumato-[0-9a-f]{16}\.tmp")
-_LEFTOVER_SECONDS = 24 * 3600
+LEFTOVER_SECONDS = 24 * 3600
 _swept: set[str] = set()  # folders, each once in a process: there may be many files in them
 
 
@@ -77,6 +77,8 @@ def storage_errors(action: str, path: str | Path) -> Iterator[None]:
         raise
     except OSError as error:
         reason = _ADVICE.get(error.errno or 0, error.strerror or str(error))
+        if error.errno == errno.ENOENT and action.startswith("read"):
+            reason = "there is no such file; check the path"
         failure = StorageError(f"cannot {action} {str(path)!r}: {reason}")
         failure.errno = error.errno
         raise failure from error
@@ -305,7 +307,7 @@ def sweep(folder: str) -> None:
 
 def _sweep_one(path: str) -> None:
     status = os.lstat(path)
-    old = time.time() - status.st_mtime > _LEFTOVER_SECONDS
+    old = time.time() - status.st_mtime > LEFTOVER_SECONDS
     if not (stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and old):
         return
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import threading
@@ -16,6 +15,7 @@ import sfumato
 from sfumato.cli import local
 
 from .conftest import Run, plain
+from .test_full_disk import short_of_disk
 
 PROTOCOL = ("--kernel", "l2-lsh", "--bandwidth", "1", "--dimension", "2", "--epsilon", "2", "--participants", "500")
 
@@ -101,14 +101,21 @@ def test_reports_are_appended_whole_or_not_at_all(
     out = tmp_path / "reports.bin"
     assert run("local", "report", protocol, "-o", out, stdin="0 1").exit_code == 0
     before = out.read_bytes()
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
-    try:
+    with short_of_disk(1000):
         refused = run("local", "report", protocol, "--data", files["csv"], "-o", out)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert refused.exit_code == 5 and "cannot write" in plain(refused.stderr)
     assert out.read_bytes() == before and len(before) == 16
+
+
+def test_what_a_kill_left_of_a_report_is_not_built_upon(run: Run, protocol: Path, tmp_path: Path) -> None:
+    """All reports after it would be read in the wrong places, and refused."""
+    reports, account = tmp_path / "reports.bin", tmp_path / "account.json"
+    assert run("local", "report", protocol, "-o", reports, stdin="0 1").exit_code == 0
+    whole = reports.read_bytes()
+    reports.write_bytes(whole + whole[:-1])
+    result = run("local", "report", protocol, "-o", reports, "--ledger", account, stdin="0 1")
+    assert result.exit_code == 2 and f"truncate -s {len(whole)} {reports}" in plain(result.stderr), result.output
+    assert reports.read_bytes() == whole + whole[:-1] and not account.exists()
 
 
 def test_inputs_and_state_are_not_written_over(run: Run, protocol: Path, tmp_path: Path) -> None:

@@ -300,3 +300,23 @@ def test_a_state_without_its_marker_is_told_with_what_may_be_lost(tmp_path: Path
     Path(str(told.value).rpartition("touch ")[2]).touch()
     with MADE.collector(folder) as one:
         assert state_of(one) == before
+
+
+def test_folders_of_killed_collectors_are_swept_and_nothing_else(tmp_path: Path) -> None:
+    def made(name: str, marked: bool = True, old: bool = True) -> Path:
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / ("sfumato-collector.lock" if marked else "thesis.tex")).touch()
+        if old:
+            os.utime(folder, (0, 0))
+        return folder
+
+    prefix = "sfumato-unnamed-collector-"
+    left = made(f"{prefix}abcd_123")
+    kept = [made(f"{prefix}abcd_124", old=False), made(f"{prefix}abcd_125", marked=False), made("sfumato-my_state")]
+    kept.append(made(f"{prefix}abcd_126"))
+    (tmp_path / f"{prefix}abcd_127").symlink_to(kept[-1])
+    with MADE.collector(kept[-1]):  # it lives, and holds its lock
+        os.utime(kept[-1], (0, 0))
+        checkpoint.sweep_folders(str(tmp_path))
+    assert not left.exists() and all(folder.is_dir() for folder in kept)

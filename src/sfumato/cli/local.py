@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import stat
 import sys
 import tempfile
@@ -134,6 +135,7 @@ def report(
     reports = (client.report(one) for one in points)
     if output is None:
         return _print(reports, paid=ledger is not None)
+    _refuse_half(output, client.report_bytes)  # before anything is paid for
     content = b"".join(reports)
     try:
         _append(output, content)
@@ -232,6 +234,16 @@ def _printed(report: bytes) -> str:
     except OSError:
         return rescued_report(report)
     return "; the report had been paid for and was printed in hexadecimal instead"
+
+
+def _refuse_half(output: Path, size: int) -> None:
+    """Refuse a file that ends in a part of a report, which a kill may leave: all that follows would slip."""
+    whole, rest = divmod(output.stat().st_size if output.is_file() else 0, size)
+    if rest:
+        raise InputError(
+            f"{str(output)!r} is no file of this protocol's reports, or ends in a part of one, as a killed run "
+            f"leaves it: choose a new file, or cut it off with truncate -s {whole * size} {shlex.quote(str(output))}"
+        )
 
 
 def _append(output: Path, reports: bytes) -> None:

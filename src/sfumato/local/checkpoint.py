@@ -13,23 +13,31 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shlex
+import shutil
+import stat
+import tempfile
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from sfumato.errors import InputError, StorageError
 from sfumato.local.arrivals import Place, SeenReports
-from sfumato.locks import lock_file, unlock_file
+from sfumato.locks import HAS_LOCKS, lock_file, unlock_file
 from sfumato.owner import private_folder, private_opener
 from sfumato.privacy.process import Mark, process_mark
 from sfumato.public.canonical_json import parse
-from sfumato.storage import AtomicFile, storage_errors
+from sfumato.storage import LEFTOVER_SECONDS, AtomicFile, storage_errors
 
 FORMAT, VERSION = "sfumato-collector", 2
 STATE, MARKER = "state.json", "sfumato-collector.lock"
+_PREFIX = "sfumato-unnamed-collector-"
+_TEMPORARY = re.compile(f"{_PREFIX}[a-z0-9_]{{8}}")
 _WITHOUT_LOCKS = "two collectors could spoil each other's counts; put the state on a local disk (--state FOLDER)"
 
 
@@ -45,6 +53,35 @@ class Progress:
     rejected: Mapping[str, int] = field(default_factory=dict)
     places: Mapping[str, Place] = field(default_factory=dict)
     halves: Mapping[str, Place] = field(default_factory=dict)
+
+
+def temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """Make a folder for a collector that was given none; those that kills left more than a day ago are deleted."""
+    sweep_folders(tempfile.gettempdir())
+    return tempfile.TemporaryDirectory(prefix=_PREFIX)
+
+
+@cache
+def sweep_folders(place: str) -> None:
+    """Delete what killed collectors left in a place, once in a process: there may be many files in it."""
+    with suppress(OSError):
+        for path in Path(place).iterdir():
+            if _TEMPORARY.fullmatch(path.name):
+                _sweep(path)
+
+
+def _sweep(folder: Path) -> None:
+    """Delete a folder if it is this user's, is marked, and no collector lives that has locked it."""
+    with suppress(OSError):
+        status = folder.lstat()
+        old = time.time() - status.st_mtime > LEFTOVER_SECONDS
+        if HAS_LOCKS and old and stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
+            descriptor = os.open(folder / MARKER, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                lock_file(descriptor, folder, _WITHOUT_LOCKS)
+                shutil.rmtree(folder)
+            finally:
+                os.close(descriptor)
 
 
 def lock_folder(folder: Path) -> int:

@@ -25,7 +25,6 @@ identity, so that neither counts; that too is within the influence of one report
 
 from __future__ import annotations
 
-import tempfile
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -38,7 +37,14 @@ import numpy as np
 
 from sfumato.errors import InputError, StorageError
 from sfumato.local.arrivals import Place, SeenReports, blocks_of, entries_of
-from sfumato.local.checkpoint import Progress, load_progress, lock_folder, save_progress, unlock_folder
+from sfumato.local.checkpoint import (
+    Progress,
+    load_progress,
+    lock_folder,
+    save_progress,
+    temporary_folder,
+    unlock_folder,
+)
 from sfumato.local.device import HEADER_BYTES
 from sfumato.local.organiser import make_release
 from sfumato.local.server import Payloads, Tally
@@ -100,7 +106,7 @@ class Collector:
     def __init__(self, protocol: Protocol, state: str | Path | None = None) -> None:
         self.protocol = protocol
         self.server = protocol.server()
-        self._temporary = tempfile.TemporaryDirectory(prefix="sfumato-") if state is None else None
+        self._temporary = temporary_folder() if state is None else None
         self.folder = Path(self._temporary.name if self._temporary else state or "")
         self._prefix = np.frombuffer(prefix(protocol.document), dtype=np.uint8)
         self.report_bytes = HEADER_BYTES + self.server.device.payload_bytes
