@@ -9,6 +9,7 @@ import pytest
 
 from sfumato import InputError
 from sfumato.errors import StorageError
+from sfumato.local import Protocol
 from sfumato.services.collector import CollectorRole
 from sfumato.services.role import Role
 from sfumato.services.signing import SignedProtocol
@@ -73,3 +74,20 @@ def test_an_operators_key_that_was_cut_off_is_refused(tmp_path: Path, local_sign
     (tmp_path / "own" / "operator.key").write_text("\n")
     with pytest.raises(StorageError, match="delete it"):
         CollectorRole(tmp_path / "own", [local_signed])
+
+
+def test_a_server_starts_while_another_of_its_role_begins(
+    tmp_path: Path, local_signed: SignedProtocol, local_protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one writes the log and takes a report after this one looked at the log."""
+    begin = CollectorRole.begin
+
+    def late(role: CollectorRole) -> None:
+        role.note("opened", local_signed.fingerprint)
+        role.intakes[local_signed.fingerprint, 0].settle([local_protocol.client().report([0.5, 0.5])])
+        begin(role)
+
+    monkeypatch.setattr(CollectorRole, "begin", late)
+    role = CollectorRole(tmp_path / "own", [local_signed])
+    assert role.intakes[local_signed.fingerprint, 0].store.count() == 1
+    asyncio.run(role.close())
