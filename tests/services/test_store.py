@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.errors import InputError
+from sfumato.errors import InputError, StorageError
 from sfumato.services.sqlite import SQLiteStore
 from sfumato.services.store import CLOSED, FORGOTTEN, OPEN, Item, Store
 from sfumato.services.wire import Fate, Problem
@@ -220,14 +220,15 @@ def test_a_database_that_was_away(database: Postgres | None) -> None:
     store.close()
 
 
-def test_a_damaged_file_is_a_problem_of_the_storage(tmp_path: Path) -> None:
+def test_a_file_that_is_damaged_before_or_after_it_is_opened_is_told(tmp_path: Path) -> None:
     store = SQLiteStore(tmp_path / "a.db", "a")
     store.add([Item(number.to_bytes(8), b"x" * 500) for number in range(1000)])
     store.close()
+    store = SQLiteStore(tmp_path / "a.db", "a")
     content = bytearray((tmp_path / "a.db").read_bytes())
     content[len(content) // 2 :] = bytes(len(content) - len(content) // 2)
     (tmp_path / "a.db").write_bytes(content)
-    store = SQLiteStore(tmp_path / "a.db", "a")
-    with pytest.raises(Problem, match="storage"):
-        list(store.blocks(100))
+    for use in (lambda: list(store.blocks(100)), lambda: SQLiteStore(tmp_path / "a.db", "a")):
+        with pytest.raises(StorageError, match="is damaged"):
+            use()
     store.close()
