@@ -70,6 +70,36 @@ def test_a_folder_that_others_may_have_filled_is_not_used(
     assert chosen(monkeypatch, HOME=NOWHERE, TMPDIR=str(tmp_path)) is None
 
 
+@pytest.mark.parametrize("around", ["wide", "group", "another's", "link"])
+def test_a_folder_in_whose_place_others_may_put_another_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, around: str
+) -> None:
+    """It may be ours and closed when it is looked at, and theirs when a file is unpickled from it."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    if around == "another's":
+        if os.getuid() != 0:
+            pytest.skip("only root can give a folder away")
+        os.chown(shared, 12345, 12345)  # as with sudo, which may leave HOME as it was
+    else:
+        shared.chmod(0o775 if around == "group" else 0o777)
+    place = shared / "below"
+    if around == "link":
+        place = tmp_path / "link"
+        place.symlink_to(shared)
+    for environment in ({"XDG_CACHE_HOME": str(place), "TMPDIR": NOWHERE}, {"HOME": NOWHERE, "TMPDIR": str(place)}):
+        assert chosen(monkeypatch, **environment) is None
+    assert not list(shared.iterdir())
+
+
+def test_a_place_where_everybody_keeps_their_own_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared, link = tmp_path / "shared", tmp_path / "link"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    link.symlink_to(shared)
+    assert chosen(monkeypatch, XDG_CACHE_HOME=str(link), TMPDIR=NOWHERE) == f"{shared}/sfumato/compiled"
+
+
 def test_relative_places_are_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert chosen(monkeypatch, HOME="home", XDG_CACHE_HOME="cache", TMPDIR="temporary") is None

@@ -4,7 +4,8 @@ Numba caches by unpickling files, so that whoever writes in the cache's folder r
 takes any folder that is writable, the current one where there is no home, and raises "cannot cache function" where none
 is. `njit` is Numba's with one difference: ``cache=True`` is a wish. The folder is ``NUMBA_CACHE_DIR`` if the user set
 it, else ``sfumato/compiled`` in the user's cache folder (``XDG_CACHE_HOME``, by default ``~/.cache``), else one in
-``TMPDIR`` or ``/tmp`` that carries the user's id. Ours belong to the user and have mode 0700, or they are not used.
+``TMPDIR`` or ``/tmp`` that carries the user's id. Ours belong to the user, have mode 0700 and lie where nobody else can
+put another in their place, or they are not used.
 A disk that fills up costs the cache and not the run.
 
 Numba itself takes a third of a second to load, so it is loaded when the first of these functions is called.
@@ -164,16 +165,34 @@ def cache_folder() -> str | None:
     temporary = Path(os.environ.get("TMPDIR") or "/tmp")
     places = [home / "sfumato" / "compiled"] if home is not None else []
     places += [temporary / f"sfumato-compiled-{os.getuid()}"] if temporary.is_absolute() else []
-    return next((str(place) for place in places if _ours(place) and _writable(place)), None)
+    return next((str(place) for place in map(_ours, places) if place is not None and _writable(place)), None)
 
 
-def _ours(folder: Path) -> bool:
-    """Make the folder if it is missing; tell whether it is a real one, the user's, and closed to all others."""
+def _ours(folder: Path) -> Path | None:
+    """Make the folder if it is missing; return its true path if it is the user's, and nobody else can change it.
+
+    Others must be able neither to write in it nor to put another folder in its place, now or after this look: whoever
+    may rename one of the folders around it may. ``sudo`` with the home of another user is such a case.
+    """
     with suppress(OSError):
-        private_folder(folder)
-        found = folder.lstat()
-        return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
-    return False
+        place = Path(os.path.realpath(folder.parent), folder.name)  # links above it are followed once, here
+        if not all(map(_kept, place.parents)):
+            return None
+        private_folder(place)
+        found = place.lstat()
+        ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+        return place if ours and all(map(_kept, place.parents)) else None
+    return None
+
+
+def _kept(folder: Path) -> bool:
+    """Tell whether only the user and the system may rename what is in a folder; one that is missing is made later."""
+    try:
+        found = folder.stat()
+    except FileNotFoundError:
+        return True
+    sticky = found.st_mode & stat.S_ISVTX  # in which everybody may add, and rename their own
+    return found.st_uid in (0, os.getuid()) and (bool(sticky) or not found.st_mode & 0o022)
 
 
 def _writable(folder: str | Path) -> bool:
