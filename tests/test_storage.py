@@ -218,6 +218,22 @@ def test_a_refusal_to_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code
     assert names(tmp_path) == []
 
 
+def test_a_folder_that_cannot_be_listed_takes_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, the file was there and the error said that it was not; what was paid for was kept a second time."""
+    opened, synced = os.open, []
+
+    def closed_to_readers(path: Any, flags: int, *rest: Any) -> int:
+        if flags & os.O_DIRECTORY:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return opened(path, flags, *rest)
+
+    monkeypatch.setattr(os, "open", closed_to_readers)
+    monkeypatch.setattr(os, "sync", lambda: synced.append(True))
+    with AtomicFile(tmp_path / "dropped") as file:
+        file.write(b"new")
+    assert (tmp_path / "dropped").read_bytes() == b"new" and synced
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, RuntimeError, FileNotFoundError])
 def test_an_exception_inside_passes_through_and_leaves_nothing(tmp_path: Path, error: type[BaseException]) -> None:
     with pytest.raises(error) as caught:

@@ -325,7 +325,10 @@ def _write_all(descriptor: int, view: memoryview) -> None:
 
 def sync_folder(folder: str | Path) -> None:
     """Make the new name itself durable; some file systems cannot, and say so with EINVAL."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except PermissionError:  # one in which files may be dropped and not listed: what was written there is whole
+        return os.sync()
     try:
         os.fsync(descriptor)
     except OSError as error:
