@@ -20,8 +20,10 @@ from sfumato.local import Protocol as LocalProtocol
 from sfumato.privacy import process
 from sfumato.privacy.ledger import Ledger
 from sfumato.published.hrw import OnlineQueries
+from sfumato.services.admission import IssuerKey
+from sfumato.services.signing import SigningKey
 from sfumato.shuffled import Protocol
-from sfumato.shuffled.sealing import AnalyzerKey
+from sfumato.shuffled.sealing import MESSAGE_BYTES, AnalyzerKey, Context, seal
 from tests.forks import refused_in_a_child, told_by_a_child
 
 pytestmark = [
@@ -121,6 +123,28 @@ def test_a_participant_sends_from_one_process() -> None:
     client = made.client()
     assert refused_in_a_child(lambda: client.messages([0.0, 0.0]))
     client.messages([0.0, 0.0])
+
+
+def test_a_copy_does_not_draw_the_keys_of_the_other() -> None:
+    """OpenSSL knows a copy by its process id alone: both drew one ephemeral key, and sealed two messages with it."""
+    context, key = Context("0" * 64, 0), AnalyzerKey.generate()
+    seal(np.array([3]), np.array([1]), key.public, context)
+    assert refused_in_a_child(lambda: seal(np.array([3]), np.array([1]), key.public, context))
+    assert refused_in_a_child(IssuerKey.generate)
+    seal(np.array([3]), np.array([1]), key.public, context)
+    for kind in (AnalyzerKey, SigningKey):  # whose keys are plain random bytes
+        told = told_by_a_child(lambda kind=kind: kind.generate().public)
+        assert len(told) == 32 and told != kind.generate().public
+
+
+def test_a_child_of_another_id_seals(monkeypatch: pytest.MonkeyPatch) -> None:
+    context, key = Context("0" * 64, 0), AnalyzerKey.generate()
+
+    def sealed() -> bytes:
+        monkeypatch.setattr(os, "getpid", lambda: 2)
+        return seal(np.array([3]), np.array([1]), key.public, context)[0]
+
+    assert len(told_by_a_child(sealed)) == MESSAGE_BYTES
 
 
 def test_a_child_that_closes_its_collector_leaves_the_lock(tmp_path: Path) -> None:

@@ -3,6 +3,9 @@
 A process id is not enough. Python does not see the forks of compiled libraries, and the first processes of two
 containers both have the id 1. So a mark holds the id, the number of forks that Python saw, and random bytes on a page
 that Linux empties in every child, however it was forked.
+
+OpenSSL, by which keys of RSA and the ephemeral ones of sealed messages are drawn, goes by the id alone, and cannot be
+told: what it would draw in such a copy is refused (`check_openssl`).
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ import os
 import sys
 import threading
 from typing import TypeAlias
+
+from sfumato.errors import InputError
 
 Mark: TypeAlias = tuple[int, int, bytes]
 
@@ -54,6 +59,25 @@ def _mark(page: mmap.mmap) -> None:
             _marking.release()
 
 
+def check_openssl() -> None:
+    """Raise `InputError` where OpenSSL would draw what another process drew or will draw; ask before it draws.
+
+    It takes fresh randomness wherever the process id is not the one that it saw last.
+
+    Examples
+    --------
+    >>> check_openssl()
+    """
+    global _drawing
+    mark = process_mark()
+    if mark != _drawing and mark[0] == _drawing[0]:
+        raise InputError(
+            "this process is a copy of another one of the same id, and OpenSSL, which cannot tell them apart, would "
+            "draw the same keys in both: do this in a process that was started anew"
+        )
+    _drawing = mark
+
+
 def _emptied_by_forks() -> mmap.mmap | None:
     """Return a page that the system empties in every child; None where no system does that."""
     if sys.platform != "linux":
@@ -77,6 +101,6 @@ def _after_fork_in_child() -> None:
 
 
 _page = _emptied_by_forks()
-process_mark()
+_drawing = process_mark()  # the process in which OpenSSL was last asked
 if sys.platform != "win32":
     os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -32,6 +32,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from sfumato.errors import InputError
+from sfumato.privacy.process import check_openssl
 from sfumato.storage import AtomicFile, storage_errors
 
 KEY_BITS = (2048, 3072, 4096)
@@ -191,6 +192,7 @@ class IssuerKey:
     @classmethod
     def generate(cls) -> IssuerKey:
         """Draw a new key."""
+        check_openssl()
         return cls(rsa.generate_private_key(65537, KEY_BITS[0]))
 
     @classmethod

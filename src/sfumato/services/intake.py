@@ -225,10 +225,10 @@ class SubmissionIntake(Intake):
     def _loaded_key(self) -> bytes:
         """Return the key that the collection is kept under, the same for all servers that share it."""
         if self.store.stage == FORGOTTEN:
-            return AESGCM.generate_key(256)  # encrypts nothing: nobody is let in any more
+            return os.urandom(32)  # encrypts nothing: nobody is let in any more
         if not self._key.exists():
             with AtomicFile(self._key, private=True) as file:
-                file.write(AESGCM.generate_key(256))
+                file.write(os.urandom(32))
         with storage_errors("read", self._key):
             key = self._key.read_bytes()
         if not self.store.claim("inbox", hashlib.sha256(b"sfumato-inbox\0" + key).hexdigest()):

@@ -23,6 +23,7 @@ key, signature
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +65,7 @@ class SigningKey:
     @classmethod
     def generate(cls) -> SigningKey:
         """Draw a new key."""
-        return cls(Ed25519PrivateKey.generate().private_bytes_raw())
+        return cls(os.urandom(32))
 
     @classmethod
     def load(cls, path: str | Path) -> SigningKey:

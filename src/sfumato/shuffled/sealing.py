@@ -28,6 +28,7 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers
+from sfumato.privacy.process import check_openssl
 from sfumato.public.codec import Field, Optional, Schema, Text, refuse
 from sfumato.public.document import expired, expiry_text
 from sfumato.storage import AtomicFile, storage_errors
@@ -104,7 +105,7 @@ class AnalyzerKey:
     @classmethod
     def generate(cls) -> AnalyzerKey:
         """Draw a new key from the operating system's secure generator."""
-        return cls(X25519PrivateKey.generate().private_bytes_raw())
+        return cls(os.urandom(32))
 
     @property
     def id(self) -> str:
@@ -152,6 +153,7 @@ class AnalyzerKey:
 
 def seal(instances: Integers, contents: Integers, public: bytes, context: Context) -> list[bytes]:
     """Seal one message for each instance and content."""
+    check_openssl()
     recipient, info = X25519PublicKey.from_public_bytes(public), context.info
     pairs = zip(np.asarray(instances).tolist(), np.asarray(contents).tolist(), strict=True)
     return [_SUITE.encrypt(_PLAINTEXT.pack(instance, content), recipient, info=info) for instance, content in pairs]
