@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 import pytest
 from threadpoolctl import threadpool_info
 
 from sfumato import threads
-from sfumato.threads import one_blas_thread, spread
+from sfumato.errors import EngineError
+from sfumato.threads import one_blas_thread, spawned, spread
 from tests.forks import told_by_a_child
 
 
@@ -80,6 +82,18 @@ def test_a_child_waits_for_no_thread_that_it_does_not_have() -> None:
         held.wait(10)
         assert told_by_a_child(used) == b"used"
         future.result()
+
+
+def test_processes_without_semaphores_or_that_were_ended_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(EngineError, match="ended from outside"), spawned(1):
+        raise BrokenProcessPool("what a pool says of a worker that was killed")
+
+    def missing(*_: Any, **__: Any) -> Any:
+        raise FileNotFoundError(2, "No such file or directory")  # what Python finds where there is no /dev/shm
+
+    monkeypatch.setattr("multiprocessing.synchronize.SemLock.__init__", missing)
+    with pytest.raises(EngineError, match="mount /dev/shm, or do with one process"), spawned(1):
+        pass
 
 
 def test_work_is_taken_from_the_items_as_it_is_done() -> None:

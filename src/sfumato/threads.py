@@ -1,4 +1,4 @@
-"""Threads of one process: a task on many items, and BLAS kept to one thread beneath them."""
+"""Threads of one process: a task on many items, and BLAS kept to one thread beneath them; and further processes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
+    from concurrent.futures import Future, ProcessPoolExecutor
 
     from threadpoolctl import ThreadpoolController
+
+from sfumato.errors import EngineError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -60,6 +62,27 @@ def spread(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+@contextmanager
+def spawned(workers: int) -> Iterator[ProcessPoolExecutor]:
+    """Give processes of this machine, spawned and not forked: they share neither locks nor coins with this one."""
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+    from multiprocessing import get_context
+
+    try:
+        pool = ProcessPoolExecutor(workers, get_context("spawn"))
+    except (OSError, ImportError) as error:
+        raise EngineError(
+            f"no further processes can work here, as there are no semaphores for them ({error}): mount /dev/shm, or do "
+            "with one process"
+        ) from error
+    with pool:
+        try:
+            yield pool
+        except BrokenProcessPool:
+            raise EngineError("one of several processes was ended from outside; start the run again") from None
 
 
 @lru_cache(maxsize=1)

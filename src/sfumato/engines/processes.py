@@ -2,21 +2,17 @@
 
 It is here to show that an engine is `run` and nothing else, and needs no more than the standard library. Ray and
 Dask over paths do the same on several machines; they were left out, because Spark is where the tables are.
-Processes are spawned, not forked: they share neither locks nor coins with this one.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 
 from sfumato.engines.shipping import Partial, Shipping, Work, dealt, is_limited
-from sfumato.errors import EngineError, InputError
+from sfumato.errors import InputError
 from sfumato.sources.remote import Files, Remote, Shard
-from sfumato.threads import default_threads, spread
+from sfumato.threads import default_threads, spawned, spread
 
 
 @dataclass(frozen=True)
@@ -43,11 +39,8 @@ class Processes(Shipping):
             raise InputError("the engine processes reads files: pass paths, or engine='spark' for a Spark DataFrame")
         workers, shards = self.workers or default_threads(), read.shards()
         hands = dealt(shards, 1) if is_limited(read.steps) else work.hands(shards)
-        with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-            try:
-                spread(hands, lambda hand: pool.submit(_task, work, hand).result(), take, workers)
-            except BrokenProcessPool:
-                raise EngineError("a process of the engine was ended from outside; start the run again") from None
+        with spawned(workers) as pool:
+            spread(hands, lambda hand: pool.submit(_task, work, hand).result(), take, workers)
 
 
 def _task(work: Work, shards: Sequence[Shard]) -> Partial:

@@ -18,11 +18,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +37,7 @@ from sfumato.shuffled.groups import Group
 from sfumato.shuffled.messages import BLOCK_MESSAGES, read_batch, read_header
 from sfumato.shuffled.sealing import COVER, MESSAGE_BYTES, AnalyzerKey, Context
 from sfumato.sources import open_source
+from sfumato.threads import spawned
 
 if TYPE_CHECKING:
     from sfumato.shuffled.protocol import Protocol
@@ -190,7 +189,7 @@ def _mapping(workers: int) -> Iterator[Callable[..., Iterator[Integers]]]:
     if workers == 1:
         yield map
         return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with spawned(workers) as pool:
 
         def windowed(task: Callable[[bytes], Integers], blocks: Iterator[bytes]) -> Iterator[Integers]:
             waiting = []
