@@ -72,6 +72,19 @@ def test_a_map_says_what_it_is_and_what_it_promises(release: Release) -> None:
     assert "NOT PRIVATE" not in text
 
 
+def test_text_without_end_is_cut(release: Release) -> None:
+    """Matplotlib took a minute for a name, or a condition, of 100,000 letters, and minutes and gigabytes for more."""
+    names, promise = ("e$" * 50_000, "north"), replace(release.guarantee, conditions=("c$" * 50_000,))
+    field = evaluate(replace(release, columns=names, method="m" * 50_000, guarantee=promise), size=8)
+    figure = draw_figure(field)
+    texts = [text for text in figure.findobj(mpl.text.Text) if text.get_text()]
+    assert max(len(text.get_text()) for text in texts) < 15_000
+    assert figure.axes[0].get_xlabel() == r"e\$" * 150 + "..."
+    below = max((text.get_text() for text in texts), key=len)
+    assert "(the release says more)" in below
+    assert all(line.count("$") == line.count(r"\$") for line in below.split("\n"))  # no line ends within an escape
+
+
 def test_noise_is_hatched_and_explained_where_it_is(release: Release, noisy: Release) -> None:
     assert evaluate(noisy, size=32).below_noise.mean() > 0.8
     figure = draw_figure(evaluate(noisy, size=32))

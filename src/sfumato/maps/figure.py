@@ -30,6 +30,7 @@ HATCH, HATCH_COLOUR = "/////", "#8d8796"
 QUANTITY = "mean kernel value"
 NOISE_TEXT = "may be noise alone (19 of 20 empty maps are hatched all over)"
 CONTOURS = 7
+LONGEST_LINE, LONGEST_TEXT = 300, 5000  # letters that are drawn
 SHRUNK = ("colours", "shrunk answers (biased, less noise in empty parts); hatching by the plain ones")
 
 
@@ -41,14 +42,17 @@ def colour_range(values: Any, signed: bool) -> tuple[float, float]:
 
 
 def plotted(text: str) -> str:
-    r"""Text for matplotlib, which would read formulas between dollars and fail on those that are none.
+    r"""Line of text for matplotlib, which would read formulas between dollars and fail on those that are none.
+
+    What is far too long for a picture is cut: matplotlib takes a minute for 100,000 letters.
 
     Examples
     --------
     >>> plotted("a$_{x$")
     'a\\$_{x\\$'
     """
-    return shown(text).replace("$", r"\$")
+    line = shown(text[:LONGEST_LINE]) + ("..." if len(text) > LONGEST_LINE else "")
+    return line.replace("$", r"\$")
 
 
 def quantity(drawn: Field | Dots, shrunk: bool = False) -> str:
@@ -245,10 +249,16 @@ def footnote(axes: Any, caption: Caption) -> None:
     """Write the guarantee below axes, for pictures made of somebody else's figure."""
     width = axes.get_window_extent().width / axes.figure.dpi
     axes.annotate(
-        textwrap.fill(plotted(caption.guarantee_text), max(40, math.floor(width * 18))),
+        _wrapped(caption.guarantee_text, max(40, math.floor(width * 18))),
         (0, 0), (0, -40), xycoords="axes fraction", textcoords="offset points", va="top", fontsize=7,
         color=WARNING if caption.warning else PALE,
     )  # fmt: skip
+
+
+def _wrapped(text: str, letters: int) -> str:
+    """Wrap text for matplotlib; escapes come last, or a line could end between a backslash and its dollar."""
+    whole = text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]} ... (the release says more)"
+    return "\n".join(map(plotted, textwrap.wrap(whole, letters)))
 
 
 # What each kind of picture must leave out to be the same file every time.
@@ -348,7 +358,7 @@ def _words(figure: Any, caption: Caption) -> None:
     letters = int(figure.get_size_inches()[0] * LETTERS_PER_INCH)
     figure.suptitle(plotted(caption.title), x=0.02, ha="left", fontsize=14, fontweight="bold", color=INK)
     lines = [caption.guarantee_text, "; ".join(f"{label}: {text}" for label, text in caption.facts)]
-    footer = "\n".join(textwrap.fill(plotted(line), letters) for line in lines)
+    footer = "\n".join(_wrapped(line, letters) for line in lines)
     figure.supxlabel(footer, x=0.02, ha="left", fontsize=7.5, color=WARNING if caption.warning else PALE)
     if caption.warning:
         frame = {"edgecolor": WARNING, "facecolor": "none", "boxstyle": "round,pad=0.3"}
