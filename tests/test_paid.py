@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -96,3 +97,25 @@ def test_a_closed_standard_output_is_refused(monkeypatch: pytest.MonkeyPatch, tm
             patched.setattr(sys, "stdout", missing)
             with pytest.raises(StorageError, match="nothing was done or spent"):
                 check_output()
+
+
+CHILD = """
+import os, sys
+from sfumato.paid import check_output, fill_streams
+fill_streams()
+with open(sys.argv[1], "w") as file:
+    assert file.fileno() > 2
+assert sys.stdin.read() == ""
+print("aside", file=sys.stderr)
+try:
+    os.write(2, b"what a library complains of")
+except OSError:
+    print("refused")
+"""
+
+
+def test_streams_that_are_closed_are_no_other_files(tmp_path: Path) -> None:
+    """Before, the next file became standard error, and what was printed there came on standard output."""
+    command = ["sh", "-c", '"$0" -c "$1" "$2" <&- 2>&-', sys.executable, CHILD, str(tmp_path / "ledger")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stdout == "refused\n" and not (tmp_path / "ledger").read_bytes()

@@ -85,6 +85,25 @@ def _keep(content: Bytes, path: Path) -> None:
         raise
 
 
+def fill_streams() -> None:
+    """Put the null device in the place of standard streams that are closed.
+
+    Else the next file that is opened, perhaps a ledger, gets the number of standard error, and what a library complains
+    of there is written into it; what is printed for a standard error that is not there goes to standard output; and who
+    reads standard input finds none. What is meant to be kept is still refused, as `check_output` does: it can be read.
+    """
+    for number in range(3):
+        with suppress(OSError):
+            try:
+                os.fstat(number)
+            except OSError:
+                os.open(os.devnull, os.O_RDONLY)  # which takes the least number that is free, this one
+                os.set_inheritable(number, True)
+    with suppress(OSError):
+        sys.stdin = open(os.devnull) if sys.stdin is None else sys.stdin  # noqa: SIM115 - to the process's end
+        sys.stderr = open(os.devnull, "w") if sys.stderr is None else sys.stderr  # noqa: SIM115
+
+
 def check_output() -> None:
     """Raise `StorageError` if there is no standard output, before anything is paid for that would be lost with it."""
     if sys.stdout is None or getattr(sys.stdout, "closed", False):

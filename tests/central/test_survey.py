@@ -91,6 +91,20 @@ def test_labels_that_match_no_class_are_told(monkeypatch: pytest.MonkeyPatch, ca
     assert "there are labels 'Sports', 'World'" in told
 
 
+def test_findings_never_come_on_standard_output(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where there is no standard error `print` takes standard output, which may be published."""
+    _said(monkeypatch, "n\n")
+    with monkeypatch.context() as without:
+        without.setattr(sys, "stderr", None)
+        with pytest.raises(InputError, match="stopped before"):
+            DensityClassifier("gaussian", bandwidth=1.0, classes=["world", "sports"], **TERMS).fit(
+                GOOD, LABELS, look=True
+            )
+    assert capsys.readouterr().out == ""
+
+
 def test_silence_through_a_pipe_is_a_no_and_does_not_hang() -> None:
     code = "from sfumato.central.survey import answered_yes; print(answered_yes('Go on? '))"
     reading, writing = os.pipe()  # open, and nobody writes

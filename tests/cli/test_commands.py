@@ -15,6 +15,7 @@ import sfumato
 from sfumato.cli.console import in_flags, in_one_line
 from sfumato.cli.typed import parse_bounds, parse_columns, parse_options
 from sfumato.errors import InputError, StorageError
+from sfumato.local import Protocol
 from sfumato.sources import open_source
 
 from .conftest import QUICK, Run, plain
@@ -177,6 +178,21 @@ def test_what_the_system_does_not_name_is_not_quoted() -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
     assert str(in_one_line(full, "standard output")).startswith("cannot use standard output: the disk is full")
     assert str(in_one_line(OSError(errno.ENOSPC, "", "a b"))).startswith("cannot use 'a b': the disk is full")
+
+
+def test_a_machine_without_a_place_for_temporary_files_is_told() -> None:
+    nowhere = FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp', '/']")
+    assert "set TMPDIR" in str(in_one_line(nowhere))
+
+
+@pytest.mark.parametrize("module", ["sfumato", "sfumato.local"])
+def test_a_closed_standard_input_is_an_empty_one(module: str, tmp_path: Path) -> None:
+    protocol = Protocol("l2-lsh", bandwidth=0.5, dimension=1, epsilon=1, participants=100, bounds=(0, 1), seed=7)
+    protocol.save(tmp_path / "p.json")
+    words = ["local", "report"] if module == "sfumato" else []
+    command = ["sh", "-c", 'exec "$0" "$@" <&-', sys.executable, "-m", module, *words, str(tmp_path / "p.json")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and done.stderr.startswith("error: there is no point"), done.stderr
 
 
 def test_a_deleted_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

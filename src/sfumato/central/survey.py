@@ -237,9 +237,9 @@ def go_on(findings: Findings, ask: Ask | None = None) -> None:
 def asked_in_words(findings: Findings) -> bool:
     """Print what was found on standard error, and read the answer."""
     looked = "first " if findings.rows >= FIRST_ROWS else ""
-    print(FOR_THE_CURATOR, f"In the {looked}{findings.rows} rows:", sep="\n", file=sys.stderr)
+    _print_aside(f"{FOR_THE_CURATOR}\nIn the {looked}{findings.rows} rows:")
     for text in findings.warnings:
-        print(f"- {shown(text)}", file=sys.stderr)
+        _print_aside(f"- {shown(text)}")
     return answered_yes("Go on, and spend the budget? [y/N] ")
 
 
@@ -253,11 +253,16 @@ def answered_yes(question: str) -> bool:
     True
     >>> sys.stdin = kept
     """
-    print(question, end="", file=sys.stderr, flush=True)
+    _print_aside(question, end="")
     answer = sys.stdin.readline() if sys.stdin is not None and _answers(sys.stdin) else ""
     if not answer.endswith("\n"):
-        print(file=sys.stderr)
+        _print_aside("")
     return answer.strip().lower() in ("y", "yes")
+
+
+def _print_aside(text: str, end: str = "\n") -> None:
+    if sys.stderr is not None:  # where there is none, `print` would take standard output, which may be published
+        print(text, end=end, file=sys.stderr, flush=True)
 
 
 def _answers(stream: TextIO) -> bool:

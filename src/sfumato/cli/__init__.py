@@ -20,7 +20,7 @@ import typer
 from sfumato.cli.console import complain, in_flags, in_one_line
 from sfumato.cli.plain import PlainCommand, PlainGroup
 from sfumato.errors import NotPrivateWarning, OddDataWarning, SfumatoError, WaitWarning
-from sfumato.paid import check_output
+from sfumato.paid import check_output, fill_streams
 from sfumato.version import __version__
 
 INTERRUPTED = 130
@@ -167,6 +167,7 @@ def __getattr__(name: str) -> typer.Typer:
 
 def main() -> None:
     """Run the command line; the console script's entry."""
+    fill_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter shows its code

@@ -245,6 +245,8 @@ def in_one_line(error: SfumatoError | OSError, unnamed: str = "standard output o
 
 
 def _told(error: OSError, unnamed: str) -> StorageError:
+    if "temporary directory" in (error.strerror or ""):
+        return StorageError("no folder takes temporary files here: set TMPDIR to one that can be written to")
     try:
         with storage_errors("use", error.filename or unnamed):
             raise error

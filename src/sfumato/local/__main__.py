@@ -12,7 +12,7 @@ import sys
 from sfumato.errors import SfumatoError, StorageError
 from sfumato.local.client import MAX_DELTA, MAX_EPSILON, read_point
 from sfumato.local.protocol import Protocol
-from sfumato.paid import check_output, rescued_report
+from sfumato.paid import check_output, fill_streams, rescued_report
 from sfumato.public.shown import shown
 from sfumato.storage import storage_errors
 
@@ -22,6 +22,7 @@ _ARGUMENT = re.compile(r"""(?<![\w/\\.'"-])(max_epsilon|max_delta|ledger|uncheck
 
 def main(arguments: list[str] | None = None) -> int:
     """Print one report in hexadecimal."""
+    fill_streams()
     parser = argparse.ArgumentParser(prog="python -m sfumato.local", description=__doc__)
     parser.add_argument("protocol", help="the organiser's file")
     parser.add_argument("--point", default="-", help="file with your point; standard input by default")
