@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import subprocess
 import sys
@@ -55,6 +57,15 @@ def test_terminals(run: Run, hostile: Path, tmp_path: Path) -> None:
         assert not any(line.startswith("guarantee   epsilon = 0") for line in text.splitlines()), command
 
 
+def test_what_is_wrong_with_a_command(run: Run) -> None:
+    """A pattern such as *.sfm makes words of files' names, which Typer quotes when they are one too many."""
+    name = f"a{ESCAPE}{OVERRIDE}{C1}"
+    for command in (("inspect", name, name), ("check", f"--{name}"), (f"--{name}",)):
+        said = run(*command)
+        assert said.exit_code == 2 and not [letter for letter in UNSAFE if letter in said.output], command
+        assert "u202e" in said.output, command
+
+
 @pytest.mark.parametrize("kind", ["png", "svg", "html", "csv"])
 def test_pictures_and_pages(run: Run, hostile: Path, tmp_path: Path, kind: str) -> None:
     out = tmp_path / f"map.{kind}"
@@ -67,23 +78,45 @@ def test_pictures_and_pages(run: Run, hostile: Path, tmp_path: Path, kind: str) 
 
 
 def test_cards(hostile: Path) -> None:
-    html = sfumato.load(hostile)._repr_html_()
+    release = sfumato.load(hostile)
+    assert not [letter for letter in UNSAFE if letter in repr(replace(release, method=f"grid{ESCAPE}{OVERRIDE}"))]
+    html = release._repr_html_()
     assert "$<b>" not in html and not [letter for letter in UNSAFE if letter in html]
 
 
+PLANNED = ["plan", "--dimension", "2", "--bandwidth", "1", "--epsilon", "1", "--n-hint", "1000"]
+
+
+def printed(command: list[str], settings: dict[str, str]) -> bytes:
+    """What a command prints on a machine with these settings."""
+    program = [sys.executable, "-c", "from sfumato.cli import main; main()", *command]
+    ended = subprocess.run(program, env={**os.environ, **settings}, capture_output=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
 @pytest.mark.parametrize("settings", [{"PYTHONIOENCODING": "ascii"}, {"LANG": "C", "LC_ALL": "C", "PYTHONUTF8": "0"}])
-def test_terminals_of_ascii(hostile: Path, settings: dict[str, str]) -> None:
-    planned = ["plan", "--dimension", "2", "--bandwidth", "1", "--epsilon", "1", "--n-hint", "1000"]
-    for command in (["inspect", str(hostile)], ["inspect", "--help"], planned):
-        ended = subprocess.run(
-            [sys.executable, "-c", "from sfumato.cli import main; main()", *command],
-            env={**os.environ, **settings},
-            capture_output=True,
-            check=False,
-        )
-        assert ended.returncode == 0, ended.stderr
+def test_terminals_of_ascii(hostile: Path, tmp_path: Path, settings: dict[str, str]) -> None:
+    letters = tmp_path / "letters.sfm"  # of which UTF-8 makes bytes that are control characters to such a terminal
+    letters.write_bytes(replace(sfumato.load(hostile), columns=("Û31m", "😀")).to_bytes())
+    for command in (["inspect", str(letters)], ["inspect", str(letters), "--json"], ["inspect", "--help"], PLANNED):
+        said = printed(command, settings)
         if "PYTHONIOENCODING" in settings:
-            ended.stdout.decode("ascii")
+            said.decode("ascii")
+        if "--json" in command:
+            assert json.loads(said)["columns"] == ["Û31m", "😀"]
+
+
+def test_json_on_a_terminal_of_few_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = io.TextIOWrapper(io.BytesIO(), encoding="latin-1", errors="backslashreplace")  # as `main` sets it
+    monkeypatch.setattr(sys, "stdout", said)
+    console.print_json({"columns": ["Û31m", "😀"]})
+    said.flush()
+    assert json.loads(said.buffer.getvalue()) == {"columns": ["Û31m", "😀"]}
+
+
+def test_a_terminal_of_unknown_width() -> None:
+    assert b"grid" in printed(PLANNED, {"COLUMNS": "0"})
 
 
 def test_what_is_shown() -> None:

@@ -11,7 +11,8 @@ import io
 import os
 import sys
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -21,6 +22,7 @@ from sfumato.cli.console import complain, in_flags, in_one_line
 from sfumato.cli.plain import PlainCommand, PlainGroup
 from sfumato.errors import NotPrivateWarning, OddDataWarning, SfumatoError, WaitWarning
 from sfumato.paid import check_output, fill_streams
+from sfumato.public.shown import shown
 from sfumato.version import __version__
 
 INTERRUPTED = 130
@@ -35,6 +37,11 @@ class Commands(PlainGroup):
     """
 
     _running: tuple[Any, list[str]] = None, []
+
+    def make_context(self, *arguments: Any, **more: Any) -> Any:
+        """Read what stands before the command."""
+        with _usage_shown():
+            return super().make_context(*arguments, **more)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find a command, and keep in mind which one runs."""
@@ -67,7 +74,8 @@ class Commands(PlainGroup):
                         others(message, category, *place, **line)
 
                 warnings.showwarning = show
-                return super().invoke(ctx)
+                with _usage_shown():
+                    return super().invoke(ctx)
         except (SfumatoError, OSError) as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise BrokenPipeError(errno.EPIPE, str(error)) from error  # ended quietly, as for every filter
@@ -80,6 +88,20 @@ class Commands(PlainGroup):
         except KeyboardInterrupt as interrupt:
             complain(str(interrupt) or "interrupted; no file was left half-written")
             raise typer.Exit(INTERRUPTED) from interrupt
+
+
+@contextmanager
+def _usage_shown() -> Iterator[None]:
+    """Clean what Typer finds wrong with a command: it quotes its words, which a pattern may have made of files' names.
+
+    Its errors are Click's or its own, by version, and all have a message.
+    """
+    try:
+        yield
+    except Exception as error:
+        if hasattr(error, "format_message"):
+            error.message = shown(error.message or "")  # type: ignore[attr-defined]
+        raise
 
 
 def _print_version(wanted: bool) -> None:
@@ -171,6 +193,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter shows its code
+    if os.environ.get("COLUMNS") == "0":
+        del os.environ["COLUMNS"]  # not known: Rich would take it for a width, and print nothing
     name = sys.argv[1] if len(sys.argv) > 1 else None
     if name in SMALL:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is loaded

@@ -13,6 +13,7 @@ import os
 import re
 import shlex
 import shutil
+import sys
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -151,9 +152,17 @@ def err() -> Console:
     return Console(stderr=True, highlight=False, emoji=False)
 
 
+def _echo(text: str, aside: bool = False) -> None:
+    """Print on standard output, or standard error, as it is: Typer would take one of ASCII for a mistake.
+
+    It would write UTF-8 there, in which bytes of ordinary letters are control characters to such a terminal.
+    """
+    typer.echo(text, file=sys.stderr if aside else sys.stdout, err=aside)
+
+
 def complain(message: str) -> None:
     """Print one line on standard error."""
-    typer.echo(shown(message), err=True)
+    _echo(shown(message), aside=True)
 
 
 def warn(message: str) -> None:
@@ -167,7 +176,7 @@ def say(text: str) -> None:
     """Print paragraphs, wrapped at words."""
     width = shutil.get_terminal_size().columns
     for line in text.split("\n"):
-        typer.echo(textwrap.fill(shown(line), width, break_long_words=False, break_on_hyphens=False))
+        _echo(textwrap.fill(shown(line), width, break_long_words=False, break_on_hyphens=False))
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> None:
@@ -175,14 +184,16 @@ def facts(pairs: Iterable[tuple[str, str]]) -> None:
     for label, text in pairs:
         head = f"{shown(label):<11} "
         # A dumb terminal would print the escapes.
-        typer.echo((head if os.environ.get("TERM") == "dumb" else typer.style(head, bold=True)) + shown(text))
+        _echo((head if os.environ.get("TERM") == "dumb" else typer.style(head, bold=True)) + shown(text))
 
 
 def print_json(document: Any) -> None:
     """Print a document on standard output; NaN and infinity, which JSON does not have, must not occur in it."""
-    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    # JSON is read as UTF-8, and what another encoding writes for a letter that it has not is no JSON.
+    other = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+    text = json.dumps(document, indent=2, ensure_ascii=other, allow_nan=False)
     # Within JSON's strings an unsafe character may be written as its escape, and outside of them there is none.
-    typer.echo("".join(one if one == "\n" or shown(one) == one else json.dumps(one)[1:-1] for one in text))
+    _echo("".join(one if one == "\n" or shown(one) == one else json.dumps(one)[1:-1] for one in text))
 
 
 @contextmanager

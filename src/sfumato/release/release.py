@@ -23,6 +23,7 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.laws import NoiseLaw, part_variances
 from sfumato.public.codec import Documented, Flag, Real, Schema, Whole
 from sfumato.public.ranges import FARTHEST_QUERY
+from sfumato.public.shown import shown
 from sfumato.quantizers.answer import Answer, Floats, Known
 from sfumato.quantizers.base import Integers, Mesh, Reader
 from sfumato.release import format as container
@@ -313,7 +314,7 @@ class Release:
         spread = math.sqrt(self.count.variance)
         count = f"n = {self.count.value}" if self.count.public else f"n about {self.count.value} +- {spread:.0f}"
         unspent = "; delta was not needed and is not spent" if "unspent_delta" in self.parameters else ""
-        return f"<Release {self.method}: {name}, {self.dimension} columns, {count}; {self.guarantee}{unspent}>"
+        return f"<Release {shown(self.method)}: {name}, {self.dimension} columns, {count}; {self.guarantee}{unspent}>"
 
     def plot(
         self,
