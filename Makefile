@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 LOWEST := .venv-lowest
+LOWEST_SPARK := .venv-lowest-spark
 N ?= 20
 FIRST ?= 1
 HOURS ?= 8
@@ -14,8 +15,9 @@ unexport PYTHONDONTWRITEBYTECODE
 SALTED := $(addprefix tests/,privacy quantizers release methods central distances published local shuffled learn bandwidth \
   audit kernels fast maps/test_sampling.py maps/test_interval.py)
 # What the lowest versions have to do: one file for each dependency.
-SMOKE := $(addprefix tests/,cli/test_release.py cli/test_plan.py privacy/test_accounting.py sources/test_files.py \
-  maps/test_figure.py local/test_client.py central/test_kde.py test_reader.py)
+SMOKE := $(addprefix tests/,cli/test_release.py cli/test_plan.py cli/test_hostile_text.py privacy/test_accounting.py \
+  sources/test_files.py sources/test_tables.py maps/test_figure.py local/test_client.py shuffled/test_client.py \
+  services/test_running.py services/test_store.py central/test_kde.py test_reader.py)
 
 .PHONY: demo collect-demo docs page test compiled node test-lowest test-salted margins lint style types rings fuzz attack audit audit-full bench bench-full lock clean
 
@@ -30,6 +32,13 @@ $(VENV)/ready: pyproject.toml $(CONSTRAINTS)
 $(LOWEST)/ready: pyproject.toml constraints/lowest.txt
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python -m pip install --quiet --no-compile -e '.[dev]' -c constraints/lowest.txt
+	touch $@
+
+# Spark needs later versions of some, which pip puts in the place of those that are there.
+$(LOWEST_SPARK)/ready: pyproject.toml constraints/lowest.txt constraints/lowest-spark.txt
+	$(PYTHON) -m venv $(LOWEST_SPARK)
+	$(LOWEST_SPARK)/bin/python -m pip install --quiet --no-compile -e '.[dev]' -c constraints/lowest.txt
+	$(LOWEST_SPARK)/bin/python -m pip install --quiet --no-compile -e '.[spark]' -c constraints/lowest-spark.txt
 	touch $@
 
 demo: $(VENV)/ready
@@ -67,8 +76,9 @@ node:
 	else echo "THE DEVICE IN TYPESCRIPT (clients/js) IS NOT TESTED: install Node 20 or later, with npm" >&2; fi
 
 # The least version of every dependency that pyproject.toml allows, all of them together.
-test-lowest: $(LOWEST)/ready
+test-lowest: $(LOWEST)/ready $(LOWEST_SPARK)/ready
 	$(LOWEST)/bin/pytest -n 2 --dist loadfile $(SMOKE)
+	$(LOWEST_SPARK)/bin/pytest tests/engines/test_spark.py
 
 # N rounds in which every seed of the tests stands for another one; FIRST=21 goes on after twenty. The first one of a run
 # finds out which tests draw a salted number, the others run only these, without those of the mark `once`.
@@ -124,4 +134,4 @@ lock: $(VENV)/ready
 	$(RUN)/python -m pip freeze --exclude-editable > constraints/ci.txt
 
 clean:
-	rm -rf $(VENV) $(LOWEST) .salted-tests .margins demo collect-demo site .long clients/js/node_modules clients/js/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) $(LOWEST_SPARK) .salted-tests .margins demo collect-demo site .long clients/js/node_modules clients/js/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
