@@ -25,8 +25,9 @@ SMOKE := $(addprefix tests/,cli/test_release.py cli/test_plan.py cli/test_hostil
 # compiled, then: half a minute less.
 $(VENV)/ready: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
-	$(RUN)/python -m pip install --quiet --upgrade pip
-	$(RUN)/python -m pip install --quiet --no-compile -e '.[dev,spark]' $(addprefix -c ,$(CONSTRAINTS))
+	$(RUN)/python -m pip install --quiet --upgrade pip $(addprefix -c ,$(CONSTRAINTS))
+	$(RUN)/python -m pip install --quiet --no-compile -e '.[dev,spark]' $(addprefix -c ,$(CONSTRAINTS)) \
+	  $(addprefix --build-constraint ,$(CONSTRAINTS))
 	touch $@
 
 $(LOWEST)/ready: pyproject.toml constraints/lowest.txt
@@ -129,9 +130,9 @@ bench-full: $(VENV)/ready
 audit-full: $(VENV)/ready
 	$(RUN)/python -m benchmarks.long audit --hours $(HOURS)
 
-# The versions that are installed now become those that CI repeats.
+# The versions that are installed now become those that CI repeats; pip's and setuptools' too.
 lock: $(VENV)/ready
-	$(RUN)/python -m pip freeze --exclude-editable > constraints/ci.txt
+	$(RUN)/python -m pip freeze --all --exclude-editable > constraints/ci.txt
 
 clean:
 	rm -rf $(VENV) $(LOWEST) $(LOWEST_SPARK) .salted-tests .margins demo collect-demo site .long clients/js/node_modules clients/js/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
