@@ -118,6 +118,58 @@ def test_what_a_kill_left_of_a_report_is_not_built_upon(run: Run, protocol: Path
     assert reports.read_bytes() == whole + whole[:-1] and not account.exists()
 
 
+def test_a_report_that_another_run_is_writing_is_waited_for(
+    run: Run, protocol: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To cut it off, as for what a kill left, would destroy what the other run paid for."""
+    reports, account = tmp_path / "reports.bin", tmp_path / "account.json"
+    assert run("local", "report", protocol, "-o", reports, stdin="0 1").exit_code == 0
+    whole = reports.read_bytes()
+    reports.write_bytes(whole + whole[:5])
+
+    def finished(*arguments: object, wait: bool) -> None:
+        """The lock, for which one waits until the other is done."""
+        assert wait
+        reports.write_bytes(whole * 2 + reports.read_bytes()[2 * len(whole) :])
+
+    monkeypatch.setattr(local, "lock_file", finished)
+    result = run("local", "report", protocol, "-o", reports, "--ledger", account, stdin="0 1")
+    assert result.exit_code == 0, result.output
+    assert reports.read_bytes()[: 2 * len(whole)] == whole * 2 and reports.stat().st_size == 3 * len(whole)
+
+
+@pytest.mark.parametrize("meanwhile", [b"half", b"dear diary"])
+def test_a_paid_report_is_printed_where_its_file_was_spoilt_meanwhile(
+    run: Run, protocol: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: bytes
+) -> None:
+    reports, account = tmp_path / "reports.bin", tmp_path / "account.json"
+    assert run("local", "report", protocol, "-o", reports, stdin="0 1").exit_code == 0
+    whole, calls = reports.read_bytes(), []
+
+    def spoilt(*arguments: object, wait: bool) -> None:
+        calls.append(wait)
+        if len(calls) == 2:  # the first is before the payment
+            reports.write_bytes(whole + meanwhile if meanwhile == b"half" else meanwhile)
+
+    monkeypatch.setattr(local, "lock_file", spoilt)
+    result = run("local", "report", protocol, "-o", reports, "--ledger", account, stdin="0 1")
+    assert result.exit_code == 5 and "paid for and was printed" in plain(result.stderr), result.output
+    assert bytes.fromhex(result.stdout.strip())[:4] == whole[:4] and len(result.stdout.strip()) == 2 * len(whole)
+    assert reports.read_bytes() == (whole + meanwhile if meanwhile == b"half" else meanwhile)
+
+
+@pytest.mark.parametrize("content", [b"0123456789abcdef" * 4, b"my thesis", b"no"])
+def test_reports_are_not_appended_to_somebodys_own_file(
+    run: Run, protocol: Path, tmp_path: Path, content: bytes
+) -> None:
+    """Whatever its length; and nobody is advised to cut it off."""
+    thesis, account = tmp_path / "thesis", tmp_path / "account.json"
+    thesis.write_bytes(content)
+    result = run("local", "report", protocol, "-o", thesis, "--ledger", account, stdin="0 1")
+    assert result.exit_code == 2 and "no file of this protocol's reports" in plain(result.stderr), result.output
+    assert "truncate" not in result.stderr and thesis.read_bytes() == content and not account.exists()
+
+
 def test_inputs_and_state_are_not_written_over(run: Run, protocol: Path, tmp_path: Path) -> None:
     reports, state = tmp_path / "reports.bin", tmp_path / "state"
     run("local", "report", protocol, "-o", reports, stdin="0 1")

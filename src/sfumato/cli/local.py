@@ -9,6 +9,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -23,10 +24,12 @@ from sfumato.errors import InputError, StorageError
 from sfumato.local.client import MAX_DELTA, MAX_EPSILON
 from sfumato.locks import lock_file
 from sfumato.paid import rescued_report
+from sfumato.public.document import prefix
 from sfumato.storage import storage_errors
 
 if TYPE_CHECKING:
     from sfumato.local import Protocol
+    from sfumato.local.client import Client
     from sfumato.release import Release
 
 HEX_BYTES = 32  # two reports begin so by chance in one of 1e34 files
@@ -135,14 +138,15 @@ def report(
     reports = (client.report(one) for one in points)
     if output is None:
         return _print(reports, paid=ledger is not None)
-    _refuse_half(output, client.report_bytes)  # before anything is paid for
+    if output.is_file():  # before anything is paid for
+        with _opened(output, client):
+            pass
     content = b"".join(reports)
     try:
-        _append(output, content)
-    except StorageError as error:
-        if ledger is None:
-            raise StorageError(f"{error}; nothing was written or spent") from error
-        raise StorageError(f"{error}{_printed(content)}") from error
+        _append(output, content, client)
+    except (StorageError, InputError) as error:  # of input where another run spoilt the file meanwhile
+        lost = "; nothing was written or spent" if ledger is None else _printed(content)
+        raise StorageError(f"{error}{lost}") from error
 
 
 @app.command(
@@ -236,24 +240,42 @@ def _printed(report: bytes) -> str:
     return "; the report had been paid for and was printed in hexadecimal instead"
 
 
-def _refuse_half(output: Path, size: int) -> None:
-    """Refuse a file that ends in a part of a report, which a kill may leave: all that follows would slip."""
-    whole, rest = divmod(output.stat().st_size if output.is_file() else 0, size)
+@contextmanager
+def _opened(output: Path, client: Client) -> Iterator[BinaryIO]:
+    """Open what reports are appended to; a file is locked, for another run may be in the middle of one, and checked."""
+    stream = output.exists() and not output.is_file()  # of which nothing can be read, and which waits for its reader
+    with storage_errors("write", output), open(output, "ab" if stream else "a+b", buffering=0) as file:
+        if not stream:
+            lock_file(file.fileno(), output, "another's reports might be cut off; choose a local disk (-o)", wait=True)
+            _refuse_others(file, output, client)
+        yield file
+
+
+def _refuse_others(file: BinaryIO, output: Path, client: Client) -> None:
+    """Refuse a file that holds something else than whole reports of this protocol.
+
+    It may be somebody's own; and after a part of a report, which a kill may leave, all that follows would slip.
+    """
+    own = prefix(client.document)
+    file.seek(0)
+    if not own.startswith(file.read(len(own))):
+        raise InputError(
+            f"{str(output)!r} is no file of this protocol's reports, and stays as it is: choose a new file"
+        )
+    whole, rest = divmod(os.fstat(file.fileno()).st_size, client.report_bytes)
     if rest:
         raise InputError(
-            f"{str(output)!r} is no file of this protocol's reports, or ends in a part of one, as a killed run "
-            f"leaves it: choose a new file, or cut it off with truncate -s {whole * size} {shlex.quote(str(output))}"
+            f"{str(output)!r} ends in a part of a report, as a killed run leaves it: choose a new file, or cut it off "
+            f"with truncate -s {whole * client.report_bytes} {shlex.quote(str(output))}"
         )
 
 
-def _append(output: Path, reports: bytes) -> None:
+def _append(output: Path, reports: bytes, client: Client) -> None:
     """Append reports, all or none of them: half a report would make all that follow slip."""
     view = memoryview(reports)
-    with storage_errors("write", output), open(output, "ab", buffering=0) as file:
-        regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-        if regular:
-            lock_file(file.fileno(), output, "another's reports might be cut off; choose a local disk (-o)", wait=True)
-        start = os.fstat(file.fileno()).st_size
+    with _opened(output, client) as file:
+        status = os.fstat(file.fileno())
+        regular = stat.S_ISREG(status.st_mode)
         try:
             while view:
                 view = view[file.write(view) :]
@@ -261,7 +283,7 @@ def _append(output: Path, reports: bytes) -> None:
                 os.fsync(file.fileno())
         except OSError:
             if regular:
-                file.truncate(start)
+                file.truncate(status.st_size)
             raise
 
 
