@@ -359,15 +359,26 @@ def _agree(guide: Guide, yes: bool, epsilon: str, data: str) -> None:
 
 def _draw(target: Path, drawn: Path | None, source: Source, force: bool) -> None:
     if drawn is not None:
+        before = _file_of(drawn)
         try:
             map_.map_release(target, drawn, force=force)
         except StorageError as error:
-            raise StorageError(
-                f"{error}; the release is in {str(target)!r}: draw it later, with sfumato map"
-            ) from error
+            if _file_of(drawn) != before:  # the map is written: only what was to be said of it is lost
+                raise
+            failure = StorageError(f"{error}; the release is in {str(target)!r}: draw it later, with sfumato map")
+            failure.errno = error.errno
+            raise failure from error
     elif source.dimension <= MOST_DRAWN:
         words = ["sfumato", "map", str(target), "-o", str(target.with_suffix(".html"))]
         say(f"\nFor a map: pip install 'sfumato[plot]', then {typed(words)}")
     else:
         words = ["sfumato", "map", str(target), "-o", "MAP.html", "--columns", "A,B", "--at", "C=VALUE"]
         say(f"\nA map shows one or two columns: {typed(words)}")
+
+
+def _file_of(path: Path) -> int | None:
+    """Tell which file has a name: one that is written has another one than what it replaces."""
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None
