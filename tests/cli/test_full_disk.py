@@ -146,6 +146,52 @@ def test_the_values_of_a_category_are_not_written_over(run: Run, files: dict[str
         assert values.read_text() == "a\nb\n"
 
 
+@contextmanager
+def standard_input(path: Path) -> Iterator[None]:
+    """Standard input as a shell opens it for `< path`."""
+    kept, opened = os.dup(0), os.open(path, os.O_RDONLY)
+    try:
+        os.dup2(opened, 0)
+        yield
+    finally:
+        os.dup2(kept, 0)
+        os.close(kept)
+        os.close(opened)
+
+
+def test_what_the_shell_opened_as_standard_input_is_not_written_over(
+    run: Run, world: dict[str, list[object]], released: Path, tmp_path: Path
+) -> None:
+    local, shuffled = world["reports.bin"][2], world["shuffled.sfm"][2]
+    commands: dict[str, list[object]] = {
+        "queries.csv": ["query", released, "-", "--force"],
+        "reports": ["local", "collect", local, "-", "--force"],
+        "point": ["local", "report", local],
+        "own point": ["shuffled", "messages", shuffled],
+    }
+    for name, command in commands.items():
+        path = tmp_path / name
+        path.write_text("lon,lat\n0,1\n")
+        (tmp_path / "link.csv").unlink(missing_ok=True)
+        (tmp_path / "link.csv").hardlink_to(path)
+        for target in (path, tmp_path / "link.csv"):
+            with standard_input(path):
+                result = run(*command, "-o", target)
+            assert result.exit_code == 2 and "stays as it is" in plain(result.stderr), (name, result.output)
+            assert path.read_text() == "lon,lat\n0,1\n"
+        with standard_input(path):  # another file is none of its inputs
+            result = run("query", released, "-", "-o", tmp_path / f"{name}.answers.csv", stdin=path.read_text())
+        assert result.exit_code == 0, result.output
+
+
+def test_points_near_which_to_look_are_not_written_over(run: Run, released: Path, tmp_path: Path) -> None:
+    points = tmp_path / "near.csv"
+    points.write_text("lon,lat\n0,1\n")
+    result = run("sample", released, "-o", points, "--start", points, "-k", 20, "--force")
+    assert result.exit_code == 2 and "stays as it is" in plain(result.stderr), result.output
+    assert points.read_text() == "lon,lat\n0,1\n"
+
+
 def test_a_release_that_was_paid_for_is_kept_elsewhere(
     run: Run, files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -352,6 +398,37 @@ def test_a_release_whose_map_does_not_fit_is_told(
     result = run("start", files["csv"], *words)
     assert result.exit_code == 5 and f"the release is in '{tmp_path / 'out.sfm'}'" in plain(result.stderr)
     assert sfumato.load(tmp_path / "out.sfm").guarantee.private
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EPIPE])
+def test_a_map_that_is_written_is_not_to_be_drawn_later(
+    run: Run,
+    files: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    force: tuple[str, ...],
+) -> None:
+    """Only standard output took nothing more; where its reader is gone, the run ends quietly."""
+    facts, page = console.facts, tmp_path / "out.html"
+
+    def full(pairs: list[tuple[str, str]]) -> None:
+        if pairs[0][0] == "map":
+            raise OSError(number, os.strerror(number))
+        facts(pairs)
+
+    monkeypatch.setattr(console, "facts", full)
+    if force:
+        page.write_text("old")
+    words = ("--bounds", "-4,4", "--n-hint", 500, "--epsilon", 1, "--yes", "-o", tmp_path / "out.sfm", *force)
+    result = run("start", files["csv"], *words)
+    told = plain(result.stderr)
+    if number == errno.EPIPE:
+        assert result.exit_code == 1 and "error" not in told, result.output  # as every filter ends
+    else:
+        assert result.exit_code == 5 and "the work itself is done, and stays" in told and "draw it later" not in told
+    assert page.stat().st_size > 1000
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")

@@ -126,6 +126,10 @@ def test_inputs_are_never_overwritten(run: Run, collection: Path) -> None:
         result = run(*command, target)
         assert result.exit_code == 2 and "is read by this command" in plain(result.output), (command, target)
         assert (target.read_bytes() if target.exists() else None) == before
+    notes = sent / "notes.txt"
+    notes.write_text("mine")
+    refused = run(*shuffle, notes)
+    assert refused.exit_code == 2 and "is read by this command" in plain(refused.output) and notes.read_text() == "mine"
     own = run(*shuffle, collection / "inbox" / "inbox")
     assert own.exit_code == 2 and "own folder" in plain(own.output)
 
@@ -299,6 +303,14 @@ class TestClasses:
         assert result.exit_code == 0, result.output
         assert sfumato.load(labelled / "out" / "class-1.sfm").parameters["class"] == "World"
         assert "epsilon = 12" in plain(result.output)
+
+    def test_no_release_of_a_class_replaces_what_is_read(self, run: Run, labelled: Path) -> None:
+        protocol = labelled / "class-1.sfm"
+        (labelled / "p.json").rename(protocol)
+        before, points = protocol.read_bytes(), ("--columns", "a,b", "--label-column", "topic")
+        result = run("shuffled", "simulate", protocol, labelled / "points.csv", *points, "-o", labelled, "--force")
+        assert result.exit_code == 2 and "is read by this command" in plain(result.output)
+        assert protocol.read_bytes() == before and not (labelled / "class-0.sfm").exists()
 
     def test_missing_or_unknown_classes(self, run: Run, labelled: Path) -> None:
         simulate = ("shuffled", "simulate", labelled / "p.json", labelled / "points.csv", "-o", labelled / "out")

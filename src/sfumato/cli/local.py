@@ -130,11 +130,12 @@ def report(
         raise InputError("pass either --point, a file with one point, or --data")
     if data is not None and ledger is not None:
         raise InputError("--ledger is the account of one device, and --data holds the points of many")
+    point = "-" if point is None and data is None else point
     refuse_inputs(output, protocol_file, point, data, ledger)
     client = Protocol.load(protocol_file).client(
         ledger, budget, permanent, max_epsilon=max_epsilon, max_delta=max_delta, unchecked=unchecked
     )
-    points = iter([read_point(point or "-")]) if data is None else _points(data, columns)
+    points = iter([read_point(point)]) if point is not None else _points(str(data), columns)
     reports = (client.report(one) for one in points)
     if output is None:
         return _print(reports, paid=ledger is not None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from sfumato.errors import InputError
@@ -29,17 +30,28 @@ def refuse_existing(output: Path, force: bool) -> None:
 
 
 def refuse_inputs(output: str | Path | None, *inputs: str | Path | None) -> None:
-    """Refuse to write over what is read, which --force does not ask for."""
+    """Refuse to write over what is read, which --force does not ask for; "-" is standard input."""
     if output is None:
         return
     written = os.path.realpath(output)
     for given in inputs:
-        if given is None or str(given) == "-":
-            continue
-        read = identity_of(given)
-        within = os.path.isdir(read) and os.path.exists(written) and written.startswith(os.path.join(read, ""))
-        linked = os.path.isfile(written) and not files_under(written).isdisjoint(files_under(read))
-        if written == read or within or linked:
+        if given is not None and (_is_standard_input(written) if str(given) == "-" else _covers(given, written)):
             raise InputError(
                 f"{str(output)!r} is read by this command and stays as it is, with --force too; pass another path to -o"
             )
+
+
+def _covers(given: str | Path, written: str) -> bool:
+    """Tell whether a path is a file that is read, or lies in a folder that is."""
+    read = identity_of(given)
+    within = os.path.isdir(read) and os.path.exists(written) and written.startswith(os.path.join(read, ""))
+    linked = os.path.isfile(written) and not files_under(written).isdisjoint(files_under(read))
+    return written == read or within or linked
+
+
+def _is_standard_input(written: str) -> bool:
+    """Tell whether a path is the file that the shell opened as standard input, if it did and nobody closed it."""
+    with suppress(OSError, ValueError):
+        read = os.fstat(0)
+        return stat.S_ISREG(read.st_mode) and os.path.samestat(read, os.stat(written))
+    return False

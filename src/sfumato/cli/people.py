@@ -176,7 +176,7 @@ def sample(
     from sfumato.release import load
 
     check_suffix(output, "points are", (".csv", ".npy"))
-    refuse_inputs(output, release)
+    refuse_inputs(output, release, start)
     made = load(release)
     pairs = None if extent is None else parse_pairs(extent, "--extent")
     near = None if start is None else open_points(start, made).whole()

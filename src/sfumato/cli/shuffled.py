@@ -186,12 +186,13 @@ def messages(
         raise InputError("pass either --point, a file with one point, or --data")
     if data is not None and ledger is not None:
         raise InputError("--ledger is the account of one device, and --data holds the points of many")
+    point = "-" if point is None and data is None else point
     refuse_inputs(output, protocol_file, point, label_file, data, ledger)
     made = Protocol.load(protocol_file)
     if data is None:
         limits = {"max_epsilon": max_epsilon, "max_delta": max_delta}
         own = own_class(made, label, label_file)
-        reported = _write_own(made, output, point or "-", own, account_of(ledger, budget), limits)
+        reported = _write_own(made, output, str(point), own, account_of(ledger, budget), limits)
         told: dict[str, Any] = {"messages": str(output), "reported": reported}
     else:
         told = {"folder": str(output), "people": write_all(made, data, columns, label_column, output)}
@@ -244,7 +245,7 @@ def shuffle(
     from sfumato.shuffled.messages import read_header
 
     files = list(message_files(submissions or []))
-    refuse_inputs(output, protocol_file, *files)
+    refuse_inputs(output, protocol_file, *files, *(submissions or []))
     made = Protocol.load(protocol_file)
     name = class_named(made, label)
     with Shuffler(_given(state), made, name, memory=memory * 2**20) as mixer:
@@ -318,6 +319,9 @@ def simulate(
 
     refuse_inputs(output, protocol_file, data)
     made = Protocol.load(protocol_file)
+    written = [output / f"class-{place}.sfm" for place in range(len(made.classes or ()))]
+    for path in written:
+        refuse_inputs(path, protocol_file, data)
     if unmix and made.labels is None:
         raise InputError("--unmix undoes randomised classes, and this protocol has none: leave it out")
     points, places = people(made, data, columns, label_column)
@@ -327,7 +331,7 @@ def simulate(
         return _told({found.save(output, overwrite=force): found}, as_json)
     releases = made.unmix(found) if unmix else found
     output.mkdir(parents=True, exist_ok=True)
-    each = ((output / f"class-{place}.sfm", releases[name]) for place, name in enumerate(made.classes))
+    each = zip(written, map(releases.__getitem__, made.classes), strict=True)
     _told({release.save(path, overwrite=force): release for path, release in each}, as_json)
 
 
