@@ -179,6 +179,22 @@ def test_a_limit_on_the_size_of_files_is_an_error(tmp_path: Path) -> None:
     assert state_of(MADE.collector(tmp_path / "state")) == state_of(one)
 
 
+def test_what_is_in_a_temporary_folder_is_not_called_kept() -> None:
+    """It goes with the collector, and a command line has none of it when it says so."""
+    one = MADE.collector()
+    one.add(REPORTS[:10])
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, hard))
+    try:
+        with pytest.raises(StorageError, match="nothing of what was read is kept.*--state FOLDER.*TMPDIR") as caught:
+            one.add(REPORTS)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert "nothing is lost" not in str(caught.value) and caught.value.errno == errno.EFBIG
+    assert "Until then the collector still has the 10 reports of before" in str(caught.value)
+    assert one.reports == 10 and one.add(REPORTS).accepted == len(REPORTS) - 10
+
+
 def test_every_flipped_bit_and_every_cut_is_noticed(tmp_path: Path) -> None:
     state, random = tmp_path / "state", Random(1)
     for part in (ITEMS[:40], ITEMS[40:]):

@@ -166,7 +166,8 @@ class Collector:
         Raises
         ------
         StorageError
-            If the disk refuses. The blocks before are kept; the same source can be added again.
+            If the disk refuses. The blocks before are kept, without a state folder as long as this lives; the same
+            source can be added again.
         """
         self._check_open()
         total = Receipt()
@@ -186,9 +187,13 @@ class Collector:
         try:
             yield
         except StorageError as problem:
+            has = f"has the {self.reports} reports of before; add the same source again when the disk is in order"
             failure = StorageError(
-                f"{problem}. The collector still has the {self.reports} reports of before; add the same source again "
-                "when the disk is in order: nothing is lost, and nothing is counted twice"
+                f"{problem}. The collector still {has}: nothing is lost, and nothing is counted twice"
+                if self._temporary is None
+                else f"{problem}. Without a state folder nothing of what was read is kept when the collector ends: "
+                "then collect all of it again, what came through pipes too, with a state folder (--state FOLDER), or "
+                f"with TMPDIR on a disk that has room. Until then the collector still {has}"
             )
             failure.errno = problem.errno
             raise failure from problem
