@@ -48,7 +48,7 @@ _STREAM = re.compile(r"/dev/(?:fd/(\d+)|(stdout)|(stderr))")
 _NO_RESERVATION = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}  # what file systems without fallocate answer
 _NO_HARD_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 _ZEROS = bytes(1 << 20)
-_LEFTOVER = re.compile(r"\.sfumato-[0-9a-f]{16}\.tmp")
+_LEFTOVER = re.compile(r"\.sfumato-(?:[0-9a-f]{16}\.tmp|[a-z0-9_]{8}\.csv)")  # the latter of `query`
 LEFTOVER_SECONDS = 24 * 3600
 _swept: set[str] = set()  # folders, each once in a process: there may be many files in them
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import io
 import json
 import os
+import stat
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet
 import pytest
 
 import sfumato
+from sfumato import storage
 from sfumato.cli import query as query_module
 
 from .conftest import Run, plain
@@ -89,6 +93,32 @@ def test_columns_of_other_names_are_taken_in_order_and_said(run: Run, released: 
     assert "east, north stand for those of the release" in plain(result.stderr)
     rows = table(result.stdout)
     assert float(rows["value"]) == pytest.approx(sfumato.load(released).query(ASKED[:1])[0], rel=1e-12)
+
+
+def test_what_a_kill_left_of_standard_input_is_swept(
+    run: Run, released: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A day later, by its name; never that of a run that lives, nor somebody's own file."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    opened, spools, asked = query_module._open_named, [], "lon,lat\n0.5,-1\n"
+
+    def noted(points: str, *more: Any) -> Any:
+        spools.append(Path(points))
+        os.utime(points, (1, 1))
+        storage._swept.clear()
+        storage.sweep(str(tmp_path))
+        assert Path(points).read_text() == asked and stat.S_IMODE(os.stat(points).st_mode) == 0o600
+        return opened(points, *more)
+
+    monkeypatch.setattr(query_module, "_open_named", noted)
+    assert run("query", released, "-", stdin=asked).exit_code == 0
+    own = tmp_path / "places.csv"
+    for path in (*spools, own):
+        path.write_text("left")
+        os.utime(path, (1, 1))
+    storage._swept.clear()
+    assert run("query", released, "-", stdin=asked).exit_code == 0
+    assert list(tmp_path.iterdir()) == [own]
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,9 @@ from sfumato.cli.outputs import refuse_inputs
 from sfumato.cli.typed import parse_columns, parse_numbers
 from sfumato.deferred import require
 from sfumato.errors import InputError
+from sfumato.locks import lock_file
 from sfumato.public.shown import shown
-from sfumato.storage import AtomicFile, storage_errors
+from sfumato.storage import AtomicFile, storage_errors, sweep
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -138,7 +139,10 @@ def _open_queries(
         yield _open_named(points, columns, release, marks)
     else:
         # The file is opened twice, for its head and for its rows, which a pipe does not allow.
-        with tempfile.NamedTemporaryFile(suffix=".csv") as spool:
+        sweep(tempfile.gettempdir())  # of what kills left: its name is one that is swept
+        with tempfile.NamedTemporaryFile(prefix=".sfumato-", suffix=".csv") as spool:
+            with contextlib.suppress(OSError):  # where no file is locked, none is swept
+                lock_file(spool.fileno(), spool.name, "it may be swept away")
             shutil.copyfileobj(sys.stdin.buffer, spool)
             spool.flush()
             try:
