@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import sfumato
 from sfumato.cli import ledger
 from sfumato.privacy.ledger import Ledger
 
@@ -261,3 +262,60 @@ def test_a_note_of_no_names_is_told(run: Run, tmp_path: Path) -> None:
     note.write_text('{"ledger": "x", "datasets": [1, "/a"]}')
     refused = run("ledger", "budget", "alpha", "--epsilon", 1)
     assert refused.exit_code == 5 and "cannot be read (its names are no text)" in plain(refused.stderr)
+
+
+LOCAL = ("local", "protocol", "--dimension", 2, "--epsilon", 2, "--bandwidth", 1, "--bounds", "-4,4", "--seed", 1)
+SHUFFLED = ("shuffled", "protocol", "--dimension", 2, "--epsilon", 2, "--delta", "1e-2", "--bandwidth", 1)
+COLLECTIONS = {
+    "local": ((*LOCAL, "--participants", 500), ("replace", "record"), 0.0),
+    "shuffled": ((*SHUFFLED, "--participants", 12, "--new-key"), ("replace", "user"), 0.01),
+}
+
+
+@pytest.fixture(params=COLLECTIONS)
+def simulate(request: pytest.FixtureRequest, run: Run, tmp_path: Path) -> list[object]:
+    """A collection, up to the points that it is simulated on."""
+    made = [*COLLECTIONS[request.param][0], *([tmp_path / "key"] if request.param == "shuffled" else [])]
+    assert run(*made, "-o", tmp_path / "p.json").exit_code == 0
+    return [request.param, "simulate", tmp_path / "p.json"]
+
+
+def test_a_simulated_collection_is_paid_for(
+    run: Run, simulate: list[object], files: dict[str, Path], tmp_path: Path, ledger_path: Path
+) -> None:
+    """Whoever holds all points may publish it, as any other release of them."""
+    data, out = files["csv"], tmp_path / "out.sfm"
+    (tmp_path / "none.csv").write_text("lon,lat\n")
+    assert run("ledger", "budget", data, "--epsilon", 3, "--delta", 0.1).exit_code == 0
+    for arguments in ([data, "--columns", "lon"], [tmp_path / "none.csv"]):  # refused before the charge
+        assert run(*simulate, *arguments, "-o", out).exit_code == 2
+    assert Ledger(ledger_path).account(str(data)).charges == () and not out.exists()
+    assert run(*simulate, data, "-o", out, "--no-ledger").exit_code == 0
+    assert run(*simulate, data, "-o", out, "--seed-noise-not-private", 1, "--force").exit_code == 0
+    assert Ledger(ledger_path).account(str(data)).charges == ()
+    paid = run(*simulate, data, "-o", out, "--force")
+    assert paid.exit_code == 0 and "has spent epsilon = 2" in plain(paid.stdout), paid.output
+    (charge,) = Ledger(ledger_path).account(str(data)).charges
+    _, relation, delta = COLLECTIONS[str(simulate[0])]
+    assert ((charge.neighbours, charge.unit), charge.epsilon, charge.delta) == (relation, 2, delta)
+    guarantee = sfumato.load(out).guarantee
+    assert ((guarantee.neighbours, guarantee.unit), guarantee.epsilon, guarantee.delta) == (relation, 2, delta)
+    refused = run(*simulate, data, "-o", tmp_path / "more.sfm")
+    assert refused.exit_code == 3 and "remains" in plain(refused.stderr) and not (tmp_path / "more.sfm").exists()
+    named = run(*simulate, data, "-o", out, "--force", "--dataset", "others", "--json")
+    assert json.loads(named.stdout)["ledger"]["spent"]["epsilon"] == "2"
+
+
+@pytest.mark.parametrize("error", [sfumato.InputError("odd"), KeyboardInterrupt()])
+def test_a_simulation_is_charged_before_its_coins(
+    run: Run, simulate: list[object], files: dict[str, Path], tmp_path: Path, ledger_path: Path,
+    monkeypatch: pytest.MonkeyPatch, error: BaseException,
+) -> None:  # fmt: skip
+    def draw(*arguments: object, **more: object) -> None:
+        assert Ledger(ledger_path).account(str(files["csv"])).spent[0] == 2
+        raise error
+
+    monkeypatch.setattr(f"sfumato.{simulate[0]}.Protocol.simulate", draw)
+    result = run(*simulate, files["csv"], "-o", tmp_path / "out.sfm")
+    assert result.exit_code == (130 if isinstance(error, KeyboardInterrupt) else 2), result.output
+    assert "epsilon = 2" in plain(result.stderr) and "had been charged already and stays spent" in plain(result.stderr)

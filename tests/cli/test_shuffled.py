@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -14,6 +15,7 @@ import sfumato
 from sfumato.local.account import DeviceAccount
 from sfumato.shuffled import AnalyzerKey, Protocol, Submission, client, shuffler
 from sfumato.shuffled.messages import read_header
+from sfumato.storage import AtomicFile
 from tests.cli.conftest import Run, plain
 
 DELTA = ("--max-delta", "1e-2")  # what these small collections need
@@ -311,6 +313,25 @@ class TestClasses:
         result = run("shuffled", "simulate", protocol, labelled / "points.csv", *points, "-o", labelled, "--force")
         assert result.exit_code == 2 and "is read by this command" in plain(result.output)
         assert protocol.read_bytes() == before and not (labelled / "class-0.sfm").exists()
+
+    def test_the_disk_may_refuse_one_class_and_keep_another(
+        self, run: Run, labelled: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Both are paid for."""
+        commit = AtomicFile._commit
+
+        def full(one: AtomicFile) -> None:
+            if one.path.endswith("class-0.sfm"):
+                raise OSError(errno.ENOSPC, "No space left on device")
+            commit(one)
+
+        monkeypatch.setattr(AtomicFile, "_commit", full)
+        points = (labelled / "points.csv", "--columns", "a,b", "--label-column", "topic")
+        result = run("shuffled", "simulate", labelled / "p.json", *points, "-o", labelled / "out")
+        assert result.exit_code == 5 and "it was kept in" in plain(result.stderr)
+        (kept,) = (labelled / "out").glob("class-0.sfm.rescued-*")
+        assert sfumato.load(kept).parameters["class"] == "Sci/Tech"
+        assert sfumato.load(labelled / "out" / "class-1.sfm").parameters["class"] == "World"
 
     def test_missing_or_unknown_classes(self, run: Run, labelled: Path) -> None:
         simulate = ("shuffled", "simulate", labelled / "p.json", labelled / "points.csv", "-o", labelled / "out")

@@ -143,7 +143,9 @@ Seed = Annotated[
     int | None,
     flag("Seed the noise, for tests: the release is marked NOT PRIVATE and not charged.", "N", panel=PRIVACY),
 ]
-CoinsSeed = Annotated[int | None, flag("Seed the coins, for tests: the release is marked NOT PRIVATE.", "N")]
+CoinsSeed = Annotated[
+    int | None, flag("Seed the coins, for tests: the release is marked NOT PRIVATE and not charged.", "N")
+]
 MaxDelta = Annotated[float, flag("Largest probability with which the promise may fail.", "P")]
 Point = Annotated[str | None, flag("With your point; standard input by default.", "FILE")]
 DrawingSeed = Annotated[int | None, flag("Seed of the drawing, which is no secret.", "N")]

@@ -8,7 +8,7 @@ import shlex
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
@@ -18,7 +18,9 @@ import typer
 from sfumato.cli import flags, send
 from sfumato.cli.console import complain, done, out, tell, warn_of_seed
 from sfumato.cli.flags import flag
-from sfumato.cli.outputs import refuse_inputs
+from sfumato.cli.ledger import account_to_charge, spending
+from sfumato.cli.outputs import refuse_inputs, refuse_unkept
+from sfumato.cli.paid import Interrupts, charged
 from sfumato.cli.typed import parse_bandwidth, parse_columns, parse_options, read_bounds
 from sfumato.errors import InputError, StorageError
 from sfumato.local.client import MAX_DELTA, MAX_EPSILON
@@ -30,7 +32,9 @@ from sfumato.storage import storage_errors
 if TYPE_CHECKING:
     from sfumato.local import Protocol
     from sfumato.local.client import Client
+    from sfumato.privacy.guarantee import Guarantee
     from sfumato.release import Release
+    from sfumato.sources import Source
 
 HEX_BYTES = 32  # two reports begin so by chance in one of 1e34 files
 LONGEST_LINE = 1 << 24  # of hexadecimal digits; a longer one is several, none of them a report
@@ -191,22 +195,46 @@ def simulate(
     data: flags.Data,
     output: flags.Output,
     columns: flags.Columns = None,
+    dataset: flags.Dataset = None,
+    ledger: flags.CuratorsLedger = None,
+    no_ledger: flags.NoLedger = False,
     seed_noise_not_private: flags.CoinsSeed = None,
     force: flags.Force = False,
     as_json: flags.Json = False,
 ) -> None:
-    """Release what a collection from the people in DATA would have given; whoever runs it sees their points."""
+    """Release what a collection from the people in DATA would have given; whoever runs it sees their points.
+
+    It spends what one report promises, as a release does, and the ledger keeps count.
+    """
     from sfumato.local import Protocol
     from sfumato.sources import open_source
 
-    refuse_inputs(output, protocol_file, data)
-    source = open_source(data, parse_columns(columns, data))
-    release = Protocol.load(protocol_file).simulate(source, random_state=seed_noise_not_private)
-    output = release.save(output, overwrite=force)
-    _told(release, output, {"people": release.count.value}, [("people", str(release.count.value))], as_json)
+    account = account_to_charge(data, dataset, ledger, no_ledger, seed_noise_not_private)
+    refuse_inputs(output, protocol_file, data, None if account is None else account.ledger.path)
+    if account is not None:
+        refuse_unkept(output)
+    made, source = Protocol.load(protocol_file), open_source(data, parse_columns(columns, data))
+    _check_people(made, source)
+    with Interrupts() as interrupts:
+        with charged(account, made.mechanism, _guarantee(made)):
+            release = made.simulate(source, random_state=seed_noise_not_private)
+        interrupts.hold()
+        output = release.save(output, overwrite=force)
+    book, standing = spending(account)
+    document = {"people": release.count.value, "ledger": book}
+    _told(release, output, document, [("people", str(release.count.value))], as_json, [("ledger", standing)])
 
 
-def _guarantee(made: Protocol) -> Any:
+def _check_people(made: Protocol, source: Source) -> None:
+    """Refuse before the charge what a simulation refuses."""
+    columns = made.document["dimension"]
+    if source.dimension != columns:
+        raise InputError(f"the protocol has {columns} columns, the points {source.dimension}")
+    if source.repeatable and next(source.batches(1), None) is None:
+        raise InputError("there is nobody in the data, so there is nothing to release")
+
+
+def _guarantee(made: Protocol) -> Guarantee:
     from sfumato.privacy.guarantee import Guarantee
     from sfumato.public.document import plain
 
@@ -319,10 +347,17 @@ def _hexadecimal(source: str) -> Iterator[bytes]:
                 yield b""  # of no right length: counted as such
 
 
-def _told(release: Release, output: Path, document: dict[str, Any], rows: list[tuple[str, str]], as_json: bool) -> None:
+def _told(
+    release: Release,
+    output: Path,
+    document: dict[str, Any],
+    rows: list[tuple[str, str]],
+    as_json: bool,
+    last: Sequence[tuple[str, str]] = (),
+) -> None:
     guarantee = release.guarantee
     warn_of_seed(guarantee, "Do not publish this release.", "the coins")
-    pairs = [("release", str(output)), *rows, ("guarantee", str(guarantee))]
+    pairs = [("release", str(output)), *rows, ("guarantee", str(guarantee)), *last]
     document = {"release": str(output), **document, "guarantee": guarantee.to_document()}
     tell(document, pairs, release.statement() if guarantee.private else "", as_json=as_json)
     if not (as_json or guarantee.private):

@@ -26,7 +26,8 @@ from sfumato.storage import AtomicFile
 if TYPE_CHECKING:
     from sfumato.central.estimator import PrivateEstimator
     from sfumato.engines import Progress
-    from sfumato.privacy.ledger import Account
+    from sfumato.privacy.guarantee import Guarantee
+    from sfumato.privacy.ledger import Account, Terms
     from sfumato.release import Release
     from sfumato.sources import Source
 
@@ -116,6 +117,27 @@ def make_file(
             lost = _spent_in_vain(account, charged_before) or " and nothing was spent"
             raise KeyboardInterrupt(f"interrupted; nothing was written{lost}") from None
     return made
+
+
+@contextmanager
+def charged(account: Account | None, mechanism: str, guarantee: Guarantee) -> Iterator[None]:
+    """Charge what a collection promises, then simulate it: whoever holds all points may publish what comes of it.
+
+    A promise that holds within a distance only is charged with its epsilon, and a note that says so. What makes no
+    promise is not charged, as nothing that is marked NOT PRIVATE is.
+    """
+    charged_before = _charge_ids(account)
+    try:
+        if account is not None and guarantee.private:
+            terms: Terms = {"neighbours": guarantee.neighbours, "unit": guarantee.unit, "note": guarantee.within}
+            account.charge(mechanism, guarantee.epsilon, guarantee.delta, **terms)
+        yield
+    except (StorageError, InputError) as error:
+        lost = _spent_in_vain(account, charged_before)
+        raise type(error)(f"{error}{lost}") from error
+    except KeyboardInterrupt:
+        lost = _spent_in_vain(account, charged_before) or " and nothing was spent"
+        raise KeyboardInterrupt(f"interrupted; nothing was written{lost}") from None
 
 
 def largest_size(model: PrivateEstimator, source: Source) -> int:

@@ -11,8 +11,19 @@ import typer
 from sfumato.cli import flags, send
 from sfumato.cli.console import complain, err, tell, warn_of_seed
 from sfumato.cli.flags import argument, flag
-from sfumato.cli.outputs import refuse_existing, refuse_inputs
-from sfumato.cli.submissions import class_named, message_files, own_class, people, reported_class, take_all, write_all
+from sfumato.cli.ledger import account_to_charge, spending
+from sfumato.cli.outputs import refuse_existing, refuse_inputs, refuse_unkept
+from sfumato.cli.paid import Interrupts, charged
+from sfumato.cli.submissions import (
+    check_people,
+    class_named,
+    message_files,
+    own_class,
+    people,
+    reported_class,
+    take_all,
+    write_all,
+)
 from sfumato.cli.typed import parse_bandwidth, read_bounds
 from sfumato.errors import InputError, StorageError
 from sfumato.paid import rescued
@@ -310,29 +321,58 @@ def simulate(
     columns: flags.Columns = None,
     label_column: LabelColumnOption = None,
     unmix: Annotated[bool, flag("Undo the randomised classes, at the price of noise.", None, "--unmix")] = False,
+    dataset: flags.Dataset = None,
+    ledger: flags.CuratorsLedger = None,
+    no_ledger: flags.NoLedger = False,
     seed_noise_not_private: flags.CoinsSeed = None,
     force: ForceOption = False,
     as_json: flags.Json = False,
 ) -> None:
-    """Release what a collection from the people in DATA would have given; whoever runs it sees their points."""
-    from sfumato.shuffled import Protocol
+    """Release what a collection from the people in DATA would have given; whoever runs it sees their points.
 
-    refuse_inputs(output, protocol_file, data)
+    It spends what taking part promises, as a release does, and the ledger keeps count.
+    """
+    from sfumato.shuffled import Protocol
+    from sfumato.shuffled.analyzer import METHOD
+
+    account = account_to_charge(data, dataset, ledger, no_ledger, seed_noise_not_private)
+    read = (protocol_file, data, None if account is None else account.ledger.path)
+    refuse_inputs(output, *read)
+    if account is not None:
+        refuse_unkept(output)
     made = Protocol.load(protocol_file)
     written = [output / f"class-{place}.sfm" for place in range(len(made.classes or ()))]
     for path in written:
-        refuse_inputs(path, protocol_file, data)
+        refuse_inputs(path, *read)
     if unmix and made.labels is None:
         raise InputError("--unmix undoes randomised classes, and this protocol has none: leave it out")
     points, places = people(made, data, columns, label_column)
+    check_people(made, points, places)
     labels = None if made.classes is None else [made.classes[place] for place in places.tolist()]
-    found = made.simulate(points, labels, random_state=seed_noise_not_private)
-    if made.classes is None:
-        return _told({found.save(output, overwrite=force): found}, as_json)
-    releases = made.unmix(found) if unmix else found
-    output.mkdir(parents=True, exist_ok=True)
-    each = zip(written, map(releases.__getitem__, made.classes), strict=True)
-    _told({release.save(path, overwrite=force): release for path, release in each}, as_json)
+    if made.classes is not None:
+        with storage_errors("write", output):
+            output.mkdir(parents=True, exist_ok=True)
+    with Interrupts() as interrupts:
+        with charged(account, METHOD, made.guarantee()):
+            found: Any = made.simulate(points, labels, random_state=seed_noise_not_private)
+            found = made.unmix(found) if unmix else found
+        interrupts.hold()
+        each = zip(written, made.classes or (), strict=True)
+        saved = _saved({path: found[name] for path, name in each} or {output: found}, force)
+    _told(saved, as_json, spending(account))
+
+
+def _saved(releases: dict[Path, Release], force: bool) -> dict[Path, Release]:
+    """Write releases that are paid for, each also where the disk refused another, and tell where they are."""
+    saved, problems = {}, []
+    for path, release in releases.items():
+        try:
+            saved[release.save(path, overwrite=force)] = release
+        except StorageError as error:  # which says where it is kept instead
+            problems.append(error)
+    if problems:
+        raise StorageError("; ".join(map(str, problems))) from problems[0]
+    return saved
 
 
 def _given(state: Path | None) -> Path:
@@ -360,7 +400,7 @@ def _numbers(text: str) -> int | list[int]:
     return numbers[0] if len(numbers) == 1 else numbers
 
 
-def _told(releases: dict[Path, Release], as_json: bool) -> None:
+def _told(releases: dict[Path, Release], as_json: bool, spent: tuple[dict[str, Any] | None, str] | None = None) -> None:
     first, made, pairs = next(iter(releases.values())), [], []
     warn_of_seed(first.guarantee, "Do not publish this.", "the coins")
     for path, release in releases.items():
@@ -369,7 +409,10 @@ def _told(releases: dict[Path, Release], as_json: bool) -> None:
         which = "" if "class" not in release.parameters else f", class {name}"
         pairs.append(("release", f"{path} ({count} people{which})"))
     pairs.append(("guarantee", str(first.guarantee)))
-    document = {"releases": made, "guarantee": first.guarantee.to_document()}
+    document: dict[str, Any] = {"releases": made, "guarantee": first.guarantee.to_document()}
+    if spent is not None:
+        document["ledger"], standing = spent
+        pairs.append(("ledger", standing))
     tell(document, pairs, first.statement() if first.guarantee.private else "", as_json=as_json)
     if not (as_json or first.guarantee.private):
         complain("nothing is promised")

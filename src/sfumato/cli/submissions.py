@@ -77,6 +77,23 @@ def people(
     return np.concatenate(blocks), np.concatenate(places)
 
 
+def check_people(made: Protocol, points: NDArray[np.float64], places: NDArray[np.int64]) -> None:
+    """Refuse before the charge what a simulation refuses; how many report a private class is chance, and paid for."""
+    import numpy as np
+
+    made.features.points(points)
+    needed = [group.participants for group in made.groups]
+    there = np.bincount(places, minlength=len(needed)).tolist()
+    if made.labels is not None:
+        needed, there = [sum(needed)], [len(points)]
+    for least, found in zip(needed, there, strict=True):
+        if found < least:
+            raise InputError(
+                f"{found} participants take part{' in a class' if len(needed) > 1 else ''} and the guarantee needs "
+                f"{least}: pass more points, or a protocol for fewer participants"
+            )
+
+
 def write_all(made: Protocol, data: str, columns: str | None, label_column: str | None, folder: Path) -> int:
     """Write a file for each person, with a random name, in a folder for each reported class; or none for anybody.
 
