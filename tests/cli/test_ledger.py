@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from sfumato.cli import ledger
+from sfumato.errors import BudgetError
 from sfumato.privacy.ledger import Ledger
 
 from .conftest import QUICK, Run, plain
@@ -261,3 +262,15 @@ def test_a_note_of_no_names_is_told(run: Run, tmp_path: Path) -> None:
     note.write_text('{"ledger": "x", "datasets": [1, "/a"]}')
     refused = run("ledger", "budget", "alpha", "--epsilon", 1)
     assert refused.exit_code == 5 and "cannot be read (its names are no text)" in plain(refused.stderr)
+
+
+def test_charges_whose_sum_is_too_long_to_write_are_shown(run: Run, ledger_path: Path) -> None:
+    account = Ledger(ledger_path).account("survey")
+    account.set_budget(1)
+    for number in range(6):
+        account.charge("race", Fraction(1, 10**1050 + 2 * number + 1))
+    with pytest.raises(BudgetError, match="remains of"):
+        account.charge("race", 2)
+    assert run("ledger", "show").exit_code == 0
+    document = json.loads(run("ledger", "show", "survey", "--json").stdout)
+    assert Fraction(document["spent"]["epsilon"]) + Fraction(document["remaining"]["epsilon"]) == 1

@@ -115,9 +115,9 @@ class Journal:
         if not (content or b"").startswith(self._known):
             problem = "is gone" if content is None else "is not the one, or not as long as, it was"
             raise LedgerError(
-                f"the ledger {str(self.path)!r} {problem} while it was in use, and with it what was spent: nothing more "
-                "was charged, and nothing released. Put back the file that was there and try again; if it shall stay "
-                "as it is, open it anew: give the command again, or make another Ledger(path)"
+                f"the ledger {str(self.path)!r} {problem} while it was in use, and with it what was spent: nothing "
+                "more was charged, and nothing released. Put back the file that was there and try again; if it shall "
+                "stay as it is, open it anew: give the command again, or make another Ledger(path)"
             )
 
     def _parse(self, content: bytes | None) -> tuple[list[Record], str]:
