@@ -152,9 +152,7 @@ def test_an_account_of_long_fractions_is_read_and_refuses(tmp_path: Path) -> Non
         account.charge(f"protocol {number}", Fraction(1, 10**1050 + 2 * number + 1))
     before = account.path.read_bytes()
     assert 0 < account.spent < Fraction(1, 10**1049)
-    with pytest.raises(
-        BudgetError, match="this device has about 0.999999"
-    ):
+    with pytest.raises(BudgetError, match="this device has about 0.999999"):
         account.charge("another", Fraction(2))
     for wrong in (Fraction(1, 10**5000), Fraction(-1), Fraction(0)):
         with pytest.raises(InputError, match="epsilon"):
