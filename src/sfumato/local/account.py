@@ -102,7 +102,8 @@ class DeviceAccount:
 
     def _charge(self, content: dict[str, Any], protocol: str, epsilon: Fraction) -> None:
         self._check(content, epsilon)
-        epsilon = promised_epsilon(epsilon)  # or what is written could not be read back
+        if epsilon:  # what is kept may be free
+            epsilon = promised_epsilon(epsilon)  # or what is written could not be read back
         charged = content["protocols"].setdefault(protocol, {"epsilon": str(epsilon), "reports": 0})
         if charged["epsilon"] != str(epsilon):
             raise LedgerError(f"{str(self.path)!r} holds another epsilon for this protocol")
