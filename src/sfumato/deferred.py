@@ -10,7 +10,11 @@ is the one list of what each extra brings: `require` refuses by it, and `tests/t
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -19,6 +23,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import MissingExtraError
+from sfumato.owner import user_folder
+from sfumato.storage import storage_errors
 
 # Names that are imported, and what they are for in the words of an error.
 EXTRAS = {
@@ -58,6 +64,20 @@ def require(extra: str) -> None:
             f"{', '.join(absent)} {'is' if len(absent) == 1 else 'are'} needed {EXTRAS[extra][1]}, and not installed: "
             f"pip install 'sfumato[{extra}]'"
         )
+    if extra == "plot":
+        _give_matplotlib_a_folder()
+
+
+def _give_matplotlib_a_folder() -> None:
+    """Set MPLCONFIGDIR where there is no home: before version 3.11 matplotlib cannot even be imported there."""
+    if os.environ.get("MPLCONFIGDIR") or "matplotlib" in sys.modules:
+        return
+    if user_folder("XDG_CONFIG_HOME", ".config") and user_folder("XDG_CACHE_HOME", ".cache"):
+        return
+    with storage_errors("make a folder for matplotlib (MPLCONFIGDIR) in", os.environ.get("TMPDIR") or "/tmp"):
+        folder = tempfile.mkdtemp(prefix="sfumato-matplotlib-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ["MPLCONFIGDIR"] = folder
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -146,6 +147,19 @@ def test_one_charge_covers_all_and_a_budget_is_asked_first(candidates: list[Any]
     assert found.guarantee.epsilon == 1 and found.guarantee.private
     with pytest.raises(Exception, match="remains"):
         bandwidth.search(POINTS, candidates, ledger=account, **TERMS)
+
+
+@pytest.mark.once
+def test_a_path_is_a_ledger_as_in_estimators(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    np.save(tmp_path / "points.npy", POINTS)
+    bandwidth.search(tmp_path / "points.npy", [0.5, 1.0], ledger=str(path), **TERMS)
+    bandwidth.private(tmp_path / "points.npy", ledger=path, **TERMS)
+    PrivateKDE(bandwidth=1.0, ledger=str(path), **TERMS).fit(tmp_path / "points.npy")
+    (name,) = Ledger(path).datasets
+    assert Ledger(path).account(name).spent[0] == 3
+    bandwidth.private(POINTS, ledger=Ledger(path), **TERMS)
+    assert Ledger(path).account("data in memory").spent[0] == 1
 
 
 @pytest.mark.once

@@ -14,7 +14,8 @@ from sklearn.model_selection import cross_val_score
 
 from sfumato import BudgetError, InputError, Ledger, PrivateDistance, PrivateKDE, TooFewError
 from sfumato.central.curator import IN_MEMORY, Curator, account_of, check_expected, warn_of_score, warn_of_validation
-from sfumato.errors import OddDataWarning, UnpaidWarning
+from sfumato.engines import Threads
+from sfumato.errors import OddDataWarning, StorageError, UnpaidWarning
 from sfumato.privacy import body, noise
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.ledger import Account
@@ -124,6 +125,32 @@ def test_an_overdrawn_account_refuses_before_reading() -> None:
     with pytest.raises(BudgetError, match=r"0\.5.*0\.25"):
         _model(account).fit(unread())
     assert account.spent[0] == Fraction(1, 2)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"n_hint": "paid"},
+        {"bandwidth": 2, "epsilon": 2, "method": "reference", "bounds": (-9, 9), "n_hint": 30_000},
+    ],
+    ids=["run", "count", "bought"],
+)
+def test_a_ledger_that_cannot_be_written_refuses_before_reading(
+    arguments: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was found at the charge, after hours of summing."""
+    account = Ledger(tmp_path / "ledger.jsonl").account("people")
+    (tmp_path / "ledger.jsonl.lock").mkdir()  # opening it fails, for every user
+
+    def read(*_: object, **__: object) -> None:
+        raise AssertionError("the data was read although nothing can be charged")
+
+    for name in ("sum", "count"):
+        monkeypatch.setattr(Threads, name, read)
+    with pytest.raises(StorageError, match=r"cannot lock the ledger .*SFUMATO_LEDGER, --ledger"):
+        _model(account, **arguments).fit(np.zeros((100, 5)))
+    assert not (tmp_path / "ledger.jsonl").exists()
 
 
 def test_a_one_pass_source_cannot_buy_its_count() -> None:

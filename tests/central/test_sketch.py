@@ -8,6 +8,7 @@ import multiprocessing
 import pickle
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -312,6 +313,30 @@ class TestMergedReleases:
                 merge_releases([*releases, odd])
         with pytest.raises(InputError, match="nothing to merge"):
             merge_releases([])
+
+    def test_a_release_counts_once(self, tmp_path: Path) -> None:
+        """Twice the same noise is not the noise of two sites, and the error bar would be too short."""
+        releases = self._published()
+        releases[2].save(tmp_path / "copy.sfm")
+        for twice in (releases[2], load(tmp_path / "copy.sfm")):
+            with pytest.raises(InputError, match="every site once"):
+                merge_releases([*releases, twice])
+
+    def test_few_integers_with_little_noise_may_be_the_same(self) -> None:
+        sketches = [RaceSketch(KERNEL, dimension=2, rows=1, width=2, feature_seed=1) for _ in range(2)]
+        empty = [sketch.release(epsilon=100) for sketch in sketches]
+        same = [replace(empty[0], values=empty[1].values, count=empty[1].count), empty[1]]
+        assert merge_releases(same).parameters["sites"] == 2
+
+
+@pytest.mark.parametrize("deviation", [0.05, 0.3, 1.0, 3.0, 50.0])
+def test_noise_repeats_no_more_often_than_is_said(deviation: float) -> None:
+    rate = Fraction(2 * math.asinh(1 / (math.sqrt(2) * deviation))).limit_denominator(1000)
+    law, decay = noise.DiscreteLaplace(rate), math.exp(-rate)
+    assert math.sqrt(law.variance) == pytest.approx(deviation, rel=0.1)
+    chances = [(1 - decay) / (1 + decay) * decay ** abs(value) for value in range(-2000, 2001)]
+    spread = math.sqrt(law.variance)
+    assert math.fsum(chance**2 for chance in chances) <= 1 / (1 + min(spread, spread**2))
 
 
 def test_sets_can_be_sketched() -> None:

@@ -15,6 +15,7 @@ import pytest
 
 import sfumato
 from sfumato.cli import ledger
+from sfumato.errors import BudgetError
 from sfumato.privacy.ledger import Ledger
 
 from .conftest import QUICK, Run, plain
@@ -319,3 +320,15 @@ def test_a_simulation_is_charged_before_its_coins(
     result = run(*simulate, files["csv"], "-o", tmp_path / "out.sfm")
     assert result.exit_code == (130 if isinstance(error, KeyboardInterrupt) else 2), result.output
     assert "epsilon = 2" in plain(result.stderr) and "had been charged already and stays spent" in plain(result.stderr)
+
+
+def test_charges_whose_sum_is_too_long_to_write_are_shown(run: Run, ledger_path: Path) -> None:
+    account = Ledger(ledger_path).account("survey")
+    account.set_budget(1)
+    for number in range(6):
+        account.charge("race", Fraction(1, 10**1050 + 2 * number + 1))
+    with pytest.raises(BudgetError, match="remains of"):
+        account.charge("race", 2)
+    assert run("ledger", "show").exit_code == 0
+    document = json.loads(run("ledger", "show", "survey", "--json").stdout)
+    assert Fraction(document["spent"]["epsilon"]) + Fraction(document["remaining"]["epsilon"]) == 1

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from sfumato.errors import BudgetError, LedgerError, SfumatoError, StorageError
+from sfumato.errors import BudgetError, InputError, LedgerError, SfumatoError, StorageError
 from sfumato.local.account import DeviceAccount
 
 
@@ -143,3 +143,20 @@ def test_a_disk_without_locks_is_told_with_what_to_do(tmp_path: Path, monkeypatc
     with pytest.raises(StorageError, match=r"cannot lock files \(No locks available\).*on a local disk \(ledger=\)"):
         DeviceAccount(tmp_path / "account.json", budget=2).charge("protocol", Fraction(1))
     assert not (tmp_path / "account.json").exists()
+
+
+def test_an_account_of_long_fractions_is_read_and_refuses(tmp_path: Path) -> None:
+    """Their sum has more digits than Python writes, and every one of them is an epsilon that can be written."""
+    account = DeviceAccount(tmp_path / "account.json", budget=1)
+    for number in range(6):
+        account.charge(f"protocol {number}", Fraction(1, 10**1050 + 2 * number + 1))
+    before = account.path.read_bytes()
+    assert 0 < account.spent < Fraction(1, 10**1049)
+    with pytest.raises(BudgetError, match="this device has about 0.999999"):
+        account.charge("another", Fraction(2))
+    for wrong in (Fraction(1, 10**5000), Fraction(-1)):
+        with pytest.raises(InputError, match="epsilon"):
+            account.charge("another", wrong)
+    assert account.path.read_bytes() == before
+    account.charge("kept for nothing", Fraction(0))
+    assert account.spent < Fraction(1, 10**1049)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import io
+import os
+import re
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
@@ -13,6 +19,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
+import sfumato
 from sfumato import InputError, Release
 from sfumato.maps import compare, evaluate, project
 from sfumato.maps.field import Field
@@ -83,6 +90,66 @@ def test_text_without_end_is_cut(release: Release) -> None:
     below = max((text.get_text() for text in texts), key=len)
     assert "(the release says more)" in below
     assert all(line.count("$") == line.count(r"\$") for line in below.split("\n"))  # no line ends within an escape
+
+
+def test_a_guarantee_is_whole_on_axes_of_any_width(release: Release) -> None:
+    """Lines are as long as the axes, and were cut where that is longer than a line may be."""
+    conditions = tuple(f"condition {number} holds" for number in range(100))
+    promised = replace(release, guarantee=replace(release.guarantee, conditions=conditions))
+    figure = Figure(figsize=(40, 4))
+    promised.plot(figure.subplots(), size=8, uncertainty=False)
+    text = words(figure).replace("\n", " ")
+    assert all(condition in text for condition in conditions)
+
+
+HOMELESS = """
+import os, stat
+from pathlib import Path
+
+def home():
+    raise RuntimeError("Could not determine home directory.")
+
+Path.home = home
+from sfumato.deferred import require
+require("plot")
+folder = os.environ["MPLCONFIGDIR"]
+assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+require("plot")
+assert os.environ["MPLCONFIGDIR"] == folder
+print(folder)
+"""
+
+
+def test_without_a_home_matplotlib_has_a_folder_until_the_end() -> None:
+    """Versions below 3.11 ask for the home when they are imported, and fail without one."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG", "MPL", "HOME"))}
+    source = str(Path(sfumato.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", HOMELESS],
+        env={**kept, "PYTHONPATH": source},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not Path(done.stdout.strip()).exists()
+
+
+def test_matplotlib_is_loaded_behind_one_door() -> None:
+    """`require` sees to the folder; what is given axes or a figure comes after it."""
+    given = {"draw_map", "_draw_overlay", "_draw_contours", "_draw_noise", "encode"}
+    for path in Path(sfumato.__file__).parent.rglob("*.py"):
+        if not re.search(r"(from|import) matplotlib\b", path.read_text()):
+            continue
+        found = set()
+        for function in ast.walk(ast.parse(path.read_text())):
+            if isinstance(function, ast.FunctionDef) and function.name not in given:
+                body = ast.unparse(function)
+                loads = re.search(r"(from|import) matplotlib\b", body)
+                assert loads is None or -1 < body.find("require('plot')") < loads.start(), f"{path}: {function.name}"
+                found |= {function.name} if loads else set()
+        top = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.Import | ast.ImportFrom)]
+        assert found and not any("matplotlib" in ast.unparse(node) for node in top), path
 
 
 def test_noise_is_hatched_and_explained_where_it_is(release: Release, noisy: Release) -> None:

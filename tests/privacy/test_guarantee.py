@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import InputError
-from sfumato.privacy.guarantee import Guarantee, amount_text, promised_epsilon
+from sfumato.privacy.guarantee import Guarantee, added, amount_text, checked_delta, promised_epsilon
 from sfumato.public.codec import Ratio
 
 CENTRAL = Guarantee(trust="central", neighbours="add-remove", unit="record", epsilon=Fraction(1, 2))
@@ -203,6 +203,24 @@ def test_amounts_are_exact_or_rounded_to_the_safe_side(amount: Fraction) -> None
         assert high - low <= amount / 10**4
     else:
         assert Fraction(up) == Fraction(down) == amount
+
+
+def test_sums_are_exact_or_rounded_up() -> None:
+    """Never down, and never to a number that Python refuses to write (4,300 digits)."""
+    assert added(Fraction(1, prime) for prime in range(2, 100)) == sum(Fraction(1, prime) for prime in range(2, 100))
+    long = [Fraction(1, 10**1050 + number) for number in range(1, 41)]
+    total, exact = added(long), sum(long)
+    assert exact <= total <= exact + Fraction(40, 2**8191)
+    assert len(str(Fraction(999, 10**1083) - total)) < 2 * 4300
+    assert amount_text(total) == amount_text(exact) == "about 4E-1049"
+
+
+def test_numbers_too_long_to_write_are_refused() -> None:
+    for value in (10**5000, -(10**5000), Fraction(10**5000), Fraction(1, 10**5000), "1/" + "9" * 5000):
+        with pytest.raises(InputError, match="epsilon"):
+            promised_epsilon(value)
+    with pytest.raises(InputError, match="delta must be .* thousands of digits"):
+        checked_delta(10**5000)
 
 
 @pytest.mark.parametrize("value", [0.123456789, "0.123456789", Decimal("0.123456789"), np.float64(0.123456789)])

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -294,3 +295,67 @@ def test_a_file_is_parsed_again_only_after_a_change(path: Path, monkeypatch: pyt
     path.write_bytes(path.read_bytes().replace(b"1/4", b"1/9"))
     with pytest.raises(LedgerError, match="line 3"):
         _ = ledger.account("survey").spent
+
+
+def moved_away(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+
+
+def put_back_to_an_earlier_state(path: Path) -> None:
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+
+
+def another_in_its_place(path: Path) -> None:
+    path.unlink()
+    Ledger(path).account("other").charge("race", 1)
+
+
+@pytest.mark.parametrize("change", [moved_away, put_back_to_an_earlier_state, another_in_its_place])
+@pytest.mark.parametrize("read_again", [False, True])
+def test_what_was_read_is_gone(path: Path, change: Callable[[Path], None], read_again: bool) -> None:
+    """A run that sums for hours must not charge a new file, in which nothing was spent."""
+    account = Ledger(path).account("survey")
+    assert account.spent[0] > 0
+    before = path.read_bytes()
+    change(path)
+    if read_again:  # another look at what is there now makes it no better
+        assert account.affords(0.1)
+    found = path.read_bytes() if path.exists() else None
+    for ask in (account.check, partial(account.charge, "race")):
+        with pytest.raises(LedgerError, match="while it was in use.* nothing more was charged, and nothing released"):
+            ask(0.1)
+    assert (path.read_bytes() if path.exists() else None) == found
+    path.write_bytes(before)
+    account.charge("race", 0.1)
+
+
+def test_what_was_written_is_gone(tmp_path: Path) -> None:
+    account = Ledger(tmp_path / "ledger.jsonl").account("survey")
+    account.charge("count", 0.1)
+    (tmp_path / "ledger.jsonl").unlink()
+    with pytest.raises(LedgerError, match="is gone while it was in use"):
+        account.charge("race", 1)
+    Ledger(tmp_path / "ledger.jsonl").account("survey").charge("race", 1)  # opened anew, as it is meant to be
+
+
+@pytest.mark.parametrize("fails", ["lock", "file"])
+def test_a_check_finds_what_cannot_be_written(path: Path, monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "read-only")
+
+    account = Ledger(path).account("survey")
+    name = "journal.private_opener" if fails == "lock" else "journal.tempfile.TemporaryFile"
+    monkeypatch.setattr(f"sfumato.privacy.{name}", refuse)
+    with pytest.raises(StorageError, match=r"the disk is read-only.*SFUMATO_LEDGER, --ledger"):
+        account.check(0.1)
+    assert account.affords(0.1)
+
+
+def test_a_check_makes_no_ledger(tmp_path: Path) -> None:
+    """One that refuses makes nothing at all; one that passes leaves the lock's file, as a charge would."""
+    account = Ledger(tmp_path / "folder" / "ledger.jsonl").account("survey")
+    with pytest.raises(InputError):
+        account.check(-1)
+    assert not list(tmp_path.iterdir())
+    account.check(1)
+    assert [each.name for each in (tmp_path / "folder").iterdir()] == ["ledger.jsonl.lock"]

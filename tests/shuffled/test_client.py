@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,9 @@ import pytest
 
 from sfumato.errors import BudgetError, InputError, LedgerError
 from sfumato.local.account import DeviceAccount
+from sfumato.privacy import process
 from sfumato.shuffled import LabelResponse, Protocol
+from sfumato.shuffled.client import check_before_class
 from sfumato.shuffled.sealing import key_document, key_id
 from tests.shuffled.collections_for_tests import KEY, client_of, small_protocol
 
@@ -56,6 +59,20 @@ class TestAccount:
             client.messages([0.0, 1.0])
         assert not ledger.exists()
         client.messages([0.0])
+
+    def test_a_process_that_may_not_seal_pays_nothing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The first processes of two copied containers have one id; there nothing can be sealed."""
+        protocol = small_protocol(classes=("a", "b"), label_epsilon=5, threat="model")
+        account = DeviceAccount(tmp_path / "account.json", 20)
+        client = client_of(protocol, "a", ledger=account.path, budget=20)
+        with monkeypatch.context() as patched:
+            patched.setattr(process, "_drawing", (os.getpid(), 0, b"another copy"))
+            with pytest.raises(InputError, match="started anew"):
+                check_before_class(protocol, account, 50, 0.1)  # before the class is paid
+            with pytest.raises(InputError, match="started anew"):
+                client.messages([0.0])
+        assert account.spent == 0
+        client.messages([0.0])  # nor was the person locked out
 
     @pytest.mark.parametrize("options", [{"ledger": "account.json"}, {"budget": 3}])
     def test_an_account_has_a_budget_of_its_own(self, options: dict[str, Any]) -> None:

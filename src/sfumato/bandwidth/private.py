@@ -21,12 +21,12 @@ import numpy as np
 
 from sfumato.bandwidth.public import checked_choice
 from sfumato.bandwidth.statistics import ColumnSpreads, PairDistances, Statistic, reading_error
+from sfumato.central.curator import Payer, account_of
 from sfumato.central.survey import look_at
 from sfumato.engines import Engine, engine_of
 from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits, noise_bits
 from sfumato.privacy.guarantee import LARGEST_EPSILON, NEIGHBOURS, Guarantee, check_choice, exact_epsilon
-from sfumato.privacy.ledger import Account
 from sfumato.privacy.loss import Charge
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.public.ranges import MOST_RECORDS, check_budget, check_whole
@@ -81,7 +81,7 @@ def private(
     kernel: str = "gaussian",
     neighbours: str = "add-remove",
     outside: str = "clip",
-    ledger: Account | None = None,
+    ledger: Payer = None,
     random_state: int | None = None,
     engine: Engine | str | None = None,
     look: bool = False,
@@ -108,8 +108,8 @@ def private(
         The neighbouring relation.
     outside : {"clip", "drop"}
         What happens to finite values outside the bounds.
-    ledger : Account, optional
-        Where the spending is checked and recorded.
+    ledger : Account, Ledger or path, optional
+        Where the spending is checked and recorded, as in `PrivateKDE`.
     random_state : int, optional
         Seeds the noise and marks the result NOT PRIVATE. For tests only.
     engine : Engine or str, optional
@@ -140,13 +140,14 @@ def private(
     purchase.checked_error()
     if purchase.parts == 2 and not source.repeatable:
         raise InputError("a rule with a target density reads the data twice, and this source can be read once")
-    if ledger is not None:
-        ledger.check(total, neighbours=neighbours)
+    account = account_of(ledger, X)
+    if account is not None:
+        account.check(total, neighbours=neighbours)
     if look:
         look_at(source, box)
     bits, chosen, first = noise_bits(random_state), engine_of(engine, source=source), purchase.first
     counts = first.count(chosen, source, bits)
-    charge = None if ledger is None else ledger.charge(MECHANISM, total, neighbours=neighbours)
+    charge = None if account is None else account.charge(MECHANISM, total, neighbours=neighbours)
     lengths, error = purchase.noisy_reading(first, counts, bits)
     if purchase.parts == 2:
         second = purchase.pairs(lengths)

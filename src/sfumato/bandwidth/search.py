@@ -43,6 +43,7 @@ import numpy as np
 from sfumato.bandwidth.private import Purchase, opened
 from sfumato.bandwidth.public import RULES
 from sfumato.bandwidth.statistics import MOST_GROUPS, PAIRS_PER_RECORD, ColumnSpreads, placed
+from sfumato.central.curator import Payer, account_of
 from sfumato.central.survey import look_at
 from sfumato.engines import Engine, engine_of
 from sfumato.errors import InputError
@@ -50,7 +51,6 @@ from sfumato.kernels import Gaussian, Kernel, Laplacian, get_kernel
 from sfumato.methods.plan import plan
 from sfumato.privacy.bits import SecureBits, noise_bits
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.privacy.ledger import Account
 from sfumato.privacy.loss import Charge
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.quantizers.base import Floats, Integers
@@ -209,7 +209,7 @@ def search(
     kernel: str = "gaussian",
     neighbours: str = "add-remove",
     outside: str = "clip",
-    ledger: Account | None = None,
+    ledger: Payer = None,
     random_state: int | None = None,
     engine: Engine | str | None = None,
     look: bool = False,
@@ -263,21 +263,22 @@ def search(
             _release_noise(each, blank, release_epsilon)
     half, spreads = replace(purchase, epsilon=share), ColumnSpreads(box, "scott", n)
     rules_noise = half.law(spreads)
-    if ledger is not None:
-        ledger.check(total, neighbours=neighbours)
+    account = account_of(ledger, X)
+    if account is not None:
+        account.check(total, neighbours=neighbours)
     if look:
         look_at(source, box)
     bits, chosen, charge = noise_bits(random_state), engine_of(engine, source=source), None
     kernels = (*fixed,)
     if rules:
         counts = spreads.count(chosen, source, bits)
-        charge = None if ledger is None else ledger.charge(SEARCH, total, neighbours=neighbours)
+        charge = None if account is None else account.charge(SEARCH, total, neighbours=neighbours)
         noisy, spread = counts + rules_noise.sample(bits, counts.size), math.sqrt(rules_noise.variance)
         kernels += tuple(Gaussian(replace(spreads, rule=rule).read(noisy, spread)) for rule in rules)
     scores = PairScores(box, kernels, n)
     counts, noise = scores.count(chosen, source, bits), law(scores, share, neighbours)
-    if ledger is not None and charge is None:
-        charge = ledger.charge(SEARCH, total, neighbours=neighbours)
+    if account is not None and charge is None:
+        charge = account.charge(SEARCH, total, neighbours=neighbours)
     noisy = counts + noise.sample(bits, counts.size)
     compared = judged(scores, noisy, math.sqrt(noise.variance), release_epsilon)
     return BandwidthSearch(compared, purchase.guarantee(bits.private), charge)

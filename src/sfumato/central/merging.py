@@ -19,6 +19,7 @@ Whoever calls holds `STATE`.
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import sys
@@ -33,7 +34,7 @@ import numpy as np
 from sfumato.errors import BudgetError, InputError
 from sfumato.methods.registry import DISTANCES, METHODS
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.privacy.laws import SummedNoise
+from sfumato.privacy.laws import SummedNoise, part_variances
 from sfumato.privacy.ledger import Account
 from sfumato.privacy.process import Mark, process_mark
 from sfumato.public.codec import Many, Optional, Text, refuse
@@ -44,6 +45,7 @@ from sfumato.release import Count, Release
 # before is a question to all of them at once. It is held while counters and charges change, never while rows are
 # hashed.
 STATE = threading.Lock()
+_UNIQUE_BITS = 40
 if sys.platform != "win32":  # a fork must not copy it while another thread holds it
     os.register_at_fork(before=STATE.acquire, after_in_parent=STATE.release, after_in_child=STATE.release)
 
@@ -77,6 +79,7 @@ def merge_releases(releases: Sequence[Release]) -> Release:
     first = releases[0]
     for release in releases:
         _check_alike(first, release)
+    _check_distinct(releases)
     return replace(
         first,
         guarantee=_together([release.guarantee for release in releases]),
@@ -107,6 +110,25 @@ def _check_alike(first: Release, release: Release) -> None:
     guarantees = first.guarantee, release.guarantee
     if len({(guarantee.neighbours, guarantee.unit) for guarantee in guarantees}) > 1:
         raise InputError("the releases hide different things: use the same neighbours and unit at all sites")
+
+
+def _check_distinct(releases: Sequence[Release]) -> None:
+    """Refuse one release that is given twice: its noise would double, where that of two sites partly cancels out."""
+    seen = {(release.count.value, release.values.tobytes()) for release in releases if _is_unique(release)}
+    if len(seen) < sum(map(_is_unique, releases)):
+        raise InputError(
+            "two of the releases have the same noisy values, so that they are one release, or noise of one seed on the "
+            "same rows: pass the release of every site once"
+        )
+
+
+def _is_unique(release: Release) -> bool:
+    """Tell whether its noise repeats by chance once in 2^40 times at most: not a few integers with hardly any noise.
+
+    One integer with noise of deviation s repeats with a probability of at most 1 / (1 + min(s, s^2)).
+    """
+    deviation = math.sqrt(min(part_variances(release.noise)))
+    return release.values.size * math.log2(1 + min(deviation, deviation**2)) >= _UNIQUE_BITS
 
 
 def _sizes(release: Release) -> dict[str, Any]:

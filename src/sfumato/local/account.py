@@ -27,7 +27,7 @@ from typing import Any
 from sfumato.errors import BudgetError, LedgerError
 from sfumato.locks import lock_file
 from sfumato.owner import private_opener
-from sfumato.privacy.guarantee import amount_text, promised_epsilon
+from sfumato.privacy.guarantee import added, amount_text, promised_epsilon
 from sfumato.public.canonical_json import parse
 from sfumato.public.codec import Ratio
 from sfumato.storage import AtomicFile, storage_errors
@@ -102,6 +102,8 @@ class DeviceAccount:
 
     def _charge(self, content: dict[str, Any], protocol: str, epsilon: Fraction) -> None:
         self._check(content, epsilon)
+        if epsilon:  # what is kept may be free
+            epsilon = promised_epsilon(epsilon)  # or what is written could not be read back
         charged = content["protocols"].setdefault(protocol, {"epsilon": str(epsilon), "reports": 0})
         if charged["epsilon"] != str(epsilon):
             raise LedgerError(f"{str(self.path)!r} holds another epsilon for this protocol")
@@ -175,8 +177,7 @@ def _spent(content: dict[str, Any]) -> Fraction:
     charges = content["protocols"].values()
     if not all(type(charge["reports"]) is int and charge["reports"] >= 0 for charge in charges):
         raise ValueError
-    costs = (Ratio().read(charge["epsilon"], "epsilon") * charge["reports"] for charge in charges)
-    return sum(costs, Fraction(0))
+    return added(Ratio().read(charge["epsilon"], "epsilon") * charge["reports"] for charge in charges)
 
 
 def _point_name(key: str, point: Sequence[float]) -> str:

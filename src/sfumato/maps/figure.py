@@ -258,7 +258,7 @@ def footnote(axes: Any, caption: Caption) -> None:
 def _wrapped(text: str, letters: int) -> str:
     """Wrap text for matplotlib; escapes come last, or a line could end between a backslash and its dollar."""
     whole = text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]} ... (the release says more)"
-    return "\n".join(map(plotted, textwrap.wrap(whole, letters)))
+    return "\n".join(map(plotted, textwrap.wrap(whole, min(letters, LONGEST_LINE))))  # or `plotted` would cut them
 
 
 # What each kind of picture must leave out to be the same file every time.

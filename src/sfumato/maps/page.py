@@ -261,6 +261,7 @@ def _thumbnail(release: Release) -> str:
         field = evaluate(release, size=THUMBNAIL_CELLS)
     except InputError:  # the box is too wide to see anything, or only listed queries are answered
         return ""
+    require("plot")
     from matplotlib.image import imsave
 
     low, high = colour_range(field.values, signed=False)

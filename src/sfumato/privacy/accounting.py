@@ -26,7 +26,7 @@ from typing import Any
 
 from sfumato.deferred import require
 from sfumato.errors import BudgetError, InputError, LedgerError
-from sfumato.privacy.guarantee import amount_text, check_choice
+from sfumato.privacy.guarantee import added, amount_text, check_choice
 from sfumato.privacy.loss import (
     RULES,
     SMALLEST_MU_SQUARED,
@@ -60,8 +60,8 @@ def basic_composition(charges: Iterable[Charge]) -> tuple[Fraction, float]:
     (Fraction(3, 10), 3e-05)
     """
     charges = list(charges)
-    epsilon = sum((charge.epsilon for charge in charges), Fraction(0))
-    return epsilon, float(sum((decimal_fraction(charge.delta) for charge in charges), Fraction(0)))
+    epsilon = added(charge.epsilon for charge in charges)
+    return epsilon, float(added(decimal_fraction(charge.delta) for charge in charges))
 
 
 def compose(charges: Iterable[Charge], rule: str = "basic", delta: float = 0.0) -> Fraction | None:

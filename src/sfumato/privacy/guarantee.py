@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_DOWN, Context, Decimal, InvalidOperation
 from fractions import Fraction
@@ -55,6 +55,7 @@ _PROMISE_COVERS = {
 }
 # Room for the exact value of every double; a hostile document cannot make arithmetic slow.
 _MOST_BITS = 3600
+_MOST_SUM_BITS = 8192  # the difference of a sum and an epsilon can still be written: Python writes 4,300 digits
 LONGEST_TEXT = 100_000
 MOST_CONDITIONS = 1000
 
@@ -230,7 +231,7 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
 def checked_delta(delta: object) -> float:
     """Return `delta` as a float, which must be at least 0 and below 1."""
     if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not 0 <= delta < 1:
-        raise InputError(f"delta must be a number with 0 <= delta < 1, got {delta!r}")
+        raise InputError(f"delta must be a number with 0 <= delta < 1, got {_told(delta)}")
     return float(delta)
 
 
@@ -263,6 +264,26 @@ def promised_epsilon(value: int | float | str | Decimal | Fraction) -> Fraction:
     return value
 
 
+def added(amounts: Iterable[Fraction]) -> Fraction:
+    """Add up what was spent: exactly, or rounded up where the sum has thousands of digits.
+
+    Decimals and fractions with small terms stay exact. Long fractions without common factors, which nobody asks for and
+    a file may hold, would take quadratic time, and make a number that Python refuses to write.
+
+    Examples
+    --------
+    >>> added([Fraction(1, 10)] * 3), added([])
+    (Fraction(3, 10), Fraction(0, 1))
+    """
+    total = Fraction(0)
+    for amount in amounts:
+        total += amount
+        if total.denominator.bit_length() > _MOST_SUM_BITS:
+            unit = 1 << (_MOST_SUM_BITS - 1)
+            total = Fraction(math.ceil(total * unit), unit)
+    return total
+
+
 def amount_text(amount: Fraction, rounding: str = ROUND_CEILING) -> str:
     """Show a non-negative fraction: exactly where that is short, else six digits marked "about".
 
@@ -276,7 +297,7 @@ def amount_text(amount: Fraction, rounding: str = ROUND_CEILING) -> str:
     exact = Context(prec=12).divide(amount.numerator, amount.denominator)
     if Fraction(exact) == amount:
         return f"{exact:f}" if exact.adjusted() >= -6 else str(exact)
-    if len(str(amount)) <= 12:
+    if max(amount.numerator, amount.denominator).bit_length() <= 40 and len(str(amount)) <= 12:
         return str(amount)
     return f"about {Context(prec=6, rounding=rounding).divide(amount.numerator, amount.denominator).normalize()}"
 
@@ -326,17 +347,25 @@ def exact_positive(value: int | float | str | Decimal | Fraction, name: str, lar
     wanted = f"{name} must be a finite number above 0 and at most {largest}, such as 1, 0.5, '0.1' or Fraction(1, 3)"
     parsed = _parse(value)
     if parsed is None:
-        raise InputError(f"{wanted}; got {value!r}.")
+        raise InputError(f"{wanted}; got {_told(value)}.")
     if isinstance(parsed, Decimal):
         # Judged before the conversion to a fraction, whose integers grow with the exponent.
         if not parsed.is_finite() or parsed <= 0 or parsed > largest:
-            raise InputError(f"{wanted}; got {value!r}.")
+            raise InputError(f"{wanted}; got {_told(value)}.")
         if parsed.adjusted() < SMALLEST_EXPONENT:
             raise InputError(f"{name} is too small to be of use: got {value!r}. Pass at least 1e{SMALLEST_EXPONENT}.")
         parsed = Fraction(parsed)
     if not 0 < parsed <= largest:
-        raise InputError(f"{wanted}; got {value!r}.")
+        raise InputError(f"{wanted}; got {_told(value)}.")
     return _round_down(parsed)
+
+
+def _told(value: object) -> str:
+    """Show a value that is refused."""
+    try:
+        return repr(value)
+    except ValueError:  # of a whole number
+        return "a number of thousands of digits"
 
 
 def _parse(value: object) -> Decimal | Fraction | None:

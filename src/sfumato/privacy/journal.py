@@ -13,6 +13,7 @@ import json
 import os
 import random
 import stat
+import tempfile
 import threading
 import time
 import warnings
@@ -55,6 +56,7 @@ class Journal:
     def __init__(self, path: str | Path | None) -> None:
         self._store: _Memory | _File = _Memory() if path is None else _File(path)
         self._parsed: tuple[bytes | None, list[Record], str] = None, [], ""
+        self._known = b""  # what was read or written last, with which every later content begins
 
     @property
     def path(self) -> str | None:
@@ -81,10 +83,19 @@ class Journal:
         with self.locked():
             content = self._store.read()
             records, previous = self._parse(content)
+            self._check_grown(content)
             record = decide(records)
             if content is None:
                 content, previous = _line({"event": "ledger", "version": VERSION}, "")
-            self._store.replace(content + _line(record, previous)[0])
+            grown = content + _line(record, previous)[0]
+            self._store.replace(grown)
+            self._known = grown
+
+    def check_ready(self) -> None:
+        """Raise what would keep a record from being added now: a lock that is not free, a folder that takes no file."""
+        with self.locked():
+            self._check_grown(self._store.read())
+            self._store.check_writable()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -98,6 +109,16 @@ class Journal:
             f"the ledger {str(self.path)!r} is damaged or was altered, line {number}: {problem}. "
             "Restore the file from a copy; nothing can be charged until then"
         )
+
+    def _check_grown(self, content: bytes | None) -> None:
+        """Refuse to go on with less than was here before; asked under the lock, where nobody is about to add more."""
+        if not (content or b"").startswith(self._known):
+            problem = "is gone" if content is None else "is not the one, or not as long as, it was"
+            raise LedgerError(
+                f"the ledger {str(self.path)!r} {problem} while it was in use, and with it what was spent: nothing "
+                "more was charged, and nothing released. Put back the file that was there and try again; if it shall "
+                "stay as it is, open it anew: give the command again, or make another Ledger(path)"
+            )
 
     def _parse(self, content: bytes | None) -> tuple[list[Record], str]:
         """Return the records, and the hash that the next line has to build on."""
@@ -123,6 +144,8 @@ class Journal:
                 raise self.damaged(number, "its checksum does not fit it and the line before")
             records.append(record)
             previous = chain
+        if content.startswith(self._known):  # or it is another file, or an older reading of another thread
+            self._known = content
         self._parsed = known = content, records[1:], previous
         return known[1:]
 
@@ -165,6 +188,9 @@ class _Memory:
     def replace(self, content: bytes) -> None:
         self._content = content
 
+    def check_writable(self) -> None:
+        """Nothing: memory is."""
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         if process_mark() != self._process:
@@ -185,7 +211,7 @@ class _File:
         self.given = str(Path(name).absolute())  # `..` after a link stays: only the system knows where it leads
 
     def read(self) -> bytes | None:
-        with storage_errors("read the ledger", self.path):
+        with _place_errors("read the ledger", self.path):
             return Path(self.path).read_bytes() if self._exists() else None
 
     def _exists(self) -> bool:
@@ -205,13 +231,19 @@ class _File:
         return True
 
     def replace(self, content: bytes) -> None:
-        with AtomicFile(self.path, overwrite=True, private=True) as file:
+        writing = _place_errors("write the ledger", self.path)
+        with writing, AtomicFile(self.path, overwrite=True, private=True) as file:
             file.write(content)
+
+    def check_writable(self) -> None:
+        """Raise `StorageError` if the folder takes no new file, which every record is written to first."""
+        with _place_errors("write the ledger", self.path):
+            tempfile.TemporaryFile(dir=os.path.dirname(self.path)).close()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         name = f"{self.path}.lock"  # it stays: removing a lock file would let two processes lock different files
-        with storage_errors("lock the ledger with", name):
+        with _place_errors("lock the ledger with", name):
             self._exists()  # or there is nothing to lock
             private_folder(os.path.dirname(name))
             descriptor = private_opener(name, os.O_RDWR | os.O_CREAT)
@@ -248,6 +280,18 @@ class _File:
         except OSError:
             return None
         return found.st_ino, found.st_mtime_ns
+
+
+@contextmanager
+def _place_errors(action: str, path: str) -> Iterator[None]:
+    """Turn an `OSError` into a `StorageError` that also says how to choose another place for a ledger."""
+    try:
+        with storage_errors(action, path):
+            yield
+    except StorageError as error:
+        failure = StorageError(f"{error} (the ledger's path: SFUMATO_LEDGER, --ledger)")
+        failure.errno = error.errno
+        raise failure from error
 
 
 def _locks(descriptor: int, name: str) -> bool:

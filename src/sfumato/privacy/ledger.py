@@ -277,13 +277,17 @@ class Account:
         self.ledger._append(Budget(dataset=self.dataset, epsilon=epsilon, delta=delta, rule=rule), self._unnamed)
 
     def check(self, epsilon: Epsilon, delta: float = 0.0, **terms: Unpack[Terms]) -> None:
-        """Raise what `charge` would raise now, and spend nothing; the arguments are those of `charge`."""
-        self.ledger._standing(self.dataset).refuse(self._charge("check", epsilon, delta, terms))
+        """Raise what `charge` would raise now, and spend nothing; the arguments are those of `charge`.
+
+        The ledger's lock is taken and given back, so that one that cannot be locked or written is found here.
+        """
+        self._refuse(epsilon, delta, terms)
+        self.ledger._journal.check_ready()
 
     def affords(self, epsilon: Epsilon, delta: float = 0.0, **terms: Unpack[Terms]) -> bool:
         """Whether a charge would fit in the budget now; spends nothing. The arguments are those of `charge`."""
         try:
-            self.check(epsilon, delta, **terms)
+            self._refuse(epsilon, delta, terms)
         except BudgetError:
             return False
         return True
@@ -316,6 +320,9 @@ class Account:
         charge = self._charge(mechanism, epsilon, delta, terms)
         self.ledger._append(charge, self._unnamed)
         return charge
+
+    def _refuse(self, epsilon: Epsilon, delta: float, terms: Terms) -> None:
+        self.ledger._standing(self.dataset).refuse(self._charge("check", epsilon, delta, terms))
 
     def _charge(self, mechanism: str, epsilon: Epsilon, delta: float, terms: Terms) -> Charge:
         relation: Terms = {"neighbours": "add-remove", "unit": "record", **terms}

@@ -24,12 +24,14 @@ from sfumato.privacy.guarantee import (
     LONGEST_TEXT,
     NEIGHBOURS,
     UNITS,
+    added,
     check_choice,
     checked_delta,
     checked_text,
     promised_epsilon,
 )
 from sfumato.public.codec import Documented, Many, Nested, Optional, Ratio, Real, Schema, Text, refuse
+from sfumato.public.shown import INVISIBLE
 
 LARGEST_MU_SQUARED = 10**6
 SMALLEST_MU_SQUARED = Fraction(1, 10**60)  # but for 0: less is 0 in floating point, sooner or later
@@ -95,7 +97,7 @@ class Loss(Documented):
         """Loss of both on the same data."""
         return Loss(
             pure=self.pure + other.pure,
-            mu_squared=self.mu_squared + other.mu_squared,
+            mu_squared=added((self.mu_squared, other.mu_squared)),
             distance=min(1.0, float(decimal_fraction(self.distance) + decimal_fraction(other.distance))),
             failure=min(1.0, float(decimal_fraction(self.failure) + decimal_fraction(other.failure))),
         )
@@ -115,7 +117,7 @@ class Loss(Documented):
         >>> loss.delta_at(Fraction(1, 30))
         1.0
         """
-        rest = epsilon - sum(self.pure)
+        rest = epsilon - added(self.pure)
         if rest < 0:
             return 1.0
         if not self.mu_squared:
@@ -152,10 +154,6 @@ def decimal_fraction(value: float) -> Fraction:
 
 
 RULES = ("basic", "gdp", "zcdp", "pld")
-# Characters that count as printable and show nothing.
-_INVISIBLE = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-)
 _ROUNDING = 1e-9  # relative; a loss and the delta that was calibrated from it agree no better than floats do
 _LINE = Text(longest=LONGEST_TEXT)
 _SPENT = Schema(dataset=_LINE, epsilon=Ratio(positive=True), delta=Real(0.0, 1.0))
@@ -185,7 +183,7 @@ def visible_form(text: str) -> str:
     Unicode's compatible composition (NFKC) without characters that show nothing, single spaces between words and none
     around them. Letters stay as they are: another case, or another alphabet's letter of the same shape, is another.
     """
-    shown = _INVISIBLE.sub("", unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)))
+    shown = INVISIBLE.sub("", unicodedata.normalize("NFKC", INVISIBLE.sub("", text)))
     return " ".join(shown.split())
 
 

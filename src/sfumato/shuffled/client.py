@@ -28,7 +28,7 @@ from sfumato.errors import InputError
 from sfumato.local.account import DeviceAccount
 from sfumato.local.client import check_limits
 from sfumato.privacy.bits import Integers, SecureBits
-from sfumato.privacy.process import process_mark
+from sfumato.privacy.process import check_openssl, process_mark
 from sfumato.shuffled import MAX_DELTA, MAX_EPSILON
 from sfumato.shuffled.bitsum.shares import permutation
 from sfumato.shuffled.messages import Submission
@@ -75,11 +75,13 @@ def check_before_class(
     Raises
     ------
     InputError
-        If the collection is over, has no key, goes beyond the limits, or was answered before.
+        If the collection is over, has no key, goes beyond the limits, or was answered before, or the process may seal
+        nothing.
     BudgetError
         If the account does not have both left, what the class costs and what the messages cost.
     """
     check_open(protocol)
+    check_openssl()
     check_promise(protocol, max_epsilon, max_delta)
     for group in protocol.groups:
         check_size(group)
@@ -226,6 +228,7 @@ class Client:
                 "a fork copied this participant, and either copy could send messages: make one in the process that "
                 "sends them"
             )
+        check_openssl()  # sealing asks it too, and by then the account is charged
         with self._sending:
             if self._sent:
                 raise InputError(
