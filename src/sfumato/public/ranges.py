@@ -8,7 +8,7 @@ integer. Beyond them a change of units, which is public, does what was wanted. d
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
@@ -35,6 +35,8 @@ SMALLEST_DELTA = 1e-100
 LARGEST_OPTION = 2**40
 # Integers of a release: 2 GB of memory.
 MOST_INTEGERS = 2**28
+# More numbers than any release or budget has.
+BEYOND_SIZES = 2**64
 # Bytes that reading a release may take beside what its file holds, unless the caller allows more: what a small hostile
 # file can at most make its reader do. Drawing one public number takes about so many bytes at the peak.
 READER_MEMORY, DRAWN_BYTES = 2**29, 24
@@ -95,6 +97,24 @@ def check_reader_work(products: float, fix: str) -> None:
             f"reading this release first takes {products:.3g} products, and {allowed:.3g} are allowed; to make one, "
             f"pass {fix}, and to load one, max_memory={math.ceil(READER_MEMORY * products / MOST_WORK)}"
         )
+
+
+def size_of(sides: Iterable[int]) -> int:
+    """Multiply positive sides; from `BEYOND_SIZES` on the product may be of the first ones only.
+
+    The product of all columns of a file from others may have millions of digits.
+
+    Examples
+    --------
+    >>> size_of([3, 4, 5]), size_of([2**53] * 10**6) >= BEYOND_SIZES
+    (60, True)
+    """
+    size = 1
+    for side in sides:
+        size *= side
+        if size >= BEYOND_SIZES:
+            break
+    return size
 
 
 def check_bounds(lower: Sequence[float], upper: Sequence[float], largest: float = LARGEST_LENGTH) -> None:
