@@ -18,6 +18,7 @@ from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.privacy.body import StackedDiscs
 from sfumato.quantizers import ExponentialSums
+from sfumato.quantizers.exponential_sums import check_terms
 from sfumato.release import from_content
 
 N, EPSILON, DIMENSION = 2000, 4, 6  # errors are those of 8,000 records at epsilon = 1: rows are what costs
@@ -190,3 +191,13 @@ def test_variances_of_pairs_are_possible_ones(density: float, distance: str) -> 
     varies = exponential_sums.pair_variances(kernel, exponential_sums.exponential_sum(1.0, 1e-4).rates, density)
     assert ((varies >= 0) & (varies <= 0.5)).all()
     assert np.argmax(varies) > 0 or density < 0.01  # the widest term hardly varies, unless everything is far away
+
+
+def test_a_matrix_for_so_many_terms_that_a_reader_takes_too_long_is_refused() -> None:
+    wide = _request(kernel=Rational(np.eye(400)), dimension=400, options={"tolerance": 1e-6})
+    with pytest.raises(InputError, match="products.*a bandwidth that is no matrix"):
+        exponential_sums.design(wide)
+    terms = len(exponential_sums.design(_request(options={"tolerance": 1e-6})).pairs)
+    with pytest.raises(InputError, match="products.*a bandwidth that is no matrix"):
+        check_terms(Rational(np.eye(400)), 400, terms)
+    check_terms(Rational(1.0), 400, terms)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.distances.columns import count_reader, evenly, forecast_by_reading, kept_row
+from sfumato.distances.hat import HatQuantizer
 from sfumato.kernels import Distance
 from sfumato.methods.registry import DISTANCES
 from sfumato.methods.request import Request
@@ -48,3 +49,8 @@ def test_the_forecast_is_the_error_of_the_noise_where_nothing_is_missed() -> Non
         for made in (request, Request(Distance("l1"), dimension=2, epsilon=Fraction(4), n=10_000, bounds=(0, 1)))
     )
     assert fine.rmse < coarse.rmse <= coarse.worst
+
+
+def test_widths_of_columns_are_made_once() -> None:
+    hats = HatQuantizer(Distance("l1"), Box((0.0,) * 3, (1.0,) * 3), bins=1, units=(9,) * 3, profile=(1 << 24,))
+    assert hats.lengths is hats.lengths  # every column asks for its own: made again, the work is quadratic

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
+from sfumato.distances.hats import LaplaceHats
 from sfumato.distances.projection import (
     ProjectedQuantizer,
     Projection,
+    _by_columns,
+    check_projections,
     clipped_share,
     embedding_error,
     kept_parts,
@@ -15,6 +20,9 @@ from sfumato.distances.projection import (
     orthonormal,
 )
 from sfumato.errors import InputError
+from sfumato.kernels import Distance
+from sfumato.methods.request import Request
+from sfumato.public.ranges import reader_memory
 from sfumato.quantizers.answer import Known
 from sfumato.quantizers.box import Box
 from tests.distances.runs import built
@@ -121,3 +129,27 @@ def test_the_structure_behind_must_fit() -> None:
 def test_impossible_projections_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(InputError):
         Projection(**{"bounds": CUBE, "count": 3, "seed": 0, **wrong})  # type: ignore[arg-type]
+
+
+def test_projections_that_take_a_reader_too_long_are_refused_unless_it_allows_more() -> None:
+    wide = Box((0.0,) * 2500, (1.0,) * 2500)
+    with pytest.raises(InputError, match="first takes 7.81e[+]09 products.*fewer projections"):
+        Projection(wide, 2500, seed=0)
+    with reader_memory(2**30):
+        assert Projection(wide, 2500, seed=0).count == 2500
+    assert Projection(wide, 2500, seed=0, frames=False).count == 2500
+    with pytest.raises(InputError, match="MB"):
+        Projection(Box((0.0,) * 30_000, (1.0,) * 30_000), 1000, seed=0, frames=False)
+
+
+def test_the_number_of_projections_is_one_that_readers_draw() -> None:
+    request = Request(Distance("l2"), 2500, Fraction(10), n=10**9, feature_seed=0, bounds=(0, 1))
+    check_projections(2500, LaplaceHats(request).projections)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (70, 70), (80, 33)], ids=str)
+def test_vectors_are_orthogonalised_alike_whatever_is_done_at_once(shape: tuple[int, int]) -> None:
+    vectors = np.random.default_rng(3).normal(size=shape)
+    expected = vectors.copy()
+    _by_columns(expected)
+    assert orthonormal(vectors).tobytes() == expected.tobytes()

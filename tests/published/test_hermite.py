@@ -12,6 +12,7 @@ from scipy.special import eval_hermite
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Gaussian, Laplacian
+from sfumato.published import hermite
 from sfumato.published.hermite import HermiteQuantizer, cells_of, first_corner, scaled_hermite
 from sfumato.quantizers import Box, quantizer_from_document
 
@@ -169,3 +170,22 @@ def test_a_quantizer_survives_its_document() -> None:
 def test_what_cannot_be_is_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         _made(**arguments)
+
+
+@pytest.mark.parametrize("cutoff", ["published", "fixed"])
+def test_a_query_looks_at_the_cells_around_it_alone(cutoff: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    quantizer = _made(kernel=Gaussian(1.0), bounds=Box((0.0, 0.0), (90.0, 3.0)), rho=2, cutoff=cutoff)
+    sums = np.random.default_rng(3).normal(size=quantizer.size)
+    queries = np.column_stack([np.array([-1e30, -3.0, 0.0, 44.2, 90.0, 93.0]), np.linspace(-1, 4, 6)])
+    assert [away.shape for away in quantizer._aways(queries)[1]] == [(6, hermite.WINDOW), (6, 3)]
+    near = quantizer.weigh(queries, sums)
+    assert near.total == pytest.approx(quantizer.weights(queries) @ sums, rel=1e-12)
+    monkeypatch.setattr(hermite, "WINDOW", 90)
+    whole = quantizer.weigh(queries, sums)
+    assert (near.total == whole.total).all() and (near.weight_squares == whole.weight_squares).all()
+    assert near.bias == pytest.approx(whole.bias, rel=1e-12)
+
+
+def test_cells_of_many_columns_are_not_multiplied_out() -> None:
+    many = Box((0.0,) * 3000, (1e50,) * 3000)
+    assert 2**64 <= _made(kernel=Gaussian(1e-50), bounds=many, rho=32).size < 2**128

@@ -12,7 +12,16 @@ from hypothesis.extra import numpy as hnp
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Gaussian, Laplacian
-from sfumato.published.queries import KernelQueries, QueryList, WhitenedQueries, around
+from sfumato.public.ranges import reader_memory
+from sfumato.published.queries import (
+    NEW_PART,
+    TOGETHER,
+    KernelQueries,
+    QueryList,
+    WhitenedQueries,
+    around,
+    cholesky,
+)
 from sfumato.quantizers import Box, quantizer_from_document
 
 QUERIES = np.random.default_rng(0).normal(size=(40, 5))
@@ -37,6 +46,30 @@ def test_answers_are_the_kernel_sums(family: type[QueryList], kernel: Any) -> No
     np.testing.assert_allclose(reading.total, exact, atol=600 * np.sqrt(40) / 2**16)
     assert (reading.bias == 0).all()
     np.testing.assert_allclose(np.sqrt(reading.weight_squares) * 2**15, 1, atol=1e-3)
+
+
+def test_a_list_that_takes_a_reader_too_long_is_refused_unless_it_allows_more() -> None:
+    long = np.zeros((3000, 5))
+    with pytest.raises(InputError, match="first takes 4.5e[+]09 products.*fewer queries"):
+        _made(WhitenedQueries, queries=long)
+    with reader_memory(2**30):
+        assert _made(WhitenedQueries, queries=long).size == 3000
+
+
+def test_the_factor_is_the_same_whatever_rows_are_made_at_once() -> None:
+    queries = np.random.default_rng(2).normal(size=(2 * TOGETHER + 5, 2)).round(1)
+    queries[TOGETHER + 3] = queries[1]
+    matrix = Gaussian(1.0).value(queries, queries)
+    factor = np.zeros_like(matrix)
+    for i, j in zip(*np.tril_indices(len(matrix)), strict=True):
+        left = matrix[i, j]
+        for k in range(j):
+            left -= factor[i, k] * factor[j, k]
+        if i == j:
+            factor[i, i] = np.sqrt(left) if left > NEW_PART**2 else 0.0
+        elif factor[j, j]:
+            factor[i, j] = left / factor[j, j]
+    assert cholesky(matrix).tobytes() == factor.tobytes() and not factor[:, TOGETHER + 3].any()
 
 
 def test_noise_reaches_whitened_answers_with_the_kernels_covariance() -> None:

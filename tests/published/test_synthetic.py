@@ -74,3 +74,8 @@ def test_what_cannot_be_is_refused() -> None:
             GridRecords(Gaussian(1.0), BOX, nodes)
     with pytest.raises(InputError, match="not a matrix"):
         GridRecords(Gaussian([[1.0, 0.0], [0.3, 1.0]]), BOX, (4, 4))
+
+
+def test_nodes_of_many_columns_are_not_multiplied_out() -> None:
+    grid = GridRecords(Gaussian(1.0), Box((0.0,) * 3000, (1.0,) * 3000), (2**18,) * 3000)
+    assert 2**64 <= grid.size < 2**128

@@ -10,6 +10,7 @@ import pytest
 
 from sfumato.errors import InputError
 from sfumato.kernels import Distance
+from sfumato.published import tree
 from sfumato.published.tree import BinaryTree, IntervalTree
 from sfumato.published.trees import ConsistentTree, column_epsilon, consistent_scales, mean_distance
 from sfumato.quantizers.box import Box
@@ -142,3 +143,17 @@ def test_noise_covers_all_levels_and_columns() -> None:
     mechanism = built("tree-published", dimension=3, options={"depth": 4})
     assert mechanism.noise.to_document()["rate"] == "1/15"
     assert built("tree-published", neighbours="replace", options={"depth": 4}).noise.to_document()["rate"] == "1/10"
+
+
+def test_intervals_beyond_the_box_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = []
+
+    def held(value: float, low: int, high: int) -> int:
+        looked.append(value)
+        return int(min(max(value, low), high))
+
+    monkeypatch.setattr(tree, "held", held)
+    y = np.array([1e50, -1e10, 0.5])
+    reach, sums = np.maximum(1.0, np.maximum(y, 1 - y)), np.array([3.0, 2.0, 1.0])
+    totals, _ = tree._read.py_func(y, reach, 1.01, 1.5, 20_000, sums, np.array([1, 1]), np.empty((0, 0)))
+    assert totals[:2] == pytest.approx([3e75, 3e15]) and len(looked) < 4 * 200

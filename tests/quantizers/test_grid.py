@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Cauchy, Gaussian, Laplacian, ShiftInvariantKernel, StableExponential
-from sfumato.quantizers import Box, GridQuantizer, quantizer_from_document
+from sfumato.quantizers import Box, GridQuantizer, quantizer_from_document, splines
 from sfumato.quantizers.answer import Known
 from sfumato.quantizers.grid import LARGEST_SUM, MOST_WIDE, unit_of
 from sfumato.quantizers.splines import (
@@ -390,3 +390,23 @@ def test_refusals_name_the_problem(arguments: dict[str, Any], message: str) -> N
     settings = {"kernel": Gaussian(1.0), "domain": SQUARE, "spacing": 0.5, **arguments}
     with np.errstate(over="ignore"), pytest.raises(InputError, match=message):
         GridQuantizer(**settings)
+
+
+def test_a_grid_of_more_columns_than_a_query_should_weigh_is_refused() -> None:
+    with pytest.raises(InputError, match="takes 4096 columns, got 4097"):
+        GridQuantizer(Gaussian(1.0), Box((0.0,) * 4097, (0.1,) * 4097), spacing=1.0)
+
+
+def test_a_long_windows_values_are_made_some_queries_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    axis = Axis.over(0.0, 60.0, bandwidth=1.0, spacing=0.5, degree=3, narrow=0.6)
+    largest = []
+
+    def profile(u: np.ndarray) -> np.ndarray:
+        largest.append(u.size)
+        return 1 / (1 + u * u)
+
+    whole = DualSolver(profile, axis)._factor
+    assert max(largest) > 10_000
+    largest.clear()
+    monkeypatch.setattr(splines, "BLOCK_VALUES", 2000)
+    assert DualSolver(profile, axis)._factor.tobytes() == whole.tobytes() and max(largest) <= 2000

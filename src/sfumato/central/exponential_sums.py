@@ -39,7 +39,7 @@ from sfumato.methods.method import Mechanism, Method, Prediction
 from sfumato.methods.request import Request
 from sfumato.privacy.body import LARGEST_MEAN_RADIUS, DiscNoise, StackedDiscs
 from sfumato.quantizers.base import Floats
-from sfumato.quantizers.exponential_sums import ExponentialSums, draw_terms
+from sfumato.quantizers.exponential_sums import ExponentialSums, check_terms, draw_terms
 from sfumato.quantizers.fourier import ShardedFourier
 from sfumato.roots import brentq
 
@@ -117,6 +117,7 @@ def design(request: Request) -> Design:
     kernel, epsilon, n = request.kernel, float(request.feature_epsilon), request.n
     assert isinstance(kernel, Rational)
     approximation = exponential_sum(kernel.power, tolerance(request))
+    check_terms(kernel, request.dimension, len(approximation.rates))
     varies = pair_variances(kernel, approximation.rates, request.density, CAUTIOUS_SHAPE)
     shares = _shares(request, np.array(approximation.weights) * varies**0.25)
     budgets = np.array([float(share) for share in shares]) * epsilon

@@ -36,7 +36,7 @@ from sfumato.methods.method import Mechanism, Method, Prediction
 from sfumato.methods.request import INTEGER_BYTES, Request, header_size
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.quantizers import GridQuantizer
-from sfumato.quantizers.grid import MOST_BUCKETS, MOST_WIDE, NARROW, SPACINGS, unit_of
+from sfumato.quantizers.grid import MOST_AXES, MOST_BUCKETS, MOST_WIDE, NARROW, SPACINGS, unit_of
 from sfumato.quantizers.splines import DEGREES, Axis, DualSolver, table_error
 
 NAME = "grid"
@@ -47,7 +47,6 @@ COARSE = 0.25
 # One node for a column is cheap in noise but coarse: both the usual limit and a strict one are tried.
 NARROW_LIST = (NARROW, 0.1)
 MOST_SUMS = 1 << 22
-MOST_COLUMNS = 1 << 12  # narrow ones included: every design lays all of them out
 FEWEST_BUCKETS = 1 << 8
 MOST_QUERY_WORK = 1 << 22
 WORK_PER_NODE = 80  # multiplications for the dual weight of one node of one axis
@@ -146,8 +145,8 @@ def refuse(request: Request) -> str | None:
         )
     if request.bounds is None:
         return "it needs public bounds: pass bounds=, one (lower, upper) pair for each column"
-    if request.dimension > MOST_COLUMNS:
-        return f"it takes at most {MOST_COLUMNS} columns"
+    if request.dimension > MOST_AXES:
+        return f"it takes at most {MOST_AXES} columns"
     try:
         _design(request)
     except _TooLargeError as reason:

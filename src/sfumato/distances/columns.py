@@ -14,6 +14,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -79,9 +80,9 @@ class ColumnSums(Described, LinearQuantizer):
         """All sums belong to the one draw."""
         return self.dimension * self.column_size
 
-    @property
+    @cached_property
     def lengths(self) -> Floats:
-        """Widths of the columns."""
+        """Widths of the columns, made once: every column asks for its own."""
         return 2 * self.bounds.half_widths
 
     def part(self, column: int) -> slice:

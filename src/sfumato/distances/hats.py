@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -42,6 +43,7 @@ from sfumato.distances.projection import (
     MOST_PROJECTIONS,
     ProjectedQuantizer,
     Projection,
+    check_projections,
     clipped_share,
     embedding_error,
     mean_cosine,
@@ -120,9 +122,17 @@ class Hats(ABC):
 
         frames = range(dimension, max(dimension, MANY_PROJECTIONS) + 1, dimension)
         few = range(FEW_PROJECTIONS, min(dimension, MANY_PROJECTIONS), FEW_PROJECTIONS)
-        errors = {count: squared_error(count) for count in (*few, *frames) if count <= MOST_PROJECTIONS}
+        errors = {count: squared_error(count) for count in (*few, *frames) if _drawn(dimension, count)}
         best = next(count for count, error in errors.items() if error <= NEARLY * min(errors.values()))
         return request.size_option("projections", best, MOST_PROJECTIONS)
+
+
+def _drawn(dimension: int, count: int) -> bool:
+    """Tell whether every reader draws so many projections."""
+    with suppress(InputError):
+        check_projections(dimension, count)
+        return count <= MOST_PROJECTIONS
+    return False
 
 
 class LaplaceHats(Hats):

@@ -35,11 +35,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.compiled import njit
 from sfumato.distances.columns import ColumnSums
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels.unscaled import Distance
 from sfumato.public.codec import Flag, Object, Real, Schema, Whole
 from sfumato.public.portable import PublicStream, product
+from sfumato.public.ranges import check_reader_cost, check_reader_work
 from sfumato.quantizers.answer import Answer, Floats, Known
 from sfumato.quantizers.box import Box, Lattice
 from sfumato.quantizers.described import described
@@ -50,6 +52,7 @@ PRODUCT_BITS = 52
 CLIP, CLIPS = 2.5, (0.5, 10.0)
 MOST_PROJECTIONS = 4096
 MOST_NUMBERS = 1 << 27  # of all directions together
+TOGETHER = 32  # vectors that are orthogonalised at once
 LARGEST_SEED = 2**256
 NEARER = tuple((step / 8) ** 2 for step in range(1, 9))  # squared distances of queries on the way to one
 _NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
@@ -127,6 +130,18 @@ def clipped_share(clip: float) -> float:
     return 2 * (density - clip * math.erfc(clip / math.sqrt(2)) / 2) / math.sqrt(2 / math.pi)
 
 
+def check_projections(dimension: int, count: int, frames: bool = True) -> None:
+    """Refuse projections that a reader does not draw, by memory or, orthogonalised, by time.
+
+    Examples
+    --------
+    >>> check_projections(100, 200)
+    """
+    check_reader_cost(count * dimension)
+    if frames:  # half a product each, because those of some vectors at once stay in the cache
+        check_reader_work(count * min(count, dimension) * dimension / 2, "fewer projections or columns")
+
+
 @dataclass(frozen=True)
 class Projection:
     """k public projections of a box, scaled so that l1 distances of images are Euclidean ones on average.
@@ -163,6 +178,7 @@ class Projection:
             raise InputError(f"the number of projections must lie between 1 and {MOST_PROJECTIONS}, got {self.count}")
         if self.count * self.bounds.dimension > MOST_NUMBERS:
             raise InputError(f"{self.count} projections of {self.bounds.dimension} columns do not fit in memory")
+        check_projections(self.bounds.dimension, self.count, self.frames)
         if not CLIPS[0] <= self.clip <= CLIPS[1]:
             raise InputError(f"clip must lie between {CLIPS[0]:g} and {CLIPS[1]:g} half diagonals, got {self.clip!r}")
 
@@ -233,13 +249,49 @@ def orthonormal(vectors: Floats) -> Floats:
     array([[ 0.6,  0.8],
            [ 0.8, -0.6]])
     """
-    result = vectors.copy()
-    for column in range(result.shape[1]):
-        current = result[:, column : column + 1]
-        current /= np.sqrt(product(current.T, current))
-        rest = result[:, column + 1 :]
-        rest -= current * product(current.T, rest)
+    result = np.array(vectors, dtype=np.float64, order="C")
+    _orthogonalise(result)
     return result
+
+
+def _by_columns(vectors: Floats) -> None:
+    for column in range(vectors.shape[1]):
+        current = vectors[:, column : column + 1]
+        current /= np.sqrt(product(current.T, current))
+        rest = vectors[:, column + 1 :]
+        rest -= current * product(current.T, rest)
+
+
+@njit(reads=_by_columns, nogil=True, cache=True)
+def _orthogonalise(vectors):  # type: ignore[no-untyped-def]
+    """Do the same, to some vectors at a time: those before them are read once for all, and they stay in the cache."""
+    size, count = vectors.shape
+    finished = np.empty((count, size))
+    for start in range(0, count, TOGETHER):
+        block = vectors[:, start : start + TOGETHER].copy()
+        products = np.empty(block.shape[1])
+        for j in range(start):
+            _take_off(finished[j], block, products)
+        for i in range(block.shape[1]):
+            square = 0.0
+            for k in range(size):
+                square += block[k, i] * block[k, i]
+            finished[start + i] = block[:, i] / np.sqrt(square)
+            vectors[:, start + i] = finished[start + i]
+            _take_off(finished[start + i], block[:, i + 1 :], products[i + 1 :])
+
+
+@njit(reads=True, nogil=True, cache=True)
+def _take_off(unit, block, products):  # type: ignore[no-untyped-def]
+    """Subtract from a block's vectors what they have of a unit vector; sums go from the first term to the last."""
+    size, width = block.shape
+    products[:] = 0.0
+    for k in range(size):
+        for i in range(width):
+            products[i] += unit[k] * block[k, i]
+    for k in range(size):
+        for i in range(width):
+            block[k, i] -= unit[k] * products[i]
 
 
 @dataclass(frozen=True, eq=False)

@@ -46,7 +46,7 @@ from sfumato.public.codec import Nested, Real, Schema, Text
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import Ball
-from sfumato.quantizers.rotation import MOST_ROTATED, ROTATION_BITS, rotation
+from sfumato.quantizers.rotation import MOST_ROTATED, ROTATION_BITS, check_rotation, rotation
 
 METHODS = ("auto", "moments", "moments-gaussian")
 OPTIONS = ("projections", "clip")
@@ -98,6 +98,7 @@ class ProjectedSquares(LinearQuantizer):
     def __post_init__(self) -> None:
         if not 1 <= self.projections <= self.dimension <= MOST_ROTATED:
             raise InputError(f"projections must lie between 1 and the columns, of which there are {self.dimension}")
+        check_rotation(self.dimension)
         if self.inner.box != clipped_box(self.ball.radius, self.projections, self.clip):
             raise InputError("the moments behind a projection must be those of its clipped coordinates")
 

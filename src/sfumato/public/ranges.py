@@ -7,7 +7,8 @@ integer. Beyond them a change of units, which is public, does what was wanted. d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
@@ -34,11 +35,15 @@ SMALLEST_DELTA = 1e-100
 LARGEST_OPTION = 2**40
 # Integers of a release: 2 GB of memory.
 MOST_INTEGERS = 2**28
+# More numbers than any release or budget has.
+BEYOND_SIZES = 2**64
 # Bytes that reading a release may take beside what its file holds, unless the caller allows more: what a small hostile
 # file can at most make its reader do. Drawing one public number takes about so many bytes at the peak.
 READER_MEMORY, DRAWN_BYTES = 2**29, 24
 # Products of weights and sums that one answer of a release may take: about a second.
 MOST_PRODUCTS = 2**30
+# Products that making a reader ready may take, once for all answers: about two seconds.
+MOST_WORK = 2**32
 
 _reader_memory: ContextVar[int] = ContextVar("reader_memory", default=READER_MEMORY)
 
@@ -71,6 +76,45 @@ def check_reader_cost(numbers: float, products: float = 0) -> None:
         )
     if not products <= MOST_PRODUCTS:
         raise InputError(f"one answer of this release takes {products:.3g} products, and {MOST_PRODUCTS} are the most")
+
+
+def check_reader_work(products: float, fix: str) -> None:
+    """Refuse a release whose reader takes too many products before its first answer; whoever makes one is told the fix.
+
+    Who allows more memory than usual allows as many times the products.
+
+    Examples
+    --------
+    >>> check_reader_work(1e9, "fewer columns")
+    >>> check_reader_work(5e9, "fewer columns")
+    Traceback (most recent call last):
+    sfumato.errors.InputError: reading this release first takes 5e+09 products, and 4.29e+09 are allowed; to make one,
+    pass fewer columns, and to load one, max_memory=625000000
+    """
+    allowed = MOST_WORK * max(1.0, _reader_memory.get() / READER_MEMORY)
+    if not products <= allowed:
+        raise InputError(
+            f"reading this release first takes {products:.3g} products, and {allowed:.3g} are allowed; to make one, "
+            f"pass {fix}, and to load one, max_memory={math.ceil(READER_MEMORY * products / MOST_WORK)}"
+        )
+
+
+def size_of(sides: Iterable[int]) -> int:
+    """Multiply positive sides; from `BEYOND_SIZES` on the product may be of the first ones only.
+
+    The product of all columns of a file from others may have millions of digits.
+
+    Examples
+    --------
+    >>> size_of([3, 4, 5]), size_of([2**53] * 10**6) >= BEYOND_SIZES
+    (60, True)
+    """
+    size = 1
+    for side in sides:
+        size *= side
+        if size >= BEYOND_SIZES:
+            break
+    return size
 
 
 def check_bounds(lower: Sequence[float], upper: Sequence[float], largest: float = LARGEST_LENGTH) -> None:

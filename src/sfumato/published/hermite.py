@@ -34,6 +34,7 @@ from sfumato.errors import InputError
 from sfumato.kernels import Gaussian
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.codec import Schema, Text, Whole
+from sfumato.public.ranges import size_of
 from sfumato.published.common import DENSITY
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
@@ -45,6 +46,8 @@ CUTOFFS = ("published", "fixed")
 FIXED_REACH = 4.0
 MOST_RHO = 32
 MISFIT_POINTS = 8
+# Cells of a column that a query looks at: more than it can read (MOST_RHO), and all that the misfit feels.
+WINDOW = 16
 # Queries times cells that are looked at together.
 BLOCK_CELLS = 1 << 21
 
@@ -124,14 +127,9 @@ class HermiteQuantizer(Described, LinearQuantizer):
         return cells_of(self.bounds, self.lengths)
 
     @property
-    def orders(self) -> int:
-        """Orders of one cell."""
-        return int(self.rho**self.dimension)
-
-    @property
     def width(self) -> int:
         """All orders of all cells, once for each repetition."""
-        return self.repetitions * math.prod(self.cells) * self.orders
+        return size_of((self.repetitions, *self.cells, *[self.rho] * self.dimension))
 
     @cached_property
     def bound(self) -> Bound:
@@ -176,7 +174,7 @@ class HermiteQuantizer(Described, LinearQuantizer):
 
     def weigh(self, Y: Floats, sums: Floats) -> Reading:
         """Read the cells near each query; the median of the repetitions."""
-        block = max(1, BLOCK_CELLS // math.prod(self.cells))
+        block = max(1, BLOCK_CELLS // math.prod(min(count, WINDOW) for count in self.cells))
         parts = [self._read(Y[start : start + block], sums) for start in range(0, len(Y), block)]
         totals, squares, misfits = (np.concatenate(part) for part in zip(*parts, strict=True))
         # A median of J answers has about pi / (2 J) times the variance of one.
@@ -190,60 +188,65 @@ class HermiteQuantizer(Described, LinearQuantizer):
         return raised_bias(self.weigh(Y, sums), self.density, known)
 
     def _read(self, Y: Floats, sums: Floats) -> tuple[Floats, Floats, Floats]:
-        tables = [self._axis_weights(column, Y[:, column]) for column in range(self.dimension)]
-        near = self._near(Y)
+        first, aways = self._aways(Y)
+        tables = [scaled_hermite(away, self.rho) for away in aways]
+        near, lengths = self._near(aways), np.array([away.shape[1] for away in aways])
         repeated = sums.reshape(self.repetitions, -1)
-        totals, squares = contract(stacked(tables), np.array(self.cells), near, repeated, self.rho)
-        return totals, squares, self._misfit(Y, tables, near)
+        totals, squares = contract(stacked(tables), first, lengths, np.array(self.cells), near, repeated, self.rho)
+        return totals, squares, self._misfit(aways, tables, near)
 
     def weight_squares(self, Y: Floats) -> tuple[Floats, Floats]:
         """Return the sums of one repetition's squared weights, in units of 1, and the misfits: what a plan asks."""
-        tables = [self._axis_weights(column, Y[:, column]) for column in range(self.dimension)]
-        near, squares = self._near(Y), np.ones((len(Y), 1))
+        _, aways = self._aways(Y)
+        tables = [scaled_hermite(away, self.rho) for away in aways]
+        near, squares = self._near(aways), np.ones((len(Y), 1))
         for table in tables:
             squares = np.einsum("qc,qd->qcd", squares, np.square(table).sum(axis=2)).reshape(len(Y), -1)
-        return (squares * near).sum(axis=1), self._misfit(Y, tables, near)
+        return (squares * near).sum(axis=1), self._misfit(aways, tables, near)
 
     def weights(self, Y: Floats) -> Floats:
         """Weights of all cells, zero beyond the cut-off; the mean over the repetitions."""
         dense = np.full((len(Y), 1, 1), 2.0**-self.bits / self.repetitions)
-        for column in range(self.dimension):
-            table = self._axis_weights(column, Y[:, column])
+        _, aways = self._aways(Y, whole=True)
+        for away in aways:
+            table = scaled_hermite(away, self.rho)
             dense = np.einsum("qcr,qds->qcdrs", dense, table).reshape(
                 len(Y), dense.shape[1] * table.shape[1], dense.shape[2] * table.shape[2]
             )
-        once = np.where(self._near(Y)[:, :, None], dense, 0.0).reshape(len(Y), -1)
+        once = np.where(self._near(aways)[:, :, None], dense, 0.0).reshape(len(Y), -1)
         return np.tile(once, (1, self.repetitions))
 
-    def _centres(self, column: int) -> Floats:
-        return np.arange(self.cells[column], dtype=np.float64) + 0.5
+    def _aways(self, Y: Floats, whole: bool = False) -> tuple[Integers, list[Floats]]:
+        """Return the first cell that each query looks at in each column, and how far it is from those cells' centres.
 
-    def _places(self, column: int, y: Floats) -> Floats:
-        return np.asarray((y - self.origin[column]) / self.lengths[column])
+        It looks at the `WINDOW` cells around it: beyond them the kernel's square is below 1e-40 of what it is within.
+        """
+        firsts, aways = [], []
+        for column, count in enumerate(self.cells):
+            place = (Y[:, column] - self.origin[column]) / self.lengths[column]
+            length = count if whole else min(count, WINDOW)
+            first = np.clip(np.floor(place) - length // 2, 0, count - length)
+            firsts.append(first.astype(np.int64))
+            aways.append(place[:, None] - (first[:, None] + np.arange(length) + 0.5))
+        return np.stack(firsts, axis=1), aways
 
-    def _axis_weights(self, column: int, y: Floats) -> Floats:
-        """``h_r(v - z) / r!`` for each query, cell of the column, and order."""
-        away = self._places(column, y)[:, None] - self._centres(column)
-        return scaled_hermite(away, self.rho)
-
-    def _near(self, Y: Floats) -> NDArray[np.bool_]:
-        """Which cells each query reads, shape (queries, cells)."""
-        squares = np.zeros((len(Y), 1))
-        for column in range(self.dimension):
-            away = np.abs(self._places(column, Y[:, column])[:, None] - self._centres(column))
+    def _near(self, aways: list[Floats]) -> NDArray[np.bool_]:
+        """Which cells each query reads, shape (queries, cells that it looks at)."""
+        squares = np.zeros((len(aways[0]), 1))
+        for away in aways:
+            distance = np.abs(away)
             if self.cutoff == "fixed":
-                away = np.maximum(away - 0.5, 0.0)  # to the nearest point of the cell, not to its centre
-            squares = (squares[:, :, None] + np.square(away)[:, None, :]).reshape(len(Y), -1)
+                distance = np.maximum(distance - 0.5, 0.0)  # to the nearest point of the cell, not to its centre
+            squares = (squares[:, :, None] + np.square(distance)[:, None, :]).reshape(len(distance), -1)
         return np.asarray(squares <= (self.rho if self.cutoff == "published" else FIXED_REACH**2))
 
-    def _misfit(self, Y: Floats, tables: list[Floats], near: NDArray[np.bool_]) -> Floats:
+    def _misfit(self, aways: list[Floats], tables: list[Floats], near: NDArray[np.bool_]) -> Floats:
         """``|k(., y) - f.g(y)| / |k(., y)|`` in L2 over the cells at each query, truncation and cut-off together."""
         place = midpoints(-0.5, 0.5, MISFIT_POINTS)
         powers = np.power(place[:, None], np.arange(self.rho))
-        exact = mixed = fitted = np.ones((len(Y), 1))
-        for column, table in enumerate(tables):
-            away = self._places(column, Y[:, column])[:, None, None] - self._centres(column)[:, None] - place
-            kernel, fit = np.exp(-np.square(away)), table @ powers.T
+        exact = mixed = fitted = np.ones((len(near), 1))
+        for away, table in zip(aways, tables, strict=True):
+            kernel, fit = np.exp(-np.square(away[:, :, None] - place)), table @ powers.T
             exact = outer(exact, np.square(kernel).mean(axis=2))
             mixed = outer(mixed, (kernel * fit).mean(axis=2))
             fitted = outer(fitted, np.square(fit).mean(axis=2))
@@ -328,20 +331,23 @@ def add_orders(rows, origin, lengths, cells, rho, scale, out):  # type: ignore[n
 
 
 @njit(reads=True, nogil=True, cache=True)
-def contract(tables, cells, near, sums, rho):  # type: ignore[no-untyped-def]
+def contract(tables, first, lengths, cells, near, sums, rho):  # type: ignore[no-untyped-def]
     """Contract the sums of near cells with the products of the columns' weights, and sum the products' squares."""
     queries, dimension = tables.shape[0], len(cells)
     repetitions, orders = sums.shape[0], rho**dimension
     totals, squares = np.zeros((queries, repetitions)), np.zeros(queries)
     at = np.empty(dimension, dtype=np.int64)
     for query in range(queries):
-        for cell in range(near.shape[1]):
-            if not near[query, cell]:
+        for looked in range(near.shape[1]):
+            if not near[query, looked]:
                 continue
-            left = cell
+            left = looked
             for j in range(dimension - 1, -1, -1):
-                at[j] = left % cells[j]
-                left //= cells[j]
+                at[j] = left % lengths[j]
+                left //= lengths[j]
+            cell = 0
+            for j in range(dimension):
+                cell = cell * cells[j] + first[query, j] + at[j]
             for order in range(orders):
                 weight, left = 1.0, order
                 for j in range(dimension - 1, -1, -1):

@@ -27,7 +27,7 @@ from sfumato.methods.method import Mechanism, Method, Prediction
 from sfumato.methods.request import Request
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.quantizers.base import Floats
-from sfumato.quantizers.grid import NARROW, GridQuantizer
+from sfumato.quantizers.grid import MOST_AXES, NARROW, GridQuantizer
 from sfumato.quantizers.splines import DualSolver
 
 NAME = "histogram"
@@ -99,6 +99,8 @@ def refuse(request: Request) -> str | None:
         return "it needs a kernel that is a product over the columns, with one bandwidth or one for each column"
     if request.bounds is None:
         return "it needs bounds=, the public box that holds the points"
+    if request.dimension > MOST_AXES:
+        return f"it takes at most {MOST_AXES} columns"
     return None if _designs(request) else "no histogram over these bounds is what the budgets allow"
 
 

@@ -54,7 +54,7 @@ from sfumato.published.listed_queries import (
     refuse_list,
     refuse_no_delta,
 )
-from sfumato.published.queries import MOST_QUERIES, WhitenedQueries
+from sfumato.published.queries import MOST_QUERIES, WhitenedQueries, check_whitened
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.portable_kernels import refuse_kernel
 from sfumato.release import Count, Release
@@ -77,6 +77,7 @@ def _queries(request: Request) -> Floats:
             f"{len(queries)} queries take {len(queries) ** 2 / 2:.2g} multiplications for each record; "
             f"at most {MOST_QUERIES} are allowed"
         )
+    check_whitened(len(queries))
     return queries
 
 
@@ -153,6 +154,7 @@ class OnlineQueries:
             raise InputError("a session reads the data for every query, and this source can be read once")
         if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_QUERIES:
             raise InputError(f"most must be a whole number from 1 to {MOST_QUERIES}, got {most!r}")
+        check_whitened(most)
         self.request = model.request(source.dimension, column_names=source.column_names, length_unit=source.length_unit)
         if self.request.bounds is None:
             raise InputError("a session needs bounds=: it cannot know how far away its queries will be")

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from sfumato.compiled import njit
 from sfumato.errors import InputError
 from sfumato.public.codec import Schema, Whole
-from sfumato.public.ranges import LARGEST_LENGTH
+from sfumato.public.ranges import LARGEST_LENGTH, check_reader_work
 from sfumato.published.common import LARGEST_SCALE, Blocks
 from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, Reading, stored_array
 from sfumato.quantizers.box import Box
@@ -35,6 +35,7 @@ from sfumato.quantizers.portable_kernels import PortableKernel, refuse_kernel
 
 # What of a query must be new for it to get a coordinate.
 NEW_PART = 1e-4
+TOGETHER = 32  # rows of a factor that are made at once
 # How far from the queries, in bandwidths, records are kept where they are when no bounds are given.
 DEFAULT_REACH = 2.0**10
 # The curator's work grows with the square of the number of whitened queries.
@@ -181,6 +182,7 @@ class WhitenedQueries(QueryList):
         super().__post_init__()
         if len(self.queries) > MOST_QUERIES:
             raise InputError(f"{len(self.queries)} queries are too many to whiten; {MOST_QUERIES} are allowed")
+        check_whitened(len(self.queries))
 
     @property
     def bound(self) -> Bound:
@@ -206,6 +208,16 @@ class WhitenedQueries(QueryList):
         return np.asarray(self.factor[self.places(Y)] / self.amplitude)
 
 
+def check_whitened(queries: int) -> None:
+    """Refuse a list whose Cholesky factor takes a reader too long.
+
+    Examples
+    --------
+    >>> check_whitened(2000)
+    """
+    check_reader_work(queries**3 / 6, "fewer queries")
+
+
 def around(queries: Floats, lengths: Floats, outside: str) -> Box:
     """Box that keeps every record that matters to the queries where it is, for lists without bounds."""
     low, high = queries.min(axis=0) - DEFAULT_REACH * lengths, queries.max(axis=0) + DEFAULT_REACH * lengths
@@ -218,20 +230,42 @@ def _key(row: Floats) -> bytes:
 
 @njit(reads=True, nogil=True, cache=True)
 def cholesky(matrix):  # type: ignore[no-untyped-def]
-    """Lower Cholesky factor, row by row; rows that add next to nothing new get no pivot."""
+    """Lower Cholesky factor; rows that add next to nothing new get no pivot.
+
+    Rows are finished a block at a time, so that the finished columns are read once for all of them. Every sum is taken
+    from the first term to the last.
+    """
     size = len(matrix)
     factor = np.zeros((size, size))
-    for i in range(size):
-        new = matrix[i, i]
-        for j in range(i):
-            if factor[j, j] == 0.0:
-                continue
-            left = matrix[i, j]
-            for k in range(j):
-                left -= factor[i, k] * factor[j, k]
-            factor[i, j] = left / factor[j, j]
-            new -= factor[i, j] * factor[i, j]
-        factor[i, i] = np.sqrt(new) if new > NEW_PART * NEW_PART else 0.0
+    columns = np.zeros((size, size))  # of the factor side by side, so that the inner loops run over them
+    for start in range(0, size, TOGETHER):
+        stop = min(size, start + TOGETHER)
+        for i in range(start, stop):
+            factor[i, :i] = matrix[i, :i]
+        for j in range(start):
+            pivot = columns[j, j]
+            for i in range(start, stop):
+                if pivot == 0.0:
+                    factor[i, j] = 0.0
+                    continue
+                part = factor[i, j] / pivot
+                factor[i, j] = part
+                row, column = factor[i, j + 1 : start], columns[j, j + 1 : start]
+                for k in range(len(row)):
+                    row[k] -= part * column[k]
+        for i in range(start, stop):
+            for j in range(start, i):
+                pivot = factor[j, j]
+                left = factor[i, j]
+                for k in range(j):
+                    left -= factor[i, k] * factor[j, k]
+                factor[i, j] = left / pivot if pivot != 0.0 else 0.0
+            new = matrix[i, i]
+            for j in range(i):
+                if factor[j, j] != 0.0:
+                    new -= factor[i, j] * factor[i, j]
+            factor[i, i] = np.sqrt(new) if new > NEW_PART * NEW_PART else 0.0
+        columns[:, start:stop] = factor[start:stop].T
     return factor
 
 

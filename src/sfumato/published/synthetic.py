@@ -13,7 +13,6 @@ second derivative (in bandwidths), of which the bias takes twice the density as 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.codec import Many, Real, Schema, Whole
-from sfumato.public.ranges import MOST_COLUMNS, MOST_RECORDS
+from sfumato.public.ranges import MOST_COLUMNS, MOST_RECORDS, size_of
 from sfumato.published.common import LARGEST_SCALE
 from sfumato.quantizers.base import Bound, Floats, Integers, LinearQuantizer, LinearReader, Reading
 from sfumato.quantizers.box import Box
@@ -80,7 +79,7 @@ class GridRecords(Described, LinearQuantizer):
     @property
     def cells(self) -> int:
         """Nodes of the grid."""
-        return math.prod(self.nodes)
+        return size_of(self.nodes)
 
     @property
     def width(self) -> int:

@@ -221,6 +221,9 @@ def _read(y, reach, ratio, power, steps, sums, scales, weights):  # type: ignore
         middle = np.rint(y[q] * leaves)
         far = reach[q]
         for _ in range(steps):
+            out = np.rint(far * leaves)
+            if out == 0.0 or middle - out >= leaves or middle + out <= 0.0:
+                break  # what is left lies within the query's own leaf, or on its side of a box that it is beyond
             near = far / ratio
             for side in (-1, 1):
                 begin = held(middle + side * np.rint((near if side > 0 else far) * leaves), 0, leaves)

@@ -26,7 +26,7 @@ from sfumato.kernels.rational import ExponentialSum
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.codec import Many, Nested, Object, Real, Reals, Schema
 from sfumato.public.portable import PublicStream
-from sfumato.public.ranges import check_reader_cost
+from sfumato.public.ranges import check_reader_cost, check_reader_work
 from sfumato.quantizers.base import Bound, Floats, Integers, TermQuantizer
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.fourier import FourierQuantizer, ShardedFourier
@@ -163,6 +163,7 @@ class ExponentialSums(TermQuantizer):
         kinds = [STRUCTURES.get(str(structure.get("quantizer"))) for structure in structures]
         parts, left = [], size
         check_reader_cost(fields["box"].dimension * size)
+        check_terms(kernel, fields["box"].dimension, len(rates))
         for place, (rate, structure, kind) in enumerate(zip(rates, structures, kinds, strict=True)):
             if kind is None or not isinstance(structure.get("phases"), dict):
                 raise ReleaseFileError("the structures of a sum of exponentials are Fourier features")
@@ -171,6 +172,17 @@ class ExponentialSums(TermQuantizer):
             parts.append(kind.from_fields(read, {}, kernel.term(rate), left))
             left -= parts[-1].terms
         return cls(ExponentialSum(kernel.power, rates, weights, fields["error"]), tuple(parts))
+
+
+def check_terms(kernel: Rational, dimension: int, terms: int) -> None:
+    """Refuse terms whose bandwidths take a reader too long: a matrix is inverted for each, to have its own bits.
+
+    Examples
+    --------
+    >>> check_terms(Rational(2.0), dimension=1000, terms=50)
+    """
+    if len(kernel.scale.shape) == 2:
+        check_reader_work(4 * dimension**3 * terms, "a bandwidth that is no matrix, or fewer columns")
 
 
 def draw_terms(
@@ -199,6 +211,7 @@ def draw_terms(
     bounds, outside
         See `Box`; without bounds, the widest box of 2**17 down to 2**8 bandwidths each way that suits all terms.
     """
+    check_terms(kernel, dimension, len(counts))
     seeds = PublicStream(seed, "exponential-sums/terms").words(len(counts)).tolist()
     terms = list(zip(approximation.rates, counts, seeds, strict=True))
 

@@ -40,7 +40,7 @@ from sfumato.kernels import ShiftInvariantKernel
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.codec import Many, Nested, Optional, Real, Schema, Whole
 from sfumato.public.portable import LARGEST_SEED
-from sfumato.public.ranges import MOST_COLUMNS, check_reader_cost
+from sfumato.public.ranges import check_reader_cost
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.nodes import Nodes, scatter, scatter_each
@@ -58,6 +58,7 @@ from sfumato.quantizers.splines import (
 )
 
 LARGEST_SUM = 1 << 30
+MOST_AXES = 1 << 12  # narrow ones included: each has its own weights at every query
 MOST_WIDE = 9  # beyond, a record's integers along one axis would be too coarse
 MOST_BUCKETS = 1 << 26
 NARROW = 0.6
@@ -121,7 +122,7 @@ class GridQuantizer(LinearQuantizer):
         narrow=Real(0.0, 1e6),
         buckets=Optional(Whole(2, MOST_BUCKETS)),
         seed=Whole(0, LARGEST_SEED),
-        nodes=Many(Whole(1, MOST_NODES), MOST_COLUMNS),
+        nodes=Many(Whole(1, MOST_NODES), MOST_AXES),
         unit=Whole(1, LARGEST_SUM),
     )
 
@@ -136,6 +137,8 @@ class GridQuantizer(LinearQuantizer):
             )
         if self.buckets is not None and not (self.buckets.bit_count() == 1 and 1 < self.buckets <= MOST_BUCKETS):
             raise InputError(f"buckets must be a power of two from 2 to {MOST_BUCKETS}, got {self.buckets!r}")
+        if self.domain.dimension > MOST_AXES:
+            raise InputError(f"a grid takes {MOST_AXES} columns, got {self.domain.dimension}; pass fewer columns")
         if len(self.wide) > MOST_WIDE:
             raise InputError(
                 f"{len(self.wide)} columns are {self.narrow:g} bandwidths wide or more, and a grid takes {MOST_WIDE}; "
@@ -238,7 +241,8 @@ class GridQuantizer(LinearQuantizer):
 
     @cached_property
     def _solvers(self) -> tuple[DualSolver, ...]:
-        return tuple(self.solver(self.kernel.column_profile, axis) for axis in self.axes)
+        alike = {axis: self.solver(self.kernel.column_profile, axis) for axis in self.axes}
+        return tuple(alike[axis] for axis in self.axes)
 
     def weigh(self, Y: Floats, sums: Floats) -> Reading:
         """Read the sums; the bias is the most that any records can miss."""

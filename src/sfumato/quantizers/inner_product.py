@@ -39,7 +39,7 @@ from sfumato.public.ranges import check_reader_cost
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading, TermQuantizer
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import Ball, round_into_ball
-from sfumato.quantizers.rotation import MOST_ROTATED, ROTATION_BITS, rotation
+from sfumato.quantizers.rotation import MOST_ROTATED, ROTATION_BITS, check_rotation, rotation
 
 CLIP = 2.5
 BLOCK_NUMBERS = 1 << 19  # signs that are drawn at once
@@ -83,6 +83,7 @@ class InnerProductQuantizer(LinearQuantizer):
             raise InputError(f"clip must be a positive number or None, got {self.clip!r}")
         if self.dimension > MOST_ROTATED:
             raise InputError(f"clip takes a rotation, which is for up to {MOST_ROTATED} columns; leave clip out")
+        check_rotation(self.dimension)
         if self.largest < 1:
             raise InputError(
                 f"clip {self.clip:g} leaves nothing of integers up to {self.ball.scale}; pass a larger one"

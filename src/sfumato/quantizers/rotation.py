@@ -13,9 +13,20 @@ import numpy as np
 
 from sfumato.compiled import njit
 from sfumato.public.portable import PublicStream
+from sfumato.public.ranges import check_reader_work
 from sfumato.quantizers.base import Floats
 
 ROTATION_BITS, MOST_ROTATED = 24, 2048
+
+
+def check_rotation(dimension: int) -> None:
+    """Refuse a rotation that takes a reader too long: its vectors are made orthonormal twice.
+
+    Examples
+    --------
+    >>> check_rotation(1000)
+    """
+    check_reader_work(2 * dimension**3, "fewer columns")
 
 
 @lru_cache(maxsize=4)

@@ -295,25 +295,44 @@ class DualSolver:
             for b in range(a, degree + 1):
                 gram[b - a, a : a + window] += element[a, b]
         gram[0] += RIDGE
-        plain = banded_factor(gram)
-        _, dual, missed = self._solve(np.linspace(0, window * self.axis.spacing, RIDGE_QUERIES), plain)
-        matched = (missed**2 @ weights).sum() / max(float(np.square(dual).sum()), RIDGE)
+        # All queries' values at once would be hundreds of megabytes for the longest windows: they are made twice.
+        places = np.linspace(0, window * self.axis.spacing, RIDGE_QUERIES)
+        blocks = [slice(start, start + self._block) for start in range(0, RIDGE_QUERIES, self._block)]
+        right = np.hstack([self._moments(self._values(places[block])) for block in blocks])
+        dual = np.ascontiguousarray(banded_solve(banded_factor(gram), right).T)
+        missed = [self._missed(self._values(places[block]), dual[block]) ** 2 @ weights for block in blocks]
+        matched = np.concatenate(missed).sum() / max(float(np.square(dual).sum()), RIDGE)
         gram[0] += EDGE_RIDGE * matched * np.maximum(1 - mass, 0)
         return banded_factor(gram)
 
     def _solve(self, places: Floats, factor: Floats) -> tuple[Floats, Floats, Floats]:
         """Kernel values, dual weights and residuals for queries, given in bandwidths from the window's beginning."""
-        points, weights, splines = self._quadrature
-        degree, window = self.axis.degree, self.window
+        values = self._values(places)
+        dual = np.ascontiguousarray(banded_solve(factor, self._moments(values)).T)
+        return values, dual, self._missed(values, dual)
+
+    @property
+    def _block(self) -> int:
+        """Queries whose values are made at once."""
+        return max(1, BLOCK_VALUES // (self.window * QUADRATURE_POINTS))
+
+    def _values(self, places: Floats) -> Floats:
         with np.errstate(over="ignore"):  # far away the kernel is 0
-            values = self.profile(points - places[:, None, None])
+            return self.profile(self._quadrature[0] - places[:, None, None])
+
+    def _moments(self, values: Floats) -> Floats:
+        """Right sides of the normal equations, one column a query."""
+        _, weights, splines = self._quadrature
         moments = values @ (weights[:, None] * splines)
-        right = np.zeros((window + degree, len(places)))
-        for a in range(degree + 1):
-            right[a : a + window] += moments[:, :, a].T
-        dual = np.ascontiguousarray(banded_solve(factor, right).T)
-        touched = np.stack([dual[:, a : a + window] for a in range(degree + 1)], axis=2)
-        return values, dual, values - touched @ splines.T
+        right = np.zeros((self.window + self.axis.degree, len(values)))
+        for a in range(self.axis.degree + 1):
+            right[a : a + self.window] += moments[:, :, a].T
+        return right
+
+    def _missed(self, values: Floats, dual: Floats) -> Floats:
+        """Return what the weights leave of the kernel."""
+        touched = np.stack([dual[:, a : a + self.window] for a in range(self.axis.degree + 1)], axis=2)
+        return np.asarray(values - touched @ self._quadrature[2].T)
 
     def _most_missed(self, places: Floats, weights: Floats, missed: Floats) -> Floats:
         """Largest |k - g.B| of each query over the quadrature points and, as cusps need, the query itself."""
@@ -349,8 +368,8 @@ class DualSolver:
         places = (Y - axis.origin) / axis.bandwidth
         first = np.clip(np.nan_to_num(np.floor(places / axis.spacing)) - window // 2, 0, axis.cells - window)
         local = places - first * axis.spacing
-        block = max(1, BLOCK_VALUES // (window * QUADRATURE_POINTS))
-        parts = [self._fit(local[start : start + block]) for start in range(0, max(len(Y), 1), block)]
+        starts = range(0, max(len(Y), 1), self._block)
+        parts = [self._fit(local[start : start + self._block]) for start in starts]
         return Dual(first.astype(np.int64), *(np.concatenate(part) for part in zip(*parts, strict=True)))
 
     def _fit(self, local: Floats) -> tuple[Floats, ...]:
