@@ -80,6 +80,11 @@ class ColumnSums(Described, LinearQuantizer):
         return self.dimension * self.column_size
 
     @property
+    def query_numbers(self) -> int:
+        """One column's sums, and a number of every column: they are read one after the other."""
+        return max(self.column_size, self.dimension)
+
+    @property
     def lengths(self) -> Floats:
         """Widths of the columns."""
         return 2 * self.bounds.half_widths

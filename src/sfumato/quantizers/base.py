@@ -62,7 +62,7 @@ __all__ = [
 ]
 
 BLOCK_NUMBERS = 1 << 22  # of weights or terms that are held at once
-WINDOW_NUMBERS = 64  # about what one query's weights along the columns of a grid take
+WINDOW_NUMBERS = 64  # about what one query's weights along the columns of a grid take, and every other reader's least
 MOST_DRAWN = 1 << 23  # noise integers of simulated errors in all: a second or two
 Integers = NDArray[np.int64]
 
@@ -160,6 +160,11 @@ class Reader(ABC):
         """Products of weights and sums that one answer takes."""
         return self.size
 
+    @property
+    def query_numbers(self) -> int:
+        """Numbers that one query takes while many are read together, about; blocks of queries are cut by it."""
+        return self.size
+
     @abstractmethod
     def weights(self, Y: Floats) -> Floats:
         """Weights g(y): f(x) . g(y), averaged over the terms, stands for k(x, y). Shape (len(Y), size)."""
@@ -235,6 +240,11 @@ class TermReader(Reader):
         return (self.terms,)
 
     @property
+    def query_numbers(self) -> int:
+        """The terms."""
+        return self.terms
+
+    @property
     def term_bias(self) -> float:
         """Largest systematic error of the mean of the terms, per record, where there is one."""
         return 0.0
@@ -301,7 +311,7 @@ class LinearReader(Reader):
     def combined(self, Y: Floats, coefficients: Floats, sums: Floats, known: Known) -> Combined:
         """Combine the weights; biases are added up as they are stated."""
         weights, answers, stated, noise = np.zeros(self.size), np.empty(len(Y)), 0.0, known.noise_variance
-        for part in _blocks(len(Y), WINDOW_NUMBERS):
+        for part in _blocks(len(Y), max(WINDOW_NUMBERS, self.query_numbers)):
             reading = self.reading(Y[part], sums, known)
             weights += self.combine(Y[part], coefficients[part])
             answers[part], noise = reading.total, max(noise, reading.spread)

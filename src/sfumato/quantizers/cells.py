@@ -198,6 +198,11 @@ class Cells(Quantizer):
         return self.size + self.inner.query_products
 
     @property
+    def query_numbers(self) -> int:
+        """What the inner quantizer takes: cells are read one after the other."""
+        return self.inner.query_numbers
+
+    @property
     def bound(self) -> Bound:
         """The inner bound: a record touches one cell."""
         inner = self.inner.bound

@@ -143,6 +143,11 @@ class CheckedLandmarks(Quantizer):
         return len(self._points) * (self.dimension + rank) + self.pairs.terms * (self.dimension + rank)
 
     @property
+    def query_numbers(self) -> int:
+        """Kernel values, features and terms."""
+        return max(self.landmarks.query_numbers, self.pairs.terms)
+
+    @property
     def bound(self) -> Bound:
         """Bounds of one record: those of both parts together."""
         first, second = self.landmarks.bound, self.pairs.bound

@@ -25,7 +25,7 @@ from sfumato.public.codec import Documented, Flag, Real, Schema, Whole
 from sfumato.public.ranges import FARTHEST_QUERY
 from sfumato.public.shown import shown
 from sfumato.quantizers.answer import Answer, Floats, Known
-from sfumato.quantizers.base import Integers, Mesh, Reader
+from sfumato.quantizers.base import BLOCK_NUMBERS, Integers, Mesh, Reader
 from sfumato.release import format as container
 from sfumato.release.saving import saved
 from sfumato.release.shrinking import READINGS, Spread, shrink, spread_of
@@ -192,7 +192,9 @@ class Release:
         else:
             points = self._points(Y)
         answers, errors, bias = np.empty((3, len(points)))
-        block = max(1, QUERY_BLOCK_TERMS // max(self.reader.terms, 1024))
+        # A power of 2, so that the queries of a wide reader lie in a block as they would in a longer one.
+        wide = 1 << max(0, (BLOCK_NUMBERS // self.reader.query_numbers).bit_length() - 1)
+        block = min(max(1, QUERY_BLOCK_TERMS // max(self.reader.terms, 1024)), wide)
 
         def answer(start: int) -> None:
             part = slice(start, start + block)

@@ -69,6 +69,11 @@ class ReportedPoints(Described, LinearReader):
         """All integers of all reports."""
         return self.reports * len(self.units)
 
+    @property
+    def query_numbers(self) -> int:
+        """Kernel values at so many reports at a time."""
+        return BLOCK
+
     @cached_property
     def _origin(self) -> Floats:
         low, high = np.array(self.bounds.lower), np.array(self.bounds.upper)
@@ -134,6 +139,11 @@ class SketchReader(LinearReader):
     def width(self) -> int:
         """All counters."""
         return self.device.rows * self.device.hash.buckets
+
+    @property
+    def query_numbers(self) -> int:
+        """One counter of every row."""
+        return int(self.device.rows)
 
     def _places(self, Y: Floats) -> Buckets:
         Y, far = directions(Y) if self.device.angular else Y, float(self.pool.farthest)
