@@ -13,8 +13,10 @@ import pytest
 
 import sfumato
 from sfumato import InputError, PrivateKDE, Release, ReleaseFileError
-from sfumato.kernels import Gaussian, ShiftInvariant
+from sfumato.kernels import Distance, Gaussian, ShiftInvariant
+from sfumato.privacy.laws import ReportNoise
 from sfumato.public.portable import PublicStream
+from sfumato.published.moments import PublishedMoments
 from sfumato.published.polynomials import BernsteinQuantizer
 from sfumato.quantizers import Box
 from sfumato.quantizers.base import BLOCK_NUMBERS, Answer
@@ -143,6 +145,16 @@ def test_wide_readers_answer_few_queries_at_a_time(monkeypatch: pytest.MonkeyPat
     whole = release.query(queries)
     assert sum(asked) == len(queries) and max(asked) * reader.size <= BLOCK_NUMBERS
     assert np.array_equal(whole[256:512], release.query(queries[256:512]))
+
+
+def test_errors_that_overflow_are_infinite() -> None:
+    reader = PublishedMoments(Box((0.0,), (1e-50,)), (1.0, 1.0))
+    parts = {"kernel": Distance("sqeuclidean"), "reader": reader, "values": np.array([5, 100, 10])}
+    release = replace(_release(), **parts, noise=ReportNoise(0.0))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for ask in (release.query, release.total):
+            answers, errors = ask(np.array([[1e60]]), return_std=True)
+            assert not np.isnan(answers).any() and np.isinf(errors).all()
 
 
 @pytest.mark.parametrize(
