@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.privacy.bits import SecureBits
-from sfumato.privacy.laws import NoiseLaw
+from sfumato.privacy.laws import NoiseLaw, drawing_cost
 from sfumato.public.codec import Schema
 from sfumato.quantizers.answer import (
     Answer,
@@ -289,7 +289,15 @@ class TermReader(Reader):
 
 
 class LinearReader(Reader):
-    """Weighs the sums by fixed weights: it approximates the kernel as a whole, with a bias that the query decides."""
+    """Weighs the sums by fixed weights: it approximates the kernel as a whole, with a bias that the query decides.
+
+    Attributes
+    ----------
+    fixed_weights : bool
+        Whether `weights` says which; otherwise it refuses, and answers are linear in the noise to first order at most.
+    """
+
+    fixed_weights: ClassVar[bool] = True
 
     @abstractmethod
     def weigh(self, Y: Floats, sums: Floats) -> Reading:
@@ -323,13 +331,21 @@ class LinearReader(Reader):
         self, Y: Floats, sums: Floats, noise: NoiseLaw, groups: int, draws: int, seed: int
     ) -> Floats | None:
         """Draw the noise again and again, and read it."""
-        if self.size * draws > MOST_DRAWN:
+        drawn = drawn_again(noise, self.size, draws, seed) if self.fixed_weights else None
+        if drawn is None:
             return None
-        bits, paths = SecureBits.seeded(seed), np.empty((draws, len(Y)))
-        drawn = np.array([noise.sample(bits, self.size) for _ in range(draws)], dtype=np.float64)
+        paths = np.empty((draws, len(Y)))
         for part in _blocks(len(Y), self.size):
             paths[:, part] = drawn @ self.weights(Y[part]).T
         return paths
+
+
+def drawn_again(noise: NoiseLaw, size: int, draws: int, seed: int) -> Floats | None:
+    """Draw noise of so many sums again and again; None where that would take long, or nobody here can."""
+    if size * draws * drawing_cost(noise) > MOST_DRAWN:
+        return None
+    bits = SecureBits.seeded(seed)
+    return np.array([noise.sample(bits, size) for _ in range(draws)], dtype=np.float64)
 
 
 def combined_terms(terms: Floats, known: Known, answers: Floats) -> Combined:

@@ -60,6 +60,7 @@ class ReportedPoints(Described, LinearReader):
     blur: float
 
     name: ClassVar[str] = "reported-points"
+    fixed_weights: ClassVar[bool] = False
     schema: ClassVar[Schema] = described(
         name, units=Many(Real(0.0, LARGEST_UNIT), most=MOST_COLUMNS, least=1), blur=CHANCE
     )
