@@ -97,6 +97,8 @@ def test_a_number_fits_every_dimension_and_integers_are_numbers() -> None:
         (np.zeros((2, 2)), "invertible"),
         (np.arange(1.0, 10.0).reshape(3, 3), "invertible"),
         (np.array([[1.0, np.nan], [0.0, 1.0]]), "finite"),
+        (np.array([[1e-101, 1e-101], [-1e-101, 1e-101]]), "within 1e\\+100 of 0; use other units"),
+        (np.array([[1e101, 1e101], [-1e101, 1e101]]), "within 1e\\+100 of 0; use other units"),
     ],
 )
 def test_refused(bandwidth: object, message: str) -> None:

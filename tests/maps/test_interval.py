@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sfumato import PrivateKDE, Release
+from sfumato import PrivateDistance, PrivateKDE, Release
 from sfumato.maps import evaluate
 from sfumato.maps import interval as band
+from sfumato.privacy.laws import NoiseLaw, ReportNoise, SummedNoise
+from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from sfumato.quantizers import base
 
 from .conftest import BOUNDS, noisy_copies
+
+WIDE = DiscreteLaplace(Fraction(1, 10))
 
 FALSE_ALARM = 1e-6
 
@@ -64,6 +72,22 @@ def test_a_difference_has_a_band_and_a_map_has_none(curve: Release, release: Rel
     assert difference.band is not None
     assert difference.band.multiplier > 2
     assert evaluate(release, size=4).band is None
+
+
+@pytest.mark.parametrize(
+    "noise", [ReportNoise(4.0), SummedNoise((ReportNoise(2.0), DiscreteGaussian(2))), SummedNoise((WIDE,) * 1000)]
+)
+def test_noise_that_is_not_drawn_again_has_the_union_bound(curve: Release, noise: NoiseLaw) -> None:
+    found = evaluate(replace(curve, noise=noise), size=64).band
+    assert found is not None and found.how == "union bound over 64 points"
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_answers_without_fixed_weights_are_drawn(columns: int) -> None:
+    points = np.random.default_rng(0).uniform(size=(1000, columns))
+    method: dict[str, Any] = {"method": "sqeuclidean-published", "epsilon": 1, "bounds": (0, 1), "n_hint": 1000}
+    drawn = evaluate(PrivateDistance("sqeuclidean", **method).fit(points).release_, size=8)
+    assert np.isfinite(drawn.values).all() and drawn.cutoff > 3
 
 
 def test_more_sure_is_wider(curve: Release) -> None:

@@ -172,3 +172,20 @@ def test_a_tall_region_takes_few_calls() -> None:
         nodes, weights = quadrature(tall, np.array([0.5, 0.5]))
     assert len(calls) < 2_000
     assert len(nodes) > 90_000 and weights.sum() == pytest.approx(32765 / 2)
+
+
+@pytest.mark.parametrize("method", ["grid", "histogram", "lattice"])
+def test_a_region_in_which_no_answer_is_positive_has_an_error(method: str) -> None:
+    points, places = np.random.default_rng(0).normal(-3.0, 0.3, size=(2000, 2)), (2.0, 3.0, 4.0)
+    settings: dict[str, Any] = {
+        "bandwidth": 0.5,
+        "n_hint": 2000,
+        "bounds": (-5, 5),
+        "feature_seed": 1,
+        "random_state": 0,
+    }
+    settings |= {"delta": 1e-6} if method == "lattice" else {}
+    made = release_of(points, method=method, epsilon=1, **settings)
+    found = [people(made, [(a, a + 0.1), (b, b + 0.1)]) for a in places for b in places]
+    assert min(estimate.value for estimate in found) < 0
+    assert all(0 < estimate.std < math.inf for estimate in found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from scipy.stats import binom
 
 from sfumato import InputError, Release
 from sfumato.kernels import Gaussian
-from sfumato.maps import Bracket, people, sharp_people
+from sfumato.maps import Bracket, brackets, people, sharp_people
 from sfumato.maps.brackets import Laid
 from sfumato.maps.interval import deviations
 from sfumato.published.histogram import HistogramQuantizer
@@ -158,6 +159,24 @@ def test_one_and_three_columns_and_columns_of_one_node() -> None:
     assert sharp_people(narrow, [(0, 9), (-9, 9)]).edge < 1500
     unknown = sharp_people(narrow, [(-9, 9), (0, 9)])
     assert unknown.lower < 100 and unknown.upper > 2900
+
+
+def test_a_long_column_takes_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = GridQuantizer(Gaussian(1.0), Box((0.0,), (10_000.0,)), spacing=0.5)
+    records = np.random.default_rng(1).uniform(0, 10_000, size=(2000, 1))
+    encoded = grid.encode(records).sum(axis=0) / grid.scale
+    tracemalloc.start()
+    laid = Laid.on(grid, [(2000.0, 7000.0)])
+    assert laid is not None
+    below, fitted, above = (float(part @ encoded[laid.window]) for part in (laid.below, laid.fitted, laid.above))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    inside = int(((records > 2000) & (records < 7000)).sum())
+    assert below <= inside <= above and abs(fitted - inside) < 2
+    assert peak < 2**26  # a matrix of all cells would take 3 GB
+    monkeypatch.setattr(brackets, "MOST_CELLS", 5000)
+    with pytest.raises(InputError, match="smaller region, or take the smoothed count"):
+        Laid.on(grid, [(2000.0, 7000.0)])
 
 
 def test_nothing_of_the_bounds_is_nobody(release: Release) -> None:

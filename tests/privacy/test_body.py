@@ -324,6 +324,15 @@ def test_the_width_of_disc_noise_is_limited_by_its_pairs() -> None:
 
 
 @pytest.mark.once
+def test_cubes_that_would_be_tried_for_ever_are_refused() -> None:
+    """A radius of 0, which a high rate leaves, is accepted once in 2^D D! times."""
+    assert math.isclose(CubeNoise(3, Fraction(1000)).tries, 48)
+    for size, rate in ((12, "1000000/1"), (2**24, "1/1000")):
+        with pytest.raises(InputError, match="too narrow for integers; use a larger scale"):
+            law_from_document({"law": "cube", "size": size, "rate": rate})
+
+
+@pytest.mark.once
 @pytest.mark.parametrize(
     "document",
     [

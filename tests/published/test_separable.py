@@ -53,6 +53,13 @@ def test_even_trig_converges_like_a_smooth_series() -> None:
     assert errors[-1] < 1e-5
 
 
+def test_even_trig_of_more_orders_than_nodes_answers() -> None:
+    quantizer = TrigonometricQuantizer(Gaussian(1.0), Box((0.0,), (100.0,)), degree=4200, scale=2**30, density=0.02)
+    records, queries = np.array([[30.0], [50.0]]), np.array([[30.5], [50.0], [80.0]])
+    fitted = quantizer.weigh(queries, quantizer.encode(records).sum(axis=0).astype(float)).total
+    assert np.allclose(fitted, quantizer.kernel.value(records, queries).sum(axis=0), atol=1e-4)
+
+
 def test_bernstein_converges_as_its_formula_says() -> None:
     """The error tends to sum_j y_j (1 - y_j) / (2 K) d2k/dy_j2, y in units of the box."""
     degree, step = 60, 1e-3

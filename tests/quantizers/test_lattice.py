@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 from sfumato.errors import InputError, SfumatoError
 from sfumato.kernels import Cauchy, Exponential, Gaussian, Laplacian, ShiftInvariantKernel
 from sfumato.quantizers import Box, LatticeQuantizer, ProductLattice, quantizer_from_document
-from sfumato.quantizers.base import Known
+from sfumato.quantizers.base import BLOCK_NUMBERS, Known
 from sfumato.quantizers.series import series
 
 SQUARE = Box((0.0, 0.0), (6.0, 6.0))
@@ -121,6 +121,22 @@ def test_queries_outside_are_refused() -> None:
     quantizer = _quantizer(Gaussian(1.0), 2)
     with pytest.raises(InputError, match="outside the bounds"):
         quantizer.weights(np.array([[6.1, 3.0]]))
+
+
+def test_many_queries_are_combined_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    modes, ones = np.arange(1, 2001)[:, None], np.ones(2000, dtype=np.int64)
+    quantizer = LatticeQuantizer(Gaussian(1.0), Box((0.0,), (6.0,)), (9.2,), modes, ones)
+    asked, weights = [], LatticeQuantizer.weights
+
+    def noted(self: LatticeQuantizer, Y: np.ndarray) -> np.ndarray:
+        asked.append(len(Y))
+        return weights(self, Y)
+
+    monkeypatch.setattr(LatticeQuantizer, "weights", noted)
+    queries, sums = np.linspace(0, 6, 3000)[:, None], np.ones(quantizer.size)
+    found = quantizer.combined(queries, np.ones(len(queries)), sums, Known(1.0))
+    assert max(asked) * quantizer.size <= BLOCK_NUMBERS
+    assert np.isclose(found.total, quantizer.read(queries, sums, Known(1.0)).total.sum())
 
 
 def test_a_bought_count_moves_the_answer_with_it() -> None:

@@ -175,6 +175,15 @@ def test_projected_hashes() -> None:
 
 
 @pytest.mark.once
+@pytest.mark.parametrize("density", [1e-9, 3e-4, 0.5])
+def test_kernels_that_fall_slowly_have_an_error_too(density: float) -> None:
+    """For k = (1 + r)^-power, r dk/dr = -power k (1 - k^(1 / power)), and half of it is left of squared distances."""
+    power, variance = 0.125, 1e-12
+    slope = power * density * (1 - density ** (1 / power)) / 2
+    error = projection_error(Rational(3.0, "l2", power), density, variance)
+    assert math.isclose(error, slope * math.sqrt(variance) / 2, rel_tol=1e-4)
+
+
 def test_sizes_come_from_the_error() -> None:
     request = _request()
     for kind in ("dense", "fast"):

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,13 @@ import pytest
 
 import sfumato
 from sfumato import InputError, PrivateKDE, Release, ReleaseFileError
-from sfumato.kernels import ShiftInvariant
+from sfumato.kernels import Distance, Gaussian, ShiftInvariant
+from sfumato.privacy.laws import ReportNoise
 from sfumato.public.portable import PublicStream
+from sfumato.published.moments import PublishedMoments
+from sfumato.published.polynomials import BernsteinQuantizer
+from sfumato.quantizers import Box
+from sfumato.quantizers.base import BLOCK_NUMBERS, Answer
 from sfumato.release import format as container
 
 # Nearly as many as are expected, and so many that noise which nobody seeded does not take the count, of scale 40, to
@@ -123,6 +129,32 @@ def test_answers_do_not_depend_on_how_queries_are_blocked() -> None:
     release = _release()
     whole = release.query(np.tile(QUERIES, (40, 1)))
     assert np.allclose(whole.reshape(40, 50), release.query(QUERIES), rtol=0, atol=1e-12)
+
+
+def test_wide_readers_answer_few_queries_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = BernsteinQuantizer(Gaussian(1.0), Box((0.0,), (1.0,)), degree=2**14 - 1, scale=1000, density=0.02)
+    release = replace(_release(), kernel=reader.kernel, reader=reader, values=np.arange(reader.size))
+    asked, read = [], BernsteinQuantizer.read
+
+    def noted(self: BernsteinQuantizer, Y: np.ndarray, *known: Any) -> Answer:
+        asked.append(len(Y))
+        return read(self, Y, *known)
+
+    monkeypatch.setattr(BernsteinQuantizer, "read", noted)
+    queries = np.linspace(0, 1, 600)[:, None]
+    whole = release.query(queries)
+    assert sum(asked) == len(queries) and max(asked) * reader.size <= BLOCK_NUMBERS
+    assert np.array_equal(whole[256:512], release.query(queries[256:512]))
+
+
+def test_errors_that_overflow_are_infinite() -> None:
+    reader = PublishedMoments(Box((0.0,), (1e-50,)), (1.0, 1.0))
+    parts = {"kernel": Distance("sqeuclidean"), "reader": reader, "values": np.array([5, 100, 10])}
+    release = replace(_release(), **parts, noise=ReportNoise(0.0))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for ask in (release.query, release.total):
+            answers, errors = ask(np.array([[1e60]]), return_std=True)
+            assert not np.isnan(answers).any() and np.isinf(errors).all()
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,11 @@ class ColumnSums(Described, LinearQuantizer):
         """All sums belong to the one draw."""
         return self.dimension * self.column_size
 
+    @property
+    def query_numbers(self) -> int:
+        """One column's sums, and a number of every column: they are read one after the other."""
+        return max(self.column_size, self.dimension)
+
     @cached_property
     def lengths(self) -> Floats:
         """Widths of the columns, made once: every column asks for its own."""

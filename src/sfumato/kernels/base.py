@@ -190,6 +190,10 @@ def _check_inverse(scale: Scale) -> None:
         residual = np.abs(scale.numbers @ scale.inverse - np.eye(scale.shape[0])).max()
     if not residual <= INVERSE_TOLERANCE:
         raise InputError("a bandwidth matrix must be invertible; this one is singular to working precision")
+    if not all(np.abs(numbers).max() <= LARGEST for numbers in (scale.numbers, scale.inverse)):
+        raise InputError(
+            f"the entries of a bandwidth matrix and of its inverse must lie within {LARGEST:g} of 0; use other units"
+        )
 
 
 class Kernel(Documented, ABC):

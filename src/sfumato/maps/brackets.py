@@ -18,14 +18,15 @@ The fitted coefficients are those of the least-squares approximation over the bo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.linalg import solveh_banded
 from scipy.ndimage import maximum_filter
 from scipy.optimize import linprog
 from scipy.special import comb
@@ -55,6 +56,7 @@ RIDGE = 1e-6
 SMALLEST, LARGEST = -1.0, 3.0  # of a coefficient
 MOST_CONDITIONS = 8_000  # of a programme, a second or so; beyond, cells are halved less often, or not at all
 MOST_FINE = 1 << 21
+MOST_CELLS = 1 << 20  # of one column, a GB or so
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +155,11 @@ class Laid:
         first = [max(0, int(edge) - AROUND) for edge in low]
         last = [min(axis.cells, int(edge) + 1 + AROUND) for axis, edge in zip(axes, high, strict=True)]
         start, cells = np.array(first, dtype=np.float64), tuple(b - a for a, b in zip(first, last, strict=True))
+        if max(cells) > MOST_CELLS:
+            raise InputError(
+                f"the region spans {max(cells):,} cells of one column, and a sharp count takes {MOST_CELLS:,}: pass a "
+                "smaller region, or take the smoothed count (people)"
+            )
         finer = np.array([1 << halvings if axis.degree else 1 for axis in axes])
         lower, upper = (finer * (limit - start) for limit in limits)
         # Records stand at the middles of positions, so edges are widened by one.
@@ -174,17 +181,16 @@ class Laid:
         mass = reduce(np.multiply.outer, masses)
         # Splines that stick out of the bounds are nearly undetermined: the ridge draws them to the mean of the region.
         plain = np.divide(self.moments, mass, out=np.zeros(mass.shape), where=mass > RIDGE**2)
-        left = self.moments - _along(grams, plain)
-        inverses = [np.linalg.inv(gram + RIDGE * np.eye(len(gram))) for gram in grams]
-        return np.asarray(plain + _along(inverses, left))
+        left = self.moments - _along([gram.dot for gram in grams], plain)
+        return np.asarray(plain + _along([partial(_ridged, gram) for gram in grams], left))
 
-    def _gram(self, column: int) -> tuple[Floats, Floats]:
+    def _gram(self, column: int) -> tuple[sparse.csr_matrix, Floats]:
         """Products of a column's splines integrated over the bounds, and their integrals."""
         axis, cells = self.axes[column], self.cells[column]
         scale = self.fine.counts[column] / cells
         low, high = max(self.fine.lower[column] / scale, 0.0), min(self.fine.upper[column] / scale, float(cells))
         values, weights = _quadrature(axis, cells, low, high)
-        return values.T @ (weights[:, None] * values), weights @ values
+        return (values.T @ sparse.diags(weights) @ values).tocsr(), weights @ values
 
     @cached_property
     def above(self) -> Floats:
@@ -288,16 +294,15 @@ def _subdivision(degree: int, cells: int, halvings: int) -> sparse.csr_matrix:
     return matrix
 
 
-def _splines_at(axis: Axis, cells: int, places: Floats) -> Floats:
+def _splines_at(axis: Axis, cells: int, places: Floats) -> sparse.csr_matrix:
     """Values of all splines over cells at places from 0 to cells, shape (places, cells + degree)."""
-    cell = np.clip(places.astype(np.int64), 0, cells - 1)
-    values = np.zeros((len(places), cells + axis.degree))
-    rows = np.arange(len(places))[:, None]
-    values[rows, cell[:, None] + np.arange(axis.degree + 1)] = spline_values(axis.degree, places - cell)
-    return values
+    cell, touched = np.clip(places.astype(np.int64), 0, cells - 1), np.arange(axis.degree + 1)
+    values, starts = spline_values(axis.degree, places - cell), np.arange(len(places) + 1) * len(touched)
+    shape = len(places), cells + axis.degree
+    return sparse.csr_matrix((values.reshape(-1), (cell[:, None] + touched).reshape(-1), starts), shape=shape)
 
 
-def _quadrature(axis: Axis, cells: int, low: float, high: float) -> tuple[Floats, Floats]:
+def _quadrature(axis: Axis, cells: int, low: float, high: float) -> tuple[sparse.csr_matrix, Floats]:
     """Splines at Gauss-Legendre nodes of every cell between two places, and weights: exact for products of two."""
     nodes, weights = np.polynomial.legendre.leggauss(axis.degree + 1)
     left = np.clip(np.arange(cells), low, high)
@@ -320,8 +325,19 @@ def _polygon_moments(axes: tuple[Axis, ...], cells: tuple[int, ...], rings: Sequ
     return np.asarray(_splines_at(across, cells[0], widths).T @ parts @ _splines_at(up, cells[1], heights))
 
 
-def _along(matrices: Any, table: Floats) -> Floats:
-    """Multiply a table by one matrix along each of its columns."""
-    for column, matrix in enumerate(matrices):
-        table = np.moveaxis(np.tensordot(matrix, table, axes=(1, column)), 0, column)
+def _ridged(gram: sparse.csr_matrix, right: Floats) -> Floats:
+    """Solve for every column of the right side; only neighbouring splines have products, so the matrix is a band."""
+    reach = int(np.diff(gram.indptr).max())
+    band = np.zeros((reach, gram.shape[0]))
+    for below in range(min(reach, gram.shape[0])):
+        band[below, : gram.shape[0] - below] = gram.diagonal(-below)
+    band[0] += RIDGE
+    return np.asarray(solveh_banded(band, right, lower=True))
+
+
+def _along(maps: Sequence[Callable[[Floats], Floats]], table: Floats) -> Floats:
+    """Map a table along each of its columns."""
+    for column, mapped in enumerate(maps):
+        moved = np.moveaxis(table, column, 0)
+        table = np.moveaxis(mapped(moved.reshape(len(moved), -1)).reshape(moved.shape), 0, column)
     return np.asarray(table)

@@ -15,7 +15,8 @@ stays below it with probability `level`. That largest error is simulated from wh
   which reproduces the covariance of the answers at all points;
 - either way the count's error moves the whole curve up or down together.
 
-A linear release of more sums than can be drawn many times takes the union bound (Bonferroni), which is wider.
+A linear release of more sums than can be drawn many times, or whose participants added the noise, takes the union
+bound (Bonferroni), which is wider.
 
 **Cutoffs of maps.** A map asks of thousands of cells at once whether anybody is there. At two standard errors each,
 empty parts would show islands. `family_cutoff` is the number of standard errors that noise alone exceeds anywhere on
@@ -223,7 +224,7 @@ def family_cutoff(release: Release, points: Floats, places: int, *, signed: bool
     reader = release.reader
     if not isinstance(release.noise, DiscreteLaplace) or not isinstance(reader, LinearReader):
         return normal
-    if reader.size > MOST_PROBED:
+    if reader.size > MOST_PROBED or not reader.fixed_weights:
         return max(normal, -math.log(2 * chance) / math.sqrt(2))
     chosen = points[np.linspace(0, len(points) - 1, PROBED).astype(np.intp)]
     return max(normal, *(_laplace_cutoff(weights, chance) for weights in reader.weights(chosen)))

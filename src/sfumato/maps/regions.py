@@ -131,19 +131,23 @@ def functional(release: Release, nodes: Floats, weights: Floats) -> tuple[float,
     if found.weights is not None and isinstance(release.reader, Encoder):
         misfit = _misfit(release, release.reader, found.weights, nodes, weights, found.answers)
         # An encoder that hashes has its randomness in the misfit of single records: there the stated biases are less.
-        bias = min(misfit * max(found.total, 0.0), bias)
+        # Where no answer shows anybody, no places can be probed, and only the stated biases are known.
+        bias = bias if math.isinf(misfit) else min(misfit * max(found.total, 0.0), bias)
     return found.total, found.variance + bias**2
 
 
 def _misfit(
     release: Release, encoder: Encoder, combined: Floats, nodes: Floats, weights: Floats, answers: Floats
 ) -> float:
-    """Root mean square of |f(x).G - integral of k(x, y)| over places x in the region, likelier where people are."""
+    """Root mean square of |f(x).G - integral of k(x, y)| over places x in the region, likelier where people are.
+
+    Infinite where the answers show nobody.
+    """
     inside = encoder.box.holds(nodes)
     chances = np.where(inside, weights * np.maximum(answers, 0), 0.0)
-    if release.kernel is None or not chances.any():
+    if release.kernel is None or not 0 < (whole := float(chances.sum())) < math.inf:
         return math.inf
-    chosen = np.random.default_rng(PROBE_SEED).choice(len(nodes), size=PROBES, p=chances / chances.sum())
+    chosen = np.random.default_rng(PROBE_SEED).choice(len(nodes), size=PROBES, p=chances / whole)
     missed = np.empty(PROBES)
     for part in _blocks(PROBES, max(len(nodes), encoder.size)):
         probes = nodes[chosen[part]]

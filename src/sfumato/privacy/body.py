@@ -56,6 +56,7 @@ MOST_COORDINATES = 2**24
 MOST_PARTS = 2**20
 MOST_PAIRS = 128  # all pairs fall in their discs with probability 0.948^pairs
 LARGEST_DISC_RATE = 8  # beyond, hardly any radius is above 0, and rejection takes for ever
+MOST_TRIES = 1e7  # of cubes: beyond, rejection takes for ever as well
 LARGEST_RADIUS = 2**29
 _ZERO, _ONE, _TWO, _TEN = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(10)
 _OCTAGON = np.uint64(82844)
@@ -102,6 +103,11 @@ class DiscNoise(Documented):
         """Integers in one draw."""
         return 2 * self.pairs
 
+    @property
+    def tries(self) -> float:
+        """Draws for one whose pairs all fall in their discs, about."""
+        return float(0.948**-self.pairs)
+
     def sample(self, bits: SecureBits, count: int) -> Integers:
         """Return `count` integers: independent blocks of `pairs` pairs."""
         _check_blocks(count, self.block)
@@ -138,11 +144,24 @@ class CubeNoise(Documented):
         _check(self.size, self.rate)
         if (self.size + 1) / self.rate > LARGEST_CUBE_MEAN_RADIUS:
             raise InputError(f"cube noise of rate {self.rate} in {self.size} coordinates does not fit 64-bit integers")
+        if self.tries > MOST_TRIES:
+            raise InputError(
+                f"cube noise of rate {self.rate} in {self.size} coordinates is too narrow for integers; use a larger "
+                "scale (a finer integer grid)"
+            )
 
     @property
     def block(self) -> int:
         """Integers in one draw."""
         return self.size
+
+    @property
+    def tries(self) -> float:
+        """Radii that are drawn for one that is accepted, at most about: e^(size rate / 2), and those until it is 0."""
+        rate = float(self.rate)
+        wide = self.size * rate / 2
+        zero = self.size * math.log(2) + math.lgamma(self.size + 1) - (self.size + 1) * math.log(-math.expm1(-rate))
+        return math.exp(min(wide, zero, 700.0))
 
     def sample(self, bits: SecureBits, count: int) -> Integers:
         """Return `count` integers: independent blocks of `size` coordinates."""

@@ -154,6 +154,25 @@ def part_variances(law: NoiseLaw) -> tuple[float, ...]:
     return (law.variance,)
 
 
+def drawing_cost(law: NoiseLaw) -> float:
+    """How many numbers one integer takes to draw, about; infinite where participants added the noise.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> each = DiscreteLaplace(Fraction(1, 10))
+    >>> drawing_cost(SummedNoise((each, each))), drawing_cost(StackedNoise((each, ReportNoise(1.0)), (2, 3)))
+    (2.0, inf)
+    """
+    if isinstance(law, ReportNoise):
+        return math.inf
+    if isinstance(law, SummedNoise):
+        return math.fsum(drawing_cost(part) for part in law.parts)
+    if isinstance(law, Stack):
+        return max(drawing_cost(part) for part in law.parts)
+    return law.tries if isinstance(law, CubeNoise | DiscNoise) else 1.0
+
+
 _READERS: dict[str, Callable[[Any, str], NoiseLaw]] = {
     "discrete-laplace": DiscreteLaplace.from_document,
     "discrete-gaussian": DiscreteGaussian.from_document,

@@ -69,6 +69,7 @@ class PublishedMoments(Described, LinearQuantizer):
     variances: tuple[float, ...]
 
     name: ClassVar[str] = "published-moments"
+    fixed_weights: ClassVar[bool] = False
     schema: ClassVar[Schema] = described(name, GIVEN_BOX, variances=Many(Real(0.0, 1e100), most=2, least=2))
 
     @property

@@ -265,7 +265,7 @@ class TrigonometricQuantizer(SeparableQuantizer):
         nodes = []
         for low, high, length in zip(self.bounds.lower, self.bounds.upper, lengths, strict=True):
             wanted = max(FEWEST_NODES, 2 * self.degree, int(min(NODES_PER_BANDWIDTH * (high - low) / length, 1e6)))
-            count = min(MOST_NODES, wanted)
+            count = min(MOST_NODES if self.degree <= MOST_NODES else 2 * self.degree, wanted)  # no order without a node
             place = np.cos(np.pi * (np.arange(count) + 0.5) / count)
             nodes.append((low + high) / 2 + (high - low) / 2 * place)
         return nodes

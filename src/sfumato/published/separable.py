@@ -87,6 +87,11 @@ class SeparableQuantizer(Blocks, Described, LinearQuantizer):
         return int(self.axis_width**self.dimension)
 
     @property
+    def query_numbers(self) -> int:
+        """The first column's weights, or what is left of the sums after it."""
+        return max(self.axis_width, self.width // self.axis_width)
+
+    @property
     def bound(self) -> Bound:
         """Every coordinate is at most the scale."""
         return Bound(l1=self.scale * self.width, l2_squared=self.scale**2 * self.width, largest=self.scale)

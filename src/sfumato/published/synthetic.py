@@ -101,6 +101,11 @@ class GridRecords(Described, LinearQuantizer):
         """Kernel factor of one column between its nodes and places, shape (nodes, len(y))."""
         return PortableKernel(self.kernel).axis(column, len(self.nodes), self.columns[column], y)
 
+    @property
+    def query_numbers(self) -> int:
+        """The first column's factors, or what is left of the sums after it."""
+        return max(self.nodes[0], self.size // self.nodes[0])
+
     def places(self, rows: NDArray[Any]) -> Integers:
         """Node of each kept row."""
         kept = kept_rows(self.bounds, rows)

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.privacy.bits import SecureBits
-from sfumato.privacy.laws import NoiseLaw
+from sfumato.privacy.laws import NoiseLaw, drawing_cost
 from sfumato.public.codec import Schema
 from sfumato.quantizers.answer import (
     Answer,
@@ -62,7 +62,7 @@ __all__ = [
 ]
 
 BLOCK_NUMBERS = 1 << 22  # of weights or terms that are held at once
-WINDOW_NUMBERS = 64  # about what one query's weights along the columns of a grid take
+WINDOW_NUMBERS = 64  # about what one query's weights along the columns of a grid take, and every other reader's least
 MOST_DRAWN = 1 << 23  # noise integers of simulated errors in all: a second or two
 Integers = NDArray[np.int64]
 
@@ -160,6 +160,11 @@ class Reader(ABC):
         """Products of weights and sums that one answer takes."""
         return self.size
 
+    @property
+    def query_numbers(self) -> int:
+        """Numbers that one query takes while many are read together, about; blocks of queries are cut by it."""
+        return self.size
+
     @abstractmethod
     def weights(self, Y: Floats) -> Floats:
         """Weights g(y): f(x) . g(y), averaged over the terms, stands for k(x, y). Shape (len(Y), size)."""
@@ -235,6 +240,11 @@ class TermReader(Reader):
         return (self.terms,)
 
     @property
+    def query_numbers(self) -> int:
+        """The terms."""
+        return self.terms
+
+    @property
     def term_bias(self) -> float:
         """Largest systematic error of the mean of the terms, per record, where there is one."""
         return 0.0
@@ -279,7 +289,15 @@ class TermReader(Reader):
 
 
 class LinearReader(Reader):
-    """Weighs the sums by fixed weights: it approximates the kernel as a whole, with a bias that the query decides."""
+    """Weighs the sums by fixed weights: it approximates the kernel as a whole, with a bias that the query decides.
+
+    Attributes
+    ----------
+    fixed_weights : bool
+        Whether `weights` says which; otherwise it refuses, and answers are linear in the noise to first order at most.
+    """
+
+    fixed_weights: ClassVar[bool] = True
 
     @abstractmethod
     def weigh(self, Y: Floats, sums: Floats) -> Reading:
@@ -301,7 +319,7 @@ class LinearReader(Reader):
     def combined(self, Y: Floats, coefficients: Floats, sums: Floats, known: Known) -> Combined:
         """Combine the weights; biases are added up as they are stated."""
         weights, answers, stated, noise = np.zeros(self.size), np.empty(len(Y)), 0.0, known.noise_variance
-        for part in _blocks(len(Y), WINDOW_NUMBERS):
+        for part in _blocks(len(Y), max(WINDOW_NUMBERS, self.query_numbers)):
             reading = self.reading(Y[part], sums, known)
             weights += self.combine(Y[part], coefficients[part])
             answers[part], noise = reading.total, max(noise, reading.spread)
@@ -313,13 +331,21 @@ class LinearReader(Reader):
         self, Y: Floats, sums: Floats, noise: NoiseLaw, groups: int, draws: int, seed: int
     ) -> Floats | None:
         """Draw the noise again and again, and read it."""
-        if self.size * draws > MOST_DRAWN:
+        drawn = drawn_again(noise, self.size, draws, seed) if self.fixed_weights else None
+        if drawn is None:
             return None
-        bits, paths = SecureBits.seeded(seed), np.empty((draws, len(Y)))
-        drawn = np.array([noise.sample(bits, self.size) for _ in range(draws)], dtype=np.float64)
+        paths = np.empty((draws, len(Y)))
         for part in _blocks(len(Y), self.size):
             paths[:, part] = drawn @ self.weights(Y[part]).T
         return paths
+
+
+def drawn_again(noise: NoiseLaw, size: int, draws: int, seed: int) -> Floats | None:
+    """Draw noise of so many sums again and again; None where that would take long, or nobody here can."""
+    if size * draws * drawing_cost(noise) > MOST_DRAWN:
+        return None
+    bits = SecureBits.seeded(seed)
+    return np.array([noise.sample(bits, size) for _ in range(draws)], dtype=np.float64)
 
 
 def combined_terms(terms: Floats, known: Known, answers: Floats) -> Combined:

@@ -35,13 +35,13 @@ from sfumato.public.codec import Object, Schema
 from sfumato.public.ranges import MOST_INTEGERS
 from sfumato.quantizers.answer import Answer, Combined, Floats, Known, Reading
 from sfumato.quantizers.base import (
-    MOST_DRAWN,
     Bound,
     Integers,
     LinearQuantizer,
     LinearReader,
     Quantizer,
     TermReader,
+    drawn_again,
 )
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.checked import CheckedLandmarks
@@ -198,6 +198,11 @@ class Cells(Quantizer):
         return self.size + self.inner.query_products
 
     @property
+    def query_numbers(self) -> int:
+        """What the inner quantizer takes: cells are read one after the other."""
+        return self.inner.query_numbers
+
+    @property
     def bound(self) -> Bound:
         """The inner bound: a record touches one cell."""
         inner = self.inner.bound
@@ -308,10 +313,9 @@ class Cells(Quantizer):
                 assert found is not None
                 paths[:, asked] = found
             return paths
-        if self.size * draws > MOST_DRAWN or isinstance(self.inner, CheckedLandmarks):
+        drawn = None if isinstance(self.inner, CheckedLandmarks) else drawn_again(noise, self.size, draws, seed)
+        if drawn is None:
             return None
-        bits = SecureBits.seeded(seed)
-        drawn = np.array([noise.sample(bits, self.size) for _ in range(draws)], dtype=np.float64)
         table = drawn.reshape(draws, self.count, self.inner.size)
         for asked, numbers, row in self._by_cell(Y):
             paths[:, asked] = np.einsum("c,dcs->ds", row, table) @ self.inner.weights(numbers).T

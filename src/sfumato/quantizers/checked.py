@@ -58,7 +58,7 @@ from sfumato.privacy.laws import NoiseLaw
 from sfumato.public.codec import Object, Schema
 from sfumato.public.ranges import DRAWN_BYTES, check_reader_cost
 from sfumato.quantizers.answer import Answer, Combined, answer_from_terms
-from sfumato.quantizers.base import MOST_DRAWN, Bound, Floats, Integers, Known, Quantizer, stored_array
+from sfumato.quantizers.base import MOST_DRAWN, Bound, Floats, Integers, Known, Quantizer, drawn_again, stored_array
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.fourier import FourierQuantizer, ShardedFourier
 from sfumato.quantizers.landmarks import LandmarkQuantizer
@@ -141,6 +141,11 @@ class CheckedLandmarks(Quantizer):
         """Kernel values, projection and cosines of one query."""
         rank = self.landmarks.rank
         return len(self._points) * (self.dimension + rank) + self.pairs.terms * (self.dimension + rank)
+
+    @property
+    def query_numbers(self) -> int:
+        """Kernel values, features and terms."""
+        return max(self.landmarks.query_numbers, self.pairs.terms)
 
     @property
     def bound(self) -> Bound:
@@ -304,15 +309,16 @@ class CheckedLandmarks(Quantizer):
         self, Y: Floats, sums: Floats, noise: NoiseLaw, groups: int, draws: int, seed: int
     ) -> Floats | None:
         """Draw the landmarks' noise again, and weigh the terms of D by normal multipliers."""
-        if self.size * draws > MOST_DRAWN or len(Y) * self.pairs.terms > 8 * MOST_DRAWN:
+        few = len(Y) * self.pairs.terms <= 8 * MOST_DRAWN
+        drawn = drawn_again(noise, self.size, draws, seed) if few else None
+        if drawn is None:
             return None
         found, features = self._measure(sums, Known(noise.variance)), self.landmarks.features(Y)[1]
-        bits = SecureBits.seeded(seed)
-        drawn = np.array([noise.sample(bits, self.size)[: self.landmarks.rank] for _ in range(draws)], dtype=np.float64)
         terms = self._terms(Y, features, found)
         terms -= terms.mean(axis=1, keepdims=True)
         multipliers = np.random.default_rng(seed).normal(size=(draws, self.pairs.terms))
-        return np.asarray(drawn @ features.T / self.landmarks.amplitude + multipliers @ terms.T / self.pairs.terms)
+        own = drawn[:, : self.landmarks.rank]
+        return np.asarray(own @ features.T / self.landmarks.amplitude + multipliers @ terms.T / self.pairs.terms)
 
     def bias_bound(self, Y: Floats, sums: Floats, known: Known) -> Floats:
         """Limit of what the answers miss, whatever the records are; see the module's text."""

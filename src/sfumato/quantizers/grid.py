@@ -329,6 +329,11 @@ class GridQuantizer(LinearQuantizer):
         """Nodes in the window of one query."""
         return math.prod(self._solvers[column].window + self.degree for column in self.wide)
 
+    @property
+    def query_numbers(self) -> int:
+        """The windows of all columns."""
+        return sum(solver.window + self.degree for solver in self._solvers)
+
     def _constant(self, duals: list[Dual]) -> Floats:
         """Product of the single nodes' weights."""
         single = [dual.weights[:, 0] for column, dual in enumerate(duals) if column not in self.wide]

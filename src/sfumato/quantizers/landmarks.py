@@ -146,6 +146,11 @@ class LandmarkQuantizer(LinearQuantizer):
         return self.fitted
 
     @property
+    def query_numbers(self) -> int:
+        """The kernel's values at all landmarks."""
+        return max(self.size, len(self.projection))
+
+    @property
     def rank(self) -> int:
         """Number of features, r."""
         return int(self.projection.shape[1])

@@ -48,6 +48,11 @@ class Mapped(Quantizer):
         return int(self.inner.width)
 
     @property
+    def query_numbers(self) -> int:
+        """What the inner quantizer takes, or the query itself."""
+        return max(int(self.inner.query_numbers), self.dimension)
+
+    @property
     def bound(self) -> Bound:
         """Bounds of the inner quantizer, which hold for every image."""
         found: Bound = self.inner.bound

@@ -20,6 +20,7 @@ from sfumato.public.ranges import MOST_COLUMNS
 from sfumato.quantizers.rotation import padded
 from sfumato.roots import brentq
 
+FAR, FARTHEST = 60.0, 240.0  # logs of distances at which kernels are below any density; the latter for small powers
 SHARED = 0.25  # squared cosine between two records, seen from a query that is one more of their kind
 
 
@@ -95,7 +96,8 @@ def _derivatives(kernel: Kernel, density: float) -> tuple[float, float]:
     def value(log_distance: float) -> float:
         return float(kernel.value([[0.0]], [[length * math.exp(log_distance)]])[0, 0])
 
-    at = float(brentq(lambda each: value(each) - density, -30.0, 60.0))
+    far = FAR if value(FAR) < density else FARTHEST
+    at = float(brentq(lambda each: value(each) - density, -30.0, far))
     step = 1e-3
     below, here, above = value(at - step), value(at), value(at + step)
     first, second = (above - below) / (2 * step), (above - 2 * here + below) / step**2

@@ -25,7 +25,7 @@ from sfumato.public.codec import Documented, Flag, Real, Schema, Whole
 from sfumato.public.ranges import FARTHEST_QUERY
 from sfumato.public.shown import shown
 from sfumato.quantizers.answer import Answer, Floats, Known
-from sfumato.quantizers.base import Integers, Mesh, Reader
+from sfumato.quantizers.base import BLOCK_NUMBERS, Integers, Mesh, Reader
 from sfumato.release import format as container
 from sfumato.release.saving import saved
 from sfumato.release.shrinking import READINGS, Spread, shrink, spread_of
@@ -160,7 +160,6 @@ class Release:
         scale = self.count.value
         mean = answer.total / scale
         noise = answer.standard_error**2 + mean * (self.count.variance * mean - 2 * answer.count_covariance)
-        noise = np.where(np.isnan(noise), np.inf, noise)  # numbers of a hostile file that overflow, of either sign
         share = np.clip(mean / largest, 0.0, 1.0)
         coins = largest**2 * share * (1 - share) / scale if self.sampled else 0.0
         error = np.sqrt(np.maximum(noise, 0.0) / scale**2 + answer.bias**2 + coins)
@@ -171,6 +170,11 @@ class Release:
     def _sum(self, answer: Answer, largest: Floats | float) -> tuple[Floats, Floats]:
         coins = largest * np.maximum(answer.total, 0.0) if self.sampled else 0.0
         return answer.total, np.sqrt(answer.standard_error**2 + (answer.bias * self.count.value) ** 2 + coins)
+
+    def _finished(self, answer: Answer, points: Floats, mean: bool) -> tuple[Floats, Floats]:
+        """Return answers and errors; an error that overflowed on its way, of either sign, is infinite."""
+        answers, errors = (self._mean if mean else self._sum)(answer, self._largest(points))
+        return answers, np.where(np.isnan(errors), np.inf, errors)
 
     def _largest(self, points: Floats) -> Floats | float:
         """Return what one record can add to an answer at most, on which the variance of coins depends.
@@ -184,20 +188,22 @@ class Release:
         return self.kernel.farthest(points, np.array(box.lower), np.array(box.upper))
 
     def _answers(self, Y: ArrayLike | Mesh, mean: bool) -> tuple[Floats, Floats, Floats]:
-        sums, finish = self.values.astype(np.float64), self._mean if mean else self._sum
+        sums = self.values.astype(np.float64)
         if isinstance(Y, Mesh):
             points = self._checked(Y.points)
             if (found := self.reader.read_mesh(Y, sums, self.known)) is not None:
-                return *finish(found, self._largest(points)), found.bias
+                return *self._finished(found, points, mean), found.bias
         else:
             points = self._points(Y)
         answers, errors, bias = np.empty((3, len(points)))
-        block = max(1, QUERY_BLOCK_TERMS // max(self.reader.terms, 1024))
+        # A power of 2, so that the queries of a wide reader lie in a block as they would in a longer one.
+        wide = 1 << max(0, (BLOCK_NUMBERS // self.reader.query_numbers).bit_length() - 1)
+        block = min(max(1, QUERY_BLOCK_TERMS // max(self.reader.terms, 1024)), wide)
 
         def answer(start: int) -> None:
             part = slice(start, start + block)
             result = self.reader.read(points[part], sums, self.known)
-            answers[part], errors[part] = finish(result, self._largest(points[part]))
+            answers[part], errors[part] = self._finished(result, points[part], mean)
             bias[part] = result.bias
 
         starts = range(0, len(points), block)

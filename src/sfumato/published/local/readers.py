@@ -60,6 +60,7 @@ class ReportedPoints(Described, LinearReader):
     blur: float
 
     name: ClassVar[str] = "reported-points"
+    fixed_weights: ClassVar[bool] = False
     schema: ClassVar[Schema] = described(
         name, units=Many(Real(0.0, LARGEST_UNIT), most=MOST_COLUMNS, least=1), blur=CHANCE
     )
@@ -68,6 +69,11 @@ class ReportedPoints(Described, LinearReader):
     def width(self) -> int:
         """All integers of all reports."""
         return self.reports * len(self.units)
+
+    @property
+    def query_numbers(self) -> int:
+        """Kernel values at so many reports at a time."""
+        return BLOCK
 
     @cached_property
     def _origin(self) -> Floats:
@@ -134,6 +140,11 @@ class SketchReader(LinearReader):
     def width(self) -> int:
         """All counters."""
         return self.device.rows * self.device.hash.buckets
+
+    @property
+    def query_numbers(self) -> int:
+        """One counter of every row."""
+        return int(self.device.rows)
 
     def _places(self, Y: Floats) -> Buckets:
         Y, far = directions(Y) if self.device.angular else Y, float(self.pool.farthest)
