@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 from typing import Any
 
 import pytest
 from threadpoolctl import threadpool_info
 
+import sfumato
 from sfumato import threads
 from sfumato.errors import EngineError
 from sfumato.threads import one_blas_thread, spawned, spread
@@ -82,6 +87,50 @@ def test_a_child_waits_for_no_thread_that_it_does_not_have() -> None:
         held.wait(10)
         assert told_by_a_child(used) == b"used"
         future.result()
+
+
+# A query that goes on once the fork holds every lock that it takes before ours; the executor is imported after us.
+FORK_BESIDE_A_QUERY = """
+import faulthandler, os, threading, time
+from sfumato import threads
+from concurrent.futures.thread import _global_shutdown_lock
+
+faulthandler.dump_traceback_later(20, exit=True)
+queried = threading.Event()
+
+def limit():
+    queried.set()
+    while not _global_shutdown_lock.locked():
+        time.sleep(0.001)
+    return threads._aside(lambda: None)
+
+def query():
+    with threads.one_blas_thread():
+        pass
+
+threads._limit = limit
+querying = threading.Thread(target=query)
+querying.start()
+queried.wait()
+child = os.fork()
+if not child:
+    with threads._single:
+        os._exit(0)
+querying.join()
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_fork_beside_a_query_waits_for_nothing_that_waits_for_it() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(sfumato.__file__).parents[1])}
+    command = [sys.executable, "-W", "ignore", "-c", FORK_BESIDE_A_QUERY]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("0\n", "")
+
+
+def test_what_fails_aside_is_told() -> None:
+    with pytest.raises(ZeroDivisionError):
+        threads._aside(lambda: 1 // 0)
 
 
 def test_processes_without_semaphores_or_that_were_ended_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,11 +125,26 @@ def _limit() -> Any:
 
 
 def _aside(task: Callable[[], Any]) -> Any:
-    """Run on a thread that ends: threadpoolctl lets only the thread that set a limit lift it, as long as it lives."""
-    from concurrent.futures import ThreadPoolExecutor
+    """Run on a thread that ends: threadpoolctl lets only the thread that set a limit lift it, as long as it lives.
 
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(task).result()
+    No executor: a fork takes its lock too, and waits with it for ours, which whoever is in here holds. For the same
+    reason nothing is imported here that takes part in forks, as concurrent.futures and logging do.
+    """
+    results: list[Any] = []
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(task())
+        except BaseException as failure:
+            failures.append(failure)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    for failure in failures:
+        raise failure
+    return results[0]
 
 
 def _after_fork_in_child() -> None:
