@@ -16,8 +16,8 @@ from sfumato.services.limits import Limits
 from sfumato.services.log import Log
 from sfumato.services.shuffler import Policy, ShufflerRole
 from sfumato.services.signing import SignedProtocol, SigningKey
-from sfumato.services.store import open_store
-from sfumato.services.wire import Fate
+from sfumato.services.store import FORGOTTEN, OPEN, Rows, open_store
+from sfumato.services.wire import Fate, Problem
 from sfumato.shuffled import Protocol as Shuffled
 from tests.services.targets import NOWHERE, submissions
 
@@ -82,6 +82,37 @@ def test_altered_submissions_are_told(
     altered(file, f"UPDATE items SET {column} = zeroblob(length({column}))")
     with pytest.raises(StorageError, match="a submission is not as it came"):
         ShufflerRole(tmp_path / "own", [signed], NOWHERE, Policy(10**6))
+
+
+@pytest.mark.parametrize("use", ["everything", "nothing", "check"])
+def test_what_another_server_forgets_in_time_is_no_damage(
+    use: str,
+    tmp_path: Path,
+    organiser: SigningKey,
+    shuffled_protocol: Shuffled,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of two shufflers on one database one is told that its batch is published while the other reads for one."""
+    signed = SignedProtocol.sign(shuffled_protocol.document, organiser, shuffler="00" * 32)
+    role = ShufflerRole(tmp_path / "own", [signed], NOWHERE, Policy(10**6))
+    intake = role.intakes[signed.fingerprint, 0]
+    store, blocks = intake.store, intake.store.blocks
+    intake.settle(submissions(shuffled_protocol, 3))
+
+    def late(items: int) -> list[Rows]:
+        rows = list(blocks(items))
+        assert store.advance(OPEN, FORGOTTEN) and store.forget()
+        return rows if use == "everything" else []
+
+    monkeypatch.setattr(store, "blocks", late)
+    if use == "everything":
+        assert sum(map(len, intake.kept())) == 3
+    elif use == "check":
+        intake.check()
+    else:
+        with pytest.raises(Problem, match="deleted meanwhile"):
+            list(intake.kept())
+    asyncio.run(role.close())
 
 
 @pytest.mark.parametrize("which", ["", "log"])

@@ -26,7 +26,7 @@ from sfumato.services.admission import NONCE_BYTES, IssuerPublicKey
 from sfumato.services.commits import Commits
 from sfumato.services.limits import Limits, Rates
 from sfumato.services.store import FORGOTTEN, Item, Store
-from sfumato.services.wire import Fate, framed, frames, receipt
+from sfumato.services.wire import Fate, Problem, framed, frames, receipt
 from sfumato.shuffled.messages import DIGEST_BYTES, HEAD_BYTES, IDENTITY_BYTES, Submission
 from sfumato.shuffled.sealing import MESSAGE_BYTES
 from sfumato.storage import AtomicFile, storage_errors
@@ -84,7 +84,10 @@ class Intake(ABC):
         """Return what a device sent, without its head, as it is kept; raise `ValueError` if that was altered."""
 
     def kept(self) -> Iterator[list[bytes]]:
-        """Give what devices sent, in blocks; raise `StorageError` if some of it is lost or altered."""
+        """Give what devices sent, in blocks; raise `StorageError` if some of it is lost or altered.
+
+        A `Problem` says that a server which shares the storage has forgotten it meanwhile.
+        """
         before, found = self.store.count(), 0
         for rows in self.store.blocks(self.block):
             found += len(rows)
@@ -93,14 +96,22 @@ class Intake(ABC):
             except ValueError as error:
                 raise self.store.damaged(str(error)) from error
             yield contents
-        if not before <= found <= self.store.count():  # others may add meanwhile
+        after, gone = self.store.count(), self.store.stage == FORGOTTEN  # in this order: a stage is left first
+        if gone and found < before:
+            raise Problem("closed", "its messages were deleted meanwhile")
+        if not gone and not before <= found <= after:  # others may add meanwhile
             raise self.store.damaged(f"{found} items are there, and {before} were kept")
 
     def check(self) -> None:
         """Read everything that is kept, so that damage is told before anything is added to it."""
-        if self.store.stage != FORGOTTEN:
+        if self.store.stage == FORGOTTEN:
+            return
+        try:
             for _ in self.kept():
                 pass
+        except Problem as problem:
+            if problem.code != "closed":
+                raise
 
     async def take(self, body: bytes) -> tuple[bytes, Counter[Fate]]:
         """Keep the frames of a body, durably when this returns; give the receipt, and how many had which fate."""
