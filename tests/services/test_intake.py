@@ -16,7 +16,7 @@ from sfumato.services.limits import Limits
 from sfumato.services.log import Log
 from sfumato.services.shuffler import Policy, ShufflerRole
 from sfumato.services.signing import SignedProtocol, SigningKey
-from sfumato.services.store import FORGOTTEN, OPEN, Rows, open_store
+from sfumato.services.store import CLOSED, FORGOTTEN, OPEN, Rows, open_store
 from sfumato.services.wire import Fate, Problem
 from sfumato.shuffled import Protocol as Shuffled
 from tests.services.targets import NOWHERE, submissions
@@ -43,11 +43,13 @@ def altered(file: Path, statement: str) -> None:
     [
         ("UPDATE items SET digest = zeroblob(length(digest))", "not as it came"),
         ("UPDATE items SET digest = 'text'", "no bytes"),
+        ("UPDATE items SET digest = CAST(x'ff' AS TEXT)", "no bytes"),
         ("UPDATE items SET identity = x'000000000000' WHERE identity = (SELECT min(identity) FROM items)", "not as it"),
         ("UPDATE items SET digest = zeroblob(99), content = x''", "not as it came"),
         ("DELETE FROM items WHERE identity = (SELECT max(identity) FROM items)", "4 items are there, and 5"),
         ("UPDATE facts SET value = '9' WHERE name = 'items'", "5 items are there, and 9"),
         ("UPDATE facts SET value = 'u' WHERE name = 'items'", "number 'items' is 'u'"),
+        ("UPDATE facts SET name = 'rchema' WHERE name = 'schema'", "number 'schema' is lost"),
         ("UPDATE facts SET value = 'oqen' WHERE name = 'stage'", "stage is 'oqen'"),
         ("DELETE FROM facts WHERE name = 'stage'", "stage is None"),
     ],
@@ -67,6 +69,23 @@ def test_altered_reports_are_told(
         CollectorRole(tmp_path / "own", [local_signed])
 
 
+@pytest.mark.parametrize("value", ["CAST(value AS BLOB)", "'u'", "'9' || value || printf('%05000d', 0)"])
+def test_altered_counts_of_what_was_refused_are_told(
+    value: str, tmp_path: Path, local_signed: SignedProtocol, local_protocol: Protocol
+) -> None:
+    role = CollectorRole(tmp_path / "own", [local_signed])
+    intake = role.intakes[local_signed.fingerprint, 0]
+    intake.settle([local_protocol.client().report([0.5, 0.5]), b"short"])
+    assert intake.store.refused() == {"length": 1}
+    altered(
+        tmp_path / "own" / f"{local_signed.fingerprint}-0" / "items.db",
+        f"UPDATE facts SET value = {value} WHERE name = 'refused.length'",
+    )
+    with pytest.raises(StorageError, match=r"is damaged \(the number 'refused.length' is "):
+        role.step(local_signed.fingerprint, 0)
+    asyncio.run(role.close())
+
+
 @pytest.mark.parametrize("column", ["content", "digest"])
 def test_altered_submissions_are_told(
     column: str, tmp_path: Path, organiser: SigningKey, shuffled_protocol: Shuffled
@@ -82,6 +101,32 @@ def test_altered_submissions_are_told(
     altered(file, f"UPDATE items SET {column} = zeroblob(length({column}))")
     with pytest.raises(StorageError, match="a submission is not as it came"):
         ShufflerRole(tmp_path / "own", [signed], NOWHERE, Policy(10**6))
+
+
+def test_a_closed_group_whose_stage_is_lost_is_not_opened_again(
+    tmp_path: Path, organiser: SigningKey, shuffled_protocol: Shuffled
+) -> None:
+    signed = SignedProtocol.sign(shuffled_protocol.document, organiser, shuffler="00" * 32)
+    role = ShufflerRole(tmp_path / "own", [signed], NOWHERE, Policy(10**6))
+    assert role.intakes[signed.fingerprint, 0].store.advance(OPEN, CLOSED)
+    asyncio.run(role.close())
+    file = tmp_path / "own" / f"{signed.fingerprint}-0" / "items.db"
+    altered(file, "UPDATE facts SET name = 'stagd' WHERE name = 'stage'")
+    for _ in range(2):
+        with pytest.raises(StorageError, match="the stage is None"):
+            ShufflerRole(tmp_path / "own", [signed], NOWHERE, Policy(10**6))
+
+
+@pytest.mark.parametrize("since", ["x1795034634.8", "nan", "1e999", ""])
+def test_an_altered_time_of_a_group_is_told(
+    since: str, tmp_path: Path, organiser: SigningKey, shuffled_protocol: Shuffled
+) -> None:
+    signed = SignedProtocol.sign(shuffled_protocol.document, organiser, shuffler="00" * 32)
+    role = ShufflerRole(tmp_path / "own", [signed], NOWHERE, Policy(seconds=1e9))
+    role.intakes[signed.fingerprint, 0].store.claim("since", since)
+    with pytest.raises(StorageError, match=f"is damaged .the time 'since' is '{since}'"):
+        role.step(signed.fingerprint, 0)
+    asyncio.run(role.close())
 
 
 @pytest.mark.parametrize("use", ["everything", "nothing", "check"])
