@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.errors import SfumatoError, StorageError
+from sfumato.errors import StorageError
 from sfumato.local import Protocol
 from sfumato.services.collector import CollectorRole
 from sfumato.services.intake import ReportIntake
@@ -183,6 +183,27 @@ def test_an_entry_of_the_log_that_was_damaged_is_told(tmp_path: Path) -> None:
         with log.store.transaction() as now:
             now.run("UPDATE items SET content = ?", (content,))
         for use in (log.knows, lambda *what: log.add(*what, "2027-02-01T00:00:00Z")):
-            with pytest.raises(SfumatoError):
+            with pytest.raises(StorageError, match="is damaged"):
                 use("closed", "a" * 64)
     log.store.close()
+
+
+def test_an_outage_while_the_log_is_read_is_no_damage_and_damage_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, key = open_store(tmp_path / "log", None, "log"), SigningKey.generate()
+    Log(store, key).add("opened", "a" * 64, "2027-01-31T00:00:00Z")
+    for content in ("'text'", "x'7b7d'"):
+        with store.transaction() as now:
+            now.run(f"UPDATE items SET content = {content}")
+        with pytest.raises(StorageError, match="is damaged") as caught:
+            Log(store, key)
+        assert str(caught.value).count("is damaged") == 1
+
+    def away() -> None:
+        raise Problem("storage", "OperationalError", retry_after=5)
+
+    monkeypatch.setattr(store, "transaction", away)
+    with pytest.raises(Problem, match="does not answer"):
+        Log(store, key)
+    store.close()
