@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_info
 
 import sfumato
 from sfumato import threads
-from sfumato.errors import EngineError
+from sfumato.errors import EngineError, StorageError
 from sfumato.threads import one_blas_thread, spawned, spread
 from tests.forks import told_by_a_child
 
@@ -143,6 +143,30 @@ def test_processes_without_semaphores_or_that_were_ended_are_told(monkeypatch: p
     monkeypatch.setattr("multiprocessing.synchronize.SemLock.__init__", missing)
     with pytest.raises(EngineError, match="mount /dev/shm, or do with one process"), spawned(1):
         pass
+
+
+def _refused_by_the_disk() -> None:
+    raise StorageError(28, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    "what", ["multiprocessing.synchronize.SemLock.__init__", "multiprocessing.process.BaseProcess.start"]
+)
+def test_processes_that_cannot_be_started_are_told(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there are too many already, what counts semaphores cannot be started, and a worker cannot."""
+
+    def refused(*_: Any, **__: Any) -> Any:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(what, refused)
+    told = r"temporarily unavailable\): start the run again .*, or do with one process"
+    with pytest.raises(EngineError, match=told), spawned(1) as pool:
+        pool.submit(len, b"")
+
+
+def test_what_a_worker_raises_is_its_own() -> None:
+    with pytest.raises(StorageError, match="No space left"), spawned(1) as pool:
+        pool.submit(_refused_by_the_disk).result()
 
 
 def test_work_is_taken_from_the_items_as_it_is_done() -> None:
