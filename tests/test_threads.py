@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 from typing import Any
 
 import pytest
 from threadpoolctl import threadpool_info
 
+import sfumato
 from sfumato import threads
-from sfumato.errors import EngineError
+from sfumato.errors import EngineError, StorageError
 from sfumato.threads import one_blas_thread, spawned, spread
 from tests.forks import told_by_a_child
 
@@ -84,6 +89,50 @@ def test_a_child_waits_for_no_thread_that_it_does_not_have() -> None:
         future.result()
 
 
+# A query that goes on once the fork holds every lock that it takes before ours; the executor is imported after us.
+FORK_BESIDE_A_QUERY = """
+import faulthandler, os, threading, time
+from sfumato import threads
+from concurrent.futures.thread import _global_shutdown_lock
+
+faulthandler.dump_traceback_later(20, exit=True)
+queried = threading.Event()
+
+def limit():
+    queried.set()
+    while not _global_shutdown_lock.locked():
+        time.sleep(0.001)
+    return threads._aside(lambda: None)
+
+def query():
+    with threads.one_blas_thread():
+        pass
+
+threads._limit = limit
+querying = threading.Thread(target=query)
+querying.start()
+queried.wait()
+child = os.fork()
+if not child:
+    with threads._single:
+        os._exit(0)
+querying.join()
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_fork_beside_a_query_waits_for_nothing_that_waits_for_it() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(sfumato.__file__).parents[1])}
+    command = [sys.executable, "-W", "ignore", "-c", FORK_BESIDE_A_QUERY]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("0\n", "")
+
+
+def test_what_fails_aside_is_told() -> None:
+    with pytest.raises(ZeroDivisionError):
+        threads._aside(lambda: 1 // 0)
+
+
 def test_processes_without_semaphores_or_that_were_ended_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(EngineError, match="ended from outside"), spawned(1):
         raise BrokenProcessPool("what a pool says of a worker that was killed")
@@ -94,6 +143,30 @@ def test_processes_without_semaphores_or_that_were_ended_are_told(monkeypatch: p
     monkeypatch.setattr("multiprocessing.synchronize.SemLock.__init__", missing)
     with pytest.raises(EngineError, match="mount /dev/shm, or do with one process"), spawned(1):
         pass
+
+
+def _refused_by_the_disk() -> None:
+    raise StorageError(28, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    "what", ["multiprocessing.synchronize.SemLock.__init__", "multiprocessing.process.BaseProcess.start"]
+)
+def test_processes_that_cannot_be_started_are_told(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there are too many already, what counts semaphores cannot be started, and a worker cannot."""
+
+    def refused(*_: Any, **__: Any) -> Any:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(what, refused)
+    told = r"temporarily unavailable\): start the run again .*, or do with one process"
+    with pytest.raises(EngineError, match=told), spawned(1) as pool:
+        pool.submit(len, b"")
+
+
+def test_what_a_worker_raises_is_its_own() -> None:
+    with pytest.raises(StorageError, match="No space left"), spawned(1) as pool:
+        pool.submit(_refused_by_the_disk).result()
 
 
 def test_work_is_taken_from_the_items_as_it_is_done() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import threading
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor
@@ -20,6 +21,7 @@ from sfumato.errors import EngineError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Given = ParamSpec("Given")
 _single = threading.Lock()
 # One for each caller that wants BLAS on one thread, with the caller's thread; the limits are all the first one's.
 _limits: list[tuple[int, Any]] = []
@@ -71,18 +73,30 @@ def spawned(workers: int) -> Iterator[ProcessPoolExecutor]:
     from concurrent.futures.process import BrokenProcessPool
     from multiprocessing import get_context
 
+    class Pool(ProcessPoolExecutor):
+        def submit(self, fn: Callable[Given, Result], /, *args: Given.args, **kwargs: Given.kwargs) -> Future[Result]:
+            try:
+                return super().submit(fn, *args, **kwargs)
+            except OSError as error:  # of the start of a process: what a task raises is in its future
+                raise _unstarted(error) from error
+
     try:
-        pool = ProcessPoolExecutor(workers, get_context("spawn"))
+        pool = Pool(workers, get_context("spawn"))
     except (OSError, ImportError) as error:
-        raise EngineError(
-            f"no further processes can work here, as there are no semaphores for them ({error}): mount /dev/shm, or do "
-            "with one process"
-        ) from error
+        raise _unstarted(error) from error
     with pool:
         try:
             yield pool
         except BrokenProcessPool:
             raise EngineError("one of several processes was ended from outside; start the run again") from None
+
+
+def _unstarted(error: OSError | ImportError) -> EngineError:
+    if isinstance(error, ImportError) or error.errno in (errno.ENOENT, errno.ENOSYS):
+        why, fix = f"as there are no semaphores for them ({error})", "mount /dev/shm"
+    else:  # there are too many processes, too many open files, or too little memory
+        why, fix = f"for now ({error})", "start the run again when the machine has room for them"
+    return EngineError(f"no further processes can work here, {why}: {fix}, or do with one process")
 
 
 @lru_cache(maxsize=1)
@@ -125,11 +139,26 @@ def _limit() -> Any:
 
 
 def _aside(task: Callable[[], Any]) -> Any:
-    """Run on a thread that ends: threadpoolctl lets only the thread that set a limit lift it, as long as it lives."""
-    from concurrent.futures import ThreadPoolExecutor
+    """Run on a thread that ends: threadpoolctl lets only the thread that set a limit lift it, as long as it lives.
 
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(task).result()
+    No executor: a fork takes its lock too, and waits with it for ours, which whoever is in here holds. For the same
+    reason nothing is imported here that takes part in forks, as concurrent.futures and logging do.
+    """
+    results: list[Any] = []
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(task())
+        except BaseException as failure:
+            failures.append(failure)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    for failure in failures:
+        raise failure
+    return results[0]
 
 
 def _after_fork_in_child() -> None:

@@ -6,12 +6,15 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from starlette.requests import Request
 
 from sfumato import InputError
-from sfumato.errors import StorageError
+from sfumato.errors import EngineError, SfumatoError, StorageError
 from sfumato.local import Protocol
 from sfumato.services.collector import CollectorRole
 from sfumato.services.role import Role
+from sfumato.services.sending import UnreachableError
+from sfumato.services.server import Server
 from sfumato.services.signing import SignedProtocol
 
 
@@ -66,6 +69,39 @@ def test_a_kill_before_there_is_a_key_leaves_a_folder_that_goes_on(
     (tmp_path / "own" / f".sfumato-{'0' * 16}.tmp").write_text("ours")
     asyncio.run(CollectorRole(tmp_path / "own", [local_signed]).close())
     assert not list((tmp_path / "own").glob(".sfumato*"))
+
+
+@pytest.mark.parametrize(
+    ("failure", "failures"),
+    [
+        (StorageError("full"), 4),
+        (EngineError("one of several processes was ended from outside"), 4),
+        (UnreachableError("the other server is away"), 0),
+    ],
+)
+def test_a_server_that_fails_again_and_again_says_that_it_is_not_ready(
+    failure: SfumatoError, failures: int, tmp_path: Path, local_signed: SignedProtocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And waits, each time twice as long; another server that is away is no failure of this one."""
+    role, ticks = CollectorRole(tmp_path / "own", [local_signed]), 0
+
+    async def ticked() -> None:
+        server, stopping = Server(role, every=1e-6), asyncio.Event()
+
+        def step(*_: object) -> None:
+            nonlocal ticks
+            ticks += 1
+            if ticks == 4:
+                stopping.set()
+            raise failure
+
+        monkeypatch.setattr(role, "step", step)
+        await server._ticking(stopping)
+        assert server._failures == failures
+        assert (await server._ready(Request({"type": "http"}))).status_code == (503 if failures else 200)
+        await role.close()
+
+    asyncio.run(ticked())
 
 
 def test_an_operators_key_that_was_cut_off_is_refused(tmp_path: Path, local_signed: SignedProtocol) -> None:

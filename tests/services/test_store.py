@@ -220,6 +220,39 @@ def test_a_database_that_was_away(database: Postgres | None) -> None:
     store.close()
 
 
+def test_what_is_no_bytes_any_more_is_told_while_it_is_open(tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path / "a.db", "a")
+    item = Item(b"1", b"x", b"", b"t")
+    store.add([item])
+    for column in ("items SET digest", "spent SET nonce"):
+        with store.transaction() as now:
+            now.run(f"UPDATE {column} = CAST(x'ff' AS TEXT)")
+    for one in (item, item._replace(nonce=b"")):
+        with pytest.raises(StorageError, match="is damaged .an item is no bytes"):
+            store.add([one])
+    store.close()
+
+
+def test_a_storage_that_is_refused_is_let_go_of(tmp_path: Path) -> None:
+    made: list[sqlite3.Connection] = []
+
+    class Seen(SQLiteStore):
+        def _connect(self) -> sqlite3.Connection:
+            made.append(super()._connect())
+            return made[-1]
+
+    store = SQLiteStore(tmp_path / "damaged.db", "a")
+    store.add([Item(number.to_bytes(8), b"x" * 500) for number in range(100)])
+    store.close()
+    content = (tmp_path / "damaged.db").read_bytes()
+    (tmp_path / "damaged.db").write_bytes(content[: len(content) // 2] + bytes(len(content) // 2))
+    for name in ("damaged.db", "empty.db"):
+        with pytest.raises(StorageError, match="is damaged"):
+            Seen(tmp_path / name, "a", known=True)
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            made.pop().execute("SELECT 1")
+
+
 def test_a_file_that_is_damaged_before_or_after_it_is_opened_is_told(tmp_path: Path) -> None:
     store = SQLiteStore(tmp_path / "a.db", "a")
     store.add([Item(number.to_bytes(8), b"x" * 500) for number in range(1000)])

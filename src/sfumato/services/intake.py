@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -26,7 +26,7 @@ from sfumato.services.admission import NONCE_BYTES, IssuerPublicKey
 from sfumato.services.commits import Commits
 from sfumato.services.limits import Limits, Rates
 from sfumato.services.store import FORGOTTEN, Item, Store
-from sfumato.services.wire import Fate, framed, frames, receipt
+from sfumato.services.wire import Fate, Problem, framed, frames, receipt
 from sfumato.shuffled.messages import DIGEST_BYTES, HEAD_BYTES, IDENTITY_BYTES, Submission
 from sfumato.shuffled.sealing import MESSAGE_BYTES
 from sfumato.storage import AtomicFile, storage_errors
@@ -84,23 +84,34 @@ class Intake(ABC):
         """Return what a device sent, without its head, as it is kept; raise `ValueError` if that was altered."""
 
     def kept(self) -> Iterator[list[bytes]]:
-        """Give what devices sent, in blocks; raise `StorageError` if some of it is lost or altered."""
+        """Give what devices sent, in blocks; raise `StorageError` if some of it is lost or altered.
+
+        A `Problem` says that a server which shares the storage has forgotten it meanwhile.
+        """
         before, found = self.store.count(), 0
         for rows in self.store.blocks(self.block):
             found += len(rows)
             try:
-                contents = [self.opened(*map(_blob, row)) for row in rows]
+                contents = [self.opened(*row) for row in self.store.blobs(rows)]
             except ValueError as error:
                 raise self.store.damaged(str(error)) from error
             yield contents
-        if not before <= found <= self.store.count():  # others may add meanwhile
+        after, gone = self.store.count(), self.store.stage == FORGOTTEN  # in this order: a stage is left first
+        if gone and found < before:
+            raise Problem("closed", "its messages were deleted meanwhile")
+        if not gone and not before <= found <= after:  # others may add meanwhile
             raise self.store.damaged(f"{found} items are there, and {before} were kept")
 
     def check(self) -> None:
         """Read everything that is kept, so that damage is told before anything is added to it."""
-        if self.store.stage != FORGOTTEN:
+        if self.store.stage == FORGOTTEN:
+            return
+        try:
             for _ in self.kept():
                 pass
+        except Problem as problem:
+            if problem.code != "closed":
+                raise
 
     async def take(self, body: bytes) -> tuple[bytes, Counter[Fate]]:
         """Keep the frames of a body, durably when this returns; give the receipt, and how many had which fate."""
@@ -170,21 +181,15 @@ class ReportIntake(Intake):
 
     def opened(self, identity: bytes, digest: bytes, content: bytes) -> bytes:
         """Return a report's payload."""
-        whole = content in (b"", _checksum(identity, digest))  # earlier versions kept no checksum
+        whole = content == _checksum(identity, digest) or not content  # earlier versions kept no checksum
         if not whole or len(digest) != self.size - HEADER_BYTES:
             raise ValueError("a report is not as it came")
         return digest
 
 
-def _blob(value: Any) -> bytes:
-    if not isinstance(value, bytes):  # a flipped bit may make it a text or a number for SQLite
-        raise ValueError("an item is no bytes")
-    return value
-
-
 def _checksum(identity: bytes, payload: bytes) -> bytes:
     """Return what finds accidents, not forgers."""
-    return zlib.crc32(identity + payload).to_bytes(4)
+    return zlib.crc32(payload, zlib.crc32(identity)).to_bytes(4)
 
 
 class SubmissionIntake(Intake):

@@ -56,24 +56,26 @@ class Log:
 
     def __init__(self, store: Store, key: SigningKey) -> None:
         self.store, self._key = store, key
+        content = self.content()  # whose errors are the storage's own
         try:
-            read_log(self.content(), key.public.hex())
-        except (SfumatoError, TypeError) as error:  # a flipped bit may make an entry of another type
+            read_log(content, key.public.hex())
+        except SfumatoError as error:
             raise store.damaged(str(error)) from error
 
     def content(self) -> bytes:
         """Return all entries, a line each."""
         with self.store.transaction() as now:
-            return b"".join(line + b"\n" for line in _lines(now))
+            return b"".join(line + b"\n" for line in self._lines(now))
 
     def knows(self, event: str, fingerprint: str) -> bool:
         """Whether an entry says so."""
-        return _known(map(_entry, self.content().splitlines()), event, fingerprint)
+        with self.store.transaction() as now:
+            return _known(self._entries(now), event, fingerprint)
 
     def add(self, event: str, fingerprint: str, time: str) -> None:
         """Add an entry, on disk when this returns; one that is there already is not repeated."""
         with self.store.transaction() as now:
-            entries = [_entry(line) for line in _lines(now)]
+            entries = self._entries(now)
             if _known(entries, event, fingerprint):
                 return
             entry = {
@@ -87,9 +89,16 @@ class Log:
             line = json.dumps(entry, sort_keys=True).encode()
             now.run("INSERT INTO items VALUES (0, ?, ?, ?)", (len(entries).to_bytes(8), b"", line))
 
+    def _lines(self, now: Transaction) -> list[bytes]:
+        rows = now.run("SELECT content FROM items ORDER BY identity")
+        return [line for (line,) in self.store.blobs(rows)]
 
-def _lines(now: Transaction) -> list[bytes]:
-    return [bytes(row[0]) for row in now.run("SELECT content FROM items ORDER BY identity")]
+    def _entries(self, now: Transaction) -> list[dict[str, Any]]:
+        lines = self._lines(now)
+        try:
+            return [_entry(line) for line in lines]
+        except SfumatoError as error:
+            raise self.store.damaged(str(error)) from error
 
 
 def _entry(line: bytes) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sfumato.errors import InputError, SfumatoError, StorageError
+from sfumato.errors import EngineError, InputError, SfumatoError, StorageError
 from sfumato.locks import lock_file
 from sfumato.owner import private_folder, private_opener
 from sfumato.public import document as documents
@@ -38,7 +38,7 @@ _OPERATOR = re.compile("[0-9a-f]{64}")
 _TEMPORARY = re.compile(r"\.sfumato-[0-9a-f]{16}\.tmp")
 _LEFT_OVER = re.compile(rf"{_TEMPORARY.pattern}|buckets-[0-9a-f]{{16}}|arriving")
 _KNOWN = re.compile(rf"server\.key|operator\.key|lock|log|[0-9a-f]{{64}}-[0-9]+|{_LEFT_OVER.pattern}")
-STORAGE = (Problem, StorageError)  # what storages raise
+OWN = (Problem, StorageError, EngineError)  # failures of this server: of its storage, and of its further processes
 _WITHOUT_LOCKS = "two servers could spoil each other's folder; put it on a local disk"
 
 
@@ -194,7 +194,7 @@ class Role(ABC):
         return found
 
     async def tick(self) -> None:
-        """Do what is due in every group, even if it fails in one; raise a failure at the end, the storage's first."""
+        """Do what is due in every group, even if it fails in one; raise a failure at the end, one of its own first."""
         failures = []
         for place in self.places():
             try:
@@ -202,7 +202,7 @@ class Role(ABC):
             except SfumatoError as problem:
                 failures.append(problem)
         if failures:
-            raise next((one for one in failures if isinstance(one, STORAGE)), failures[0])
+            raise next((one for one in failures if isinstance(one, OWN)), failures[0])
 
     @abstractmethod
     def step(self, fingerprint: str, group: int) -> None:

@@ -30,7 +30,7 @@ from sfumato.services.issuer import IssuerRole
 from sfumato.services.limits import Bodies, Rates, sender
 from sfumato.services.metrics import Metrics
 from sfumato.services.page import POLICY, status_page
-from sfumato.services.role import STORAGE, Role
+from sfumato.services.role import OWN, Role
 from sfumato.services.signing import Ticket
 from sfumato.services.taking_part import TakingPart, page_elsewhere
 from sfumato.services.wire import BATCH, CHECKSUM, FRAMES, PROBLEM, RECEIPT, ROOT, SIGNATURE, Problem, frames
@@ -43,7 +43,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT}
 _DIGITS = 9
 _MOST_WAIT = 60.0
 log = logging.getLogger("sfumato.services")
-_FAILURES = 3  # of the storage, after which a server says that it is not ready
+_FAILURES = 3  # of its own, after which a server says that it is not ready
 
 
 class Server:
@@ -134,7 +134,7 @@ class Server:
                 await self.role.tick()
                 self._failures = 0
             except SfumatoError as problem:  # another server that is away, say, is no failure of this one
-                self._failures = self._failures + 1 if isinstance(problem, STORAGE) else 0
+                self._failures = self._failures + 1 if isinstance(problem, OWN) else 0
                 _write({"event": "tick", "problem": type(problem).__name__, "text": str(problem)})
             except Exception:
                 self._failures += 1

@@ -12,6 +12,7 @@ tell no more than the set; the analyzer opens one of them.
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from sfumato.services.intake import SubmissionIntake
 from sfumato.services.limits import Limits
 from sfumato.services.role import Role
 from sfumato.services.signing import SignedProtocol
-from sfumato.services.store import CLOSED, FORGOTTEN, OPEN, open_store
+from sfumato.services.store import CLOSED, FORGOTTEN, OPEN, Store, open_store
 from sfumato.shuffled import Protocol
 from sfumato.shuffled.messages import Header, written_batch
 from sfumato.shuffled.sealing import MESSAGE_BYTES
@@ -133,7 +134,7 @@ class ShufflerRole(Role):
         store = self.intakes[fingerprint, group].store
         now = self.now().timestamp()
         store.claim("since", str(now))
-        since = float(store.fact("since") or now)
+        since = _since(store)
         participants = store.count()
         if participants < self._protocols[fingerprint].groups[group].participants:
             return False
@@ -188,3 +189,15 @@ class ShufflerRole(Role):
         if intake.store.fact("deleted") is None and intake.store.forget():
             self.note("messages-deleted", fingerprint)
             intake.store.advance(FORGOTTEN, FORGOTTEN, {"deleted": "yes"})
+
+
+def _since(store: Store) -> float:
+    """Return when the server first knew a group, a second since 1970."""
+    said = store.fact("since")
+    try:
+        since = float(said or "")
+    except ValueError:
+        since = math.nan
+    if not math.isfinite(since):
+        raise store.damaged(f"the time 'since' is {said!r:.40}")
+    return since

@@ -57,19 +57,29 @@ class SQLiteStore(Store):
             private_folder(self.path.parent)
             open(self.path, "ab", opener=private_opener).close()
         self._connection = self._connect()
-        with self._problems():
-            ((found,),) = self._connection.execute("PRAGMA quick_check(1)").fetchall()
-        if found != "ok":
-            raise self.damaged(str(found))
         self._lock = threading.Lock()  # one connection, one transaction at a time
+        try:
+            with self._problems():
+                ((found,),) = self._connection.execute("PRAGMA quick_check(1)").fetchall()
+            if found != "ok":
+                raise self.damaged(str(found))
+        except BaseException:
+            self.close()
+            raise
         super().__init__(collection, known)
 
     def _connect(self) -> sqlite3.Connection:
         with self._problems():
             made = sqlite3.connect(self.path, _BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-            made.execute("PRAGMA journal_mode = WAL")
-            made.execute("PRAGMA synchronous = FULL")  # the log is on disk when a commit returns
-            made.execute("PRAGMA secure_delete = ON")  # what is forgotten is overwritten
+            try:
+                # A text that a flipped bit made, of bytes or of a text, is read, so that it is told by its name.
+                made.text_factory = lambda raw: raw.decode("utf-8", "backslashreplace")
+                made.execute("PRAGMA journal_mode = WAL")
+                made.execute("PRAGMA synchronous = FULL")  # the log is on disk when a commit returns
+                made.execute("PRAGMA secure_delete = ON")  # what is forgotten is overwritten
+            except BaseException:
+                made.close()
+                raise
             return made
 
     @contextmanager

@@ -22,6 +22,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -32,6 +33,7 @@ from sfumato.services.wire import Fate, Problem
 OPEN, CLOSED, FORGOTTEN = "open", "closed", "forgotten"
 Rows = list[tuple[Any, ...]]
 ITEMS = "SELECT identity, digest, content FROM items WHERE place = ? ORDER BY identity"
+_DIGITS = 20
 _CHUNK = 500  # of questions in one statement: SQLite of old allowed 999 parameters
 
 # Without row numbers, which would tell the order of arrival. Each is run once, in order, and never changed once a
@@ -89,23 +91,30 @@ class Store(ABC):
     collection : str
         What it holds.
     known : bool
-        Whether it was there before, so that an empty one is damaged.
+        Whether it was there before, with all its groups, so that an empty one is damaged.
     """
 
     def __init__(self, collection: str, known: bool = False) -> None:
         self.collection = collection
-        self._place = 0
-        with self.transaction() as now:
-            if known and not self._tables(now):
-                raise self.damaged("it is empty")
-            self._migrate(now)
-            self._claim(now)
+        self._place, self._known = 0, known
+        try:
+            with self.transaction() as now:
+                if known and not self._tables(now):
+                    raise self.damaged("it is empty")
+                self._migrate(now)
+                self._claim(now)
+        except BaseException:
+            self.close()
+            raise
 
     def group(self, place: int) -> Self:
         """Return the same storage for another group; closing one of them closes all."""
         other = copy.copy(self)
         other._place = place
-        other.claim("stage", OPEN)  # is known from now on, so that tokens are kept until it is over
+        if not self._known:
+            other.claim("stage", OPEN)  # is known from now on, so that tokens are kept until it is over
+        with other.transaction() as now:
+            other._stage(now)  # one that is lost is not begun anew: the group may have been closed
         return other
 
     @abstractmethod
@@ -138,7 +147,9 @@ class Store(ABC):
         """Whether there are tables yet."""
 
     def _migrate(self, now: Transaction) -> None:
-        done = self._number(now, "schema") if self._tables(now) else 0
+        done = 0
+        if self._tables(now) and not (done := self._number(now, "schema")):
+            raise self.damaged("the number 'schema' is lost")
         if done > len(MIGRATIONS):
             raise InputError("the storage was written by a newer version of sfumato; go on with that one")
         for statements in MIGRATIONS[done:]:
@@ -197,7 +208,7 @@ class Store(ABC):
         statement = "SELECT name, value FROM facts WHERE place = ? AND name LIKE 'refused.%' ORDER BY name"
         with self.transaction() as now:
             rows = now.run(statement, (self._place,))
-        return {name.removeprefix("refused."): self._whole(name, value) for name, value in rows}
+        return {str(name).removeprefix("refused."): self._whole(name, value) for name, value in rows}
 
     def fact(self, name: str) -> str | None:
         """Return what is written under a name."""
@@ -254,10 +265,17 @@ class Store(ABC):
     def _number(self, now: Transaction, name: str) -> int:
         return self._whole(name, self._read(now, name) or "0")
 
-    def _whole(self, name: str, value: str) -> int:
-        if not (value.isascii() and value.isdecimal()):
+    def _whole(self, name: str, value: Any) -> int:
+        said = str(value)  # which a flipped bit may make bytes
+        if not (said.isascii() and said.isdecimal() and len(said) < _DIGITS):
             raise self.damaged(f"the number {name!r} is {value!r:.40}")
-        return int(value)
+        return int(said)
+
+    def blobs(self, rows: Rows) -> Rows:
+        """Return rows of bytes; raise `StorageError` if there is a text or a number, which a flipped bit may make."""
+        if not set(map(type, chain.from_iterable(rows))) <= {bytes}:
+            raise self.damaged("an item is no bytes")
+        return rows
 
     def _stage(self, now: Transaction) -> str:
         stage = self._read(now, "stage")
@@ -281,7 +299,7 @@ class Store(ABC):
         """Return what is kept under the identities of items."""
         statement = "SELECT identity, digest FROM items WHERE place = ? AND identity IN"
         rows = _asked(now, statement, [item.identity for item in items], self._place)
-        return {bytes(identity): bytes(digest) for identity, digest in rows}
+        return dict(self.blobs(rows))
 
     def _kept(self, now: Transaction, items: Sequence[Item]) -> tuple[list[Fate], int]:
         """Keep items of an open group; say also how many were new."""
@@ -299,7 +317,7 @@ class Store(ABC):
         """Keep items that tokens admit, each token one item of one group; a retry needs no further token."""
         known = self._digests(now, items)
         rows = _asked(now, "SELECT nonce FROM spent WHERE nonce IN", [item.nonce for item in items])
-        spent = {bytes(nonce) for (nonce,) in rows}
+        spent = {nonce for (nonce,) in self.blobs(rows)}
         fates, fresh = [], []
         for item in items:
             if item.identity in known:
