@@ -1,4 +1,4 @@
-"""What a pool of public rows costs those who read a release of it: it is bounded, and new protocols keep within that."""
+"""What a pool of public rows costs those who read a release of it: bounded, and new protocols keep within that."""
 
 from __future__ import annotations
 
