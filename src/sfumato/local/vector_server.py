@@ -221,7 +221,8 @@ class VectorServer(Server):
             outputs = _draw(likely, bits.below(made.total, count), made.same, made.other)
         else:
             index = bits.below(made.turned, count)
-            coordinates = np.take_along_axis(turned(made, F), index[:, None], axis=1)[:, 0].astype(np.int64)
+            whole = np.take_along_axis(turned(made, F.astype(np.float64)), index[:, None], axis=1)[:, 0]
+            coordinates = whole.astype(np.int64)
             minus = bits.below(2 * made.range, count) >= made.range + np.clip(coordinates, -made.range, made.range)
             outputs = (minus ^ (bits.below(made.same + made.other, count) < made.other)).astype(np.int64)
         self._add(index, outputs, tally)
