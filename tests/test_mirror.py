@@ -52,7 +52,7 @@ ELSEWHERE: dict[str, tuple[str, tuple[str, ...]]] = {
     "public/test_rows.py": ("public rows, on devices and in pools", ("local/device", "local/pool")),
     "published/local/test_closeness.py": (
         "sizes and pools of sketches that depend on closeness",
-        ("local/pool_server", "published/local/sketch_design"),
+        ("published/local/sketch_design",),
     ),
     "maps/test_sharp.py": ("sharp counts are read off brackets", ("maps/brackets", "published/histogram")),
     "quantizers/test_projection.py": (

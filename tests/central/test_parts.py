@@ -20,6 +20,7 @@ from sfumato.central.merging import Receipts
 from sfumato.central.parts import SITE_CONDITION
 from sfumato.errors import ReleaseFileError
 from sfumato.kernels import L2LSH, Gaussian, InnerProduct
+from sfumato.methods.method import Registry
 from sfumato.release import format as container
 
 POINTS = np.random.default_rng(0).normal(size=(3000, 2))
@@ -174,6 +175,18 @@ def test_altered_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "damaged.part").write_bytes(damaged)
     with pytest.raises(ReleaseFileError, match="checksum"):
         Part.load(tmp_path / "damaged.part")
+
+
+def test_a_part_that_claims_more_sums_than_it_holds_is_refused_before_any_feature_is_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = PrivateKDE(bandwidth=0.5, method="fourier", bounds=(0, 1), **SETTINGS)
+    header, arrays = container.decode(Part.of(model, SITES[0]).to_bytes())
+    request = {**header["request"], "dimension": 50, "bounds": [0.0, 1.0], "options": {"n_features": 2**21}}
+    (tmp_path / "part").write_bytes(container.encode({**header, "request": {**request, "n": 10**12}}, arrays))
+    monkeypatch.setattr(Registry, "build", None)  # nothing is built
+    with pytest.raises(ReleaseFileError, match="sums, and its request takes more"):
+        Part.load(tmp_path / "part")
 
 
 def test_parts_of_many_columns_are_refused_before_anything_is_summed() -> None:

@@ -13,6 +13,7 @@ from sfumato import InputError, ReleaseFileError
 from sfumato.kernels import Gaussian
 from sfumato.learn import DensityClassifier, sharing
 from sfumato.quantizers import phases
+from sfumato.release import content as release_content
 from sfumato.release import format as container
 
 from .conftest import CLASSES, texts
@@ -94,7 +95,7 @@ def test_classes_that_say_nothing_of_their_own_share_even_the_sums(
     assert drawn == [200] and all(np.shares_memory(release.values, releases[0].values) for release in releases)
 
 
-@pytest.mark.parametrize("part", [{}, {"sampled": True}], ids=["shared reader", "own reader"])
+@pytest.mark.parametrize("part", [{}, {"unknown": 1}], ids=["shared reader", "own reader"])
 def test_many_classes_in_few_bytes_are_refused_before_anything_is_drawn(
     content: bytes, tmp_path: Path, drawn: list[int], part: dict[str, Any]
 ) -> None:
@@ -106,12 +107,31 @@ def test_many_classes_in_few_bytes_are_refused_before_anything_is_drawn(
 def test_readers_of_classes_share_what_is_allowed(content: bytes, tmp_path: Path, drawn: list[int]) -> None:
     """One reader of 200 frequencies takes 34 x 200 numbers of 24 bytes: 163 kB."""
     assert load(content, tmp_path, unchanged, max_memory=200_000).predict(POINTS[:1]).size
-    own = repeated(4, {"sampled": True})
+    own = repeated(4, {"unknown": 1})
     assert load(content, tmp_path, own, max_memory=700_000).predict(POINTS[:1]).size
     drawn.clear()
     with pytest.raises(ReleaseFileError, match="one of 4 that share what max_memory allows.*takes about 0 MB"):
         load(content, tmp_path, own, max_memory=600_000)
     assert not drawn
+
+
+def test_classes_that_differ_in_what_is_not_read_have_one_reader_and_kernel(
+    content: bytes, tmp_path: Path, drawn: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernels: list[Any] = []
+    build = release_content.kernel_from_document
+    monkeypatch.setattr(release_content, "kernel_from_document", lambda part: kernels.append(part) or build(part))
+    part = {"sampled": True, "written_by": "sfumato 0.2.0", "noise": {"law": "discrete-laplace", "rate": "1/10"}}
+    releases = list(load(content, tmp_path, repeated(50, part)).releases_.values())
+    assert drawn == [200] and len(kernels) == 1 and len({id(release.reader) for release in releases}) == 1
+    assert [release.sampled for release in releases[:3]] == [False, True, True]
+    assert releases[1].noise.to_document() == part["noise"] and releases[1].version == "0.2.0"
+
+
+def test_numbers_of_the_header_that_classes_read_again_are_counted() -> None:
+    header = {"kernel": {"kernel": "gaussian", "bandwidth": [[1, 0], [0, 1]]}, "columns": ["a", "b"], "count": {}}
+    each = [{}, {"quantizer": {}}, {"kernel": {}}, {"sampled": True}]
+    assert sharing._read_again(header, each, [0, 1, 2]) == 7 + 2
 
 
 def test_one_prediction_takes_no_more_products_than_are_stated(

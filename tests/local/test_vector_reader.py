@@ -7,13 +7,13 @@ import pytest
 
 from sfumato.kernels import InnerProduct
 from sfumato.local import Protocol
-from sfumato.local.vector_reader import VectorReader, turning
+from sfumato.local.vector_reader import VectorReader, turned
 
 
 def test_rows_of_the_rotation_are_orthogonal_and_answers_are_linear() -> None:
     made = Protocol(InnerProduct(), 3, 2, 50, mechanism="vector", seed=1)
     server = made.server()
-    signs = turning(server.device)  # type: ignore[arg-type]
+    signs = turned(server.device, np.eye(3))  # type: ignore[arg-type]
     assert signs @ signs.T == pytest.approx(signs.shape[1] * np.eye(len(signs)))
     reader = server.quantizer(server.tally())
     assert isinstance(reader, VectorReader)

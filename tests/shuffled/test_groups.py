@@ -19,7 +19,7 @@ from sfumato.errors import InputError
 from sfumato.kernels import L2LSH
 from sfumato.privacy.bits import SecureBits
 from sfumato.release import Release
-from sfumato.shuffled import Protocol, Shuffler, Submission
+from sfumato.shuffled import Protocol, Shuffler, Submission, groups
 from sfumato.shuffled.bitsum import BitSum
 from sfumato.shuffled.bitsum.rr import RandomisedResponse, SampledResponse
 from sfumato.shuffled.bitsum.signed import Pure, ThreeNegativeBinomials
@@ -337,3 +337,38 @@ class TestOneClient:
         write_batch(tmp_path / "batch", header, [content])
         with pytest.raises(InputError, match="more messages than 8 participants send"):
             protocol.analyzer(KEY).analyze(tmp_path / "batch")
+
+
+@pytest.mark.once
+def test_noise_that_takes_too_long_to_certify_is_refused_in_documents_and_requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    document = json.loads(json.dumps(small_protocol().document))
+    group = document["mechanism"]["groups"][0]
+    group["parameters"]["flip"] = "1/3"
+    many = [{**group, "label": place, "participants": 10**9 - place} for place in range(10)]
+    document["mechanism"]["groups"] = many  # was: seconds for each
+    with pytest.raises(InputError, match="noise of 10 different groups takes too long to certify"):
+        Protocol.from_document(document)
+    classes = {"classes": ("a", "b", "c"), "label_epsilon": 2}
+    assert len(small_protocol(**classes).groups) == 3
+    monkeypatch.setattr(groups, "MOST_CERTIFIED", 20)
+    assert len(small_protocol(**classes).groups) == 3  # of equal size, which are certified once
+    with pytest.raises(InputError, match="same number of participants"):
+        small_protocol((8, 9, 10), **classes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("bitsum", ["rr", "poisson", "3nb", "pure"])
+@pytest.mark.once
+def test_cover_without_end_is_refused(bitsum: str) -> None:
+    protocol = small_protocol(bitsum=bitsum)
+    for times, good in ((1, True), (200, False)):
+        document = json.loads(json.dumps(protocol.document))
+        group, sent = document["mechanism"]["groups"][0], protocol.groups[0].messages
+        group["messages"] = times * sent
+        document = json.loads(json.dumps(document).replace(f"sends {sent} messages", f"sends {times * sent} messages"))
+        if good:
+            assert Protocol.from_document(document).groups == protocol.groups
+        else:
+            with pytest.raises(InputError, match=f"to send {times * sent} messages, and .* would be enough"):
+                Protocol.from_document(document)

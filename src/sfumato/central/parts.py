@@ -31,6 +31,7 @@ from sfumato.central.merging import STATE, Receipts
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import kernel_from_document
 from sfumato.methods.method import Mechanism
+from sfumato.methods.ranking import compare
 from sfumato.methods.registry import BOUGHT, DISTANCES, METHODS
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import noise_bits
@@ -49,6 +50,8 @@ CONTENT = "exact sums of one site: PRIVATE data, not a release"
 # A part that is read builds its mechanism before its sums can be compared with it, in a time that grows with the
 # columns: by a method that is named, and by the ranking of all.
 MOST_SUMMED_COLUMNS, MOST_RANKED_COLUMNS = 2**12, 2**10
+# So many sums are quickly drawn; predictions of few can be off.
+LEAST_SUMS = 2**10
 SITE_CONDITION = "each record is in the data of one of {} sites, and each person's records are all at one"
 _FILE = Schema(
     {"content": CONTENT},
@@ -183,6 +186,7 @@ class Part:
             stated, charges = fields.pop("public"), fields.pop("charges")
             _check_columns(fields["method"], fields["request"]["dimension"])
             fields["request"] = _request(fields["request"], arrays.get("landmarks"))
+            _check_claim(fields["method"], fields["request"], arrays["sums"].size)
             columns = fields.pop("columns")
             part = cls(
                 **fields, columns=None if columns is None else tuple(columns), sums=arrays["sums"], receipts=charges
@@ -285,6 +289,14 @@ def _check_columns(method: str, columns: Any) -> None:
     most, hint = (MOST_RANKED_COLUMNS, "; name a method") if method == "auto" else (MOST_SUMMED_COLUMNS, "")
     if not isinstance(columns, int) or columns > most:
         raise InputError(f"a part by the method {method!r} has at most {most} columns, not {columns!r:.40}{hint}")
+
+
+def _check_claim(method: str, request: Request, sums: int) -> None:
+    """Refuse a request whose mechanism has far more sums than the file, before its features are drawn."""
+    methods = DISTANCES if request.of_distances else METHODS
+    known = [method for method in methods.values() if not method.baseline] if method == "auto" else [methods[method]]
+    if compare(known, request)[0].predicted.integers > 2 * max(sums, LEAST_SUMS):
+        raise ReleaseFileError(f"the part holds {sums} sums, and its request takes more")
 
 
 def _check_sums(part: Part) -> None:

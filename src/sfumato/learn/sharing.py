@@ -2,10 +2,10 @@
 
 A file says of each class only in what it differs from the first, so a few bytes stand for a whole release. What that
 may cost is bounded here. Classes that differ in their sums alone, or in entries that say nothing about how sums are
-read, have one reader among them. All others draw one of their own, and share what `max_memory` allows: each has an
-equal part of it. Numbers that a class takes from the first without having them in the file are counted as drawn, and
-so are products by sums that are not in the file; the classes of an honest file have their own sums, with their own
-noise.
+read, have one reader and one kernel among them. All others draw one of their own, and share what `max_memory` allows:
+each has an equal part of it. Numbers that a class takes from the first without having them in the file, those of its
+header too, are counted as drawn, and so are products by sums that are not in the file; the classes of an honest file
+have their own sums, with their own noise.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.laws import law_from_document
 from sfumato.public.ranges import READER_MEMORY, check_reader_cost, reader_memory
 from sfumato.quantizers.base import stored_array
 from sfumato.release import Count, Release, from_content
@@ -28,12 +30,21 @@ Arrays = dict[str, NDArray[Any]]
 
 VALUES = "values"
 # Entries in which a class may differ and still be read as the first is.
-_ENTRIES: dict[str, Callable[[Any], Any]] = {
-    "count": lambda document: Count.from_document(document, "count"),
-    "parameters": dict,
+_ENTRIES: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    # entry of the header: attribute of the release, how it is read, how it is written
+    "method": ("method", str, str),
+    "guarantee": ("guarantee", Guarantee.from_document, Guarantee.to_document),
+    "noise": ("noise", law_from_document, lambda law: law.to_document()),
+    "count": ("count", lambda document: Count.from_document(document, "count"), Count.to_document),
+    "groups": ("groups", int, int),
+    "parameters": ("parameters", dict, dict),
+    "sampled": ("sampled", bool, bool),
+    "written_by": ("version", lambda text: str(text).removeprefix("sfumato "), "sfumato {}".format),
 }
 # What a release takes beside its reader and its sums, in numbers: its promise, its law, its checks, its answers.
 RELEASE_NUMBERS = 4096
+# What a number or name of a header takes while it is read, checked and compared, in numbers.
+HEADER_NUMBERS = 12
 # Products of weights and sums that one prediction may take, over all classes: about ten seconds.
 MOST_PRODUCTS = 2**34
 
@@ -62,7 +73,7 @@ def releases_of(
     """
     alone = [place for place, part in enumerate(each) if not (place and _like_first(part, stored[place]))]
     with reader_memory(max_memory):
-        check_reader_cost(_borrowed(stored, alone))
+        check_reader_cost(_borrowed(stored, alone) + HEADER_NUMBERS * _read_again(header, each, alone))
     made: dict[int, Release] = {}
     with reader_memory((max_memory or READER_MEMORY) // len(alone)):
         for place in alone:
@@ -91,6 +102,17 @@ def _borrowed(stored: Sequence[Arrays], alone: Sequence[int]) -> int:
     return own + repeated * (RELEASE_NUMBERS + sizes.get(VALUES, 0))
 
 
+def _read_again(header: dict[str, Any], each: Sequence[dict[str, Any]], alone: Sequence[int]) -> int:
+    """Count the numbers of the first class's header, columns and matrices, that others have built for themselves."""
+    sizes = {name: _leaves(part) for name, part in header.items()}
+    return sum(size for place in alone if place for name, size in sizes.items() if name not in each[place])
+
+
+def _leaves(document: Any) -> int:
+    parts = document.values() if isinstance(document, dict) else document if isinstance(document, list) else None
+    return 1 if parts is None else sum(map(_leaves, parts))
+
+
 @contextmanager
 def _naming(label: Any, sharing: int = 1) -> Iterator[None]:
     """Say of a refused release which class it is of, and how many share the memory that is allowed."""
@@ -105,10 +127,11 @@ def _naming(label: Any, sharing: int = 1) -> Iterator[None]:
 def _alike(first: Release, part: dict[str, Any], arrays: Arrays) -> Release:
     """Make a release that is read as the first class's is."""
     values = stored_array(arrays, VALUES, "i", (first.values.size,)) if VALUES in arrays else first.values
-    made = replace(first, values=values, **{name: _ENTRIES[name](document) for name, document in part.items()})
-    described = {"count": made.count.to_document(), "parameters": dict(made.parameters)}
+    own = {_ENTRIES[name][0]: _ENTRIES[name][1](document) for name, document in part.items()}
+    made = replace(first, values=values, **own)
     for name, document in part.items():
-        if json.dumps(described[name], sort_keys=True) != json.dumps(document, sort_keys=True):
+        attribute, _, written = _ENTRIES[name]
+        if json.dumps(written(getattr(made, attribute)), sort_keys=True) != json.dumps(document, sort_keys=True):
             raise ReleaseFileError(f"the entry {name!r} of the header is not what a release would write")
     return made
 

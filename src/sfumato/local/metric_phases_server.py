@@ -20,10 +20,9 @@ import numpy as np
 from sfumato.kernels import Kernel
 from sfumato.local.device import Device
 from sfumato.local.phases_server import COSINE_BITS, PhasePool, PhasesServer, ReportedPhases, resultant
-from sfumato.local.pool import numbers, row_table
+from sfumato.local.pool import by_blocks, numbers, row_table
 from sfumato.local.pool_server import integer_choices
 from sfumato.local.pooled import (
-    LABEL,
     LAWS,
     MOST_ROWS_EACH,
     NORM_ERROR,
@@ -161,9 +160,10 @@ class Resultants:
     def scales(self) -> Integers:
         """Scale B of every row."""
         made = self.device
-        _, words = row_table(made.seed, LABEL, self.pool.rows, 0, 1 + made.domain.dimension)
-        frequencies = numbers(made.law, words[:, 1:])
-        return noise_scales(frequencies, np.array(made.scales), made.radius, made.share, made.steps_apart)
+        scales = np.array(made.scales)
+        return by_blocks(
+            self.pool.frequencies, lambda part: noise_scales(part, scales, made.radius, made.share, made.steps_apart)
+        )
 
     @cached_property
     def values(self) -> Floats:

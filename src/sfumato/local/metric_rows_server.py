@@ -34,7 +34,7 @@ from sfumato.local.device import Device
 from sfumato.local.hashing import LABEL
 from sfumato.local.metric_phases_server import PREDICTION_ROWS, coarse_all
 from sfumato.local.metric_rows import FIRST, LAST, MOST_PARTS, NEITHER, PLACES, MetricRows
-from sfumato.local.pool import HashPool, numbers, row_table
+from sfumato.local.pool import HashPool, by_blocks, held_numbers, numbers, row_table
 from sfumato.local.pool_server import PointGrid, PoolReader, respond
 from sfumato.local.pooled import NORM_ERROR
 from sfumato.local.rows_server import (
@@ -190,7 +190,10 @@ class Parts:
     def lengths(self) -> Integers:
         """Length D of every row's parts."""
         made = self.device
-        return part_lengths(self.pool.directions, np.array(made.scales), made.radius, made.euclidean, made.steps_apart)
+        scales = np.array(made.scales)
+        return by_blocks(
+            self.pool.directions, lambda part: part_lengths(part, scales, made.radius, made.euclidean, made.steps_apart)
+        )
 
     @cached_property
     def counts(self) -> Integers:
@@ -257,6 +260,11 @@ class MetricReportedRows(PoolReader):
     def width(self) -> int:
         """Buckets and places a row."""
         return self.device.outcomes
+
+    @classmethod
+    def held(cls, device: MetricRows) -> int:
+        """Directions and keys of a row."""
+        return held_numbers(device.hash)
 
     def _near(self, x: Integers) -> tuple[tuple[Integers, Floats], ...]:
         """Buckets of a query's cell and of its neighbours in every row, each with f at its places."""

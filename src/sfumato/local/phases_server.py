@@ -27,7 +27,7 @@ from sfumato.compiled import njit
 from sfumato.errors import InputError
 from sfumato.kernels import Cauchy, Gaussian, Kernel, Laplacian
 from sfumato.local.device import Device
-from sfumato.local.pool import numbers, row_table, shifted
+from sfumato.local.pool import numbers, pool_tables, shifted
 from sfumato.local.pool_server import (
     PoolReader,
     PoolServer,
@@ -93,8 +93,16 @@ class PhasePool:
     @cached_property
     def _tables(self) -> tuple[Integers, Integers]:
         made = self.device
-        _, words = row_table(made.seed, LABEL, self.rows, 0, 1 + made.domain.dimension)
-        return numbers(made.law, words[:, 1:]), shifted(words[:, 0], made.shift)
+        frequencies, offsets = pool_tables(
+            *(made.seed, LABEL, self.rows, 0, 1 + made.domain.dimension),
+            lambda _, words: (numbers(made.law, words[:, 1:]), shifted(words[:, 0], made.shift)),
+        )
+        return frequencies, offsets
+
+    @property
+    def frequencies(self) -> Integers:
+        """Frequencies of all rows, shape (rows, columns)."""
+        return self._tables[0]
 
     def phases(self, X: Integers, which: Integers, rows: Integers) -> Integers:
         """Phase of point `which[i]` in row `rows[i]`, in units of 2**-shift turns."""
@@ -168,7 +176,7 @@ class PhasesServer(PoolServer):
             if same <= OTHER:
                 raise InputError(f"epsilon = {request.epsilon} is too small for a report to say anything")
             arc = best_arc(same, OTHER)
-            groups = pool_groups(request, rows_each, LARGEST_POOL, "pool")
+            groups = pool_groups(request, rows_each, LARGEST_POOL, "pool", request.dimension)
             variance = _variance(request, arc, groups, rows_each)
             designs.append((variance, rows_each, groups, arc))
         variance, rows_each, groups, arc = min(designs, key=lambda design: design[0])
@@ -224,6 +232,11 @@ class ReportedPhases(PoolReader):
     def width(self) -> int:
         """Reports, cosines, sines."""
         return WIDTH
+
+    @classmethod
+    def held(cls, device: Phases) -> int:
+        """Frequencies of a row."""
+        return device.domain.dimension
 
     def term_values(self, Y: Floats, sums: Floats) -> Floats:
         """Mean over rows of the terms estimates the sum over people."""

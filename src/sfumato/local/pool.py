@@ -8,6 +8,7 @@ So do the laws of devices for many people at once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -21,6 +22,7 @@ from sfumato.local.hashing import HASH_BITS, LABEL, Grid, MinHash, PStable, RowH
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.noise import DiscreteGaussian, geometric
 from sfumato.privacy.response import Window
+from sfumato.public.ranges import DRAWN_BYTES, READER_MEMORY, check_reader_cost
 from sfumato.public.rows import CELLS, KEY_BYTES, NORMAL, WORD_BYTES, Law, row_bytes
 from sfumato.quantizers.base import Floats, Integers
 
@@ -29,16 +31,46 @@ Buckets = NDArray[np.uint8]
 SUM_BITS = 61  # of projections, offsets apart
 BLOCK_CELLS = 1 << 20
 LARGEST_HALF = 2**31
+NUMBER_BYTES = 8
+MOST_NUMBERS = READER_MEMORY // NUMBER_BYTES  # of a new pool, which every reader of its release draws again
 
 
-def row_table(seed: bytes, label: str, rows: int, keys: int, words: int) -> tuple[NDArray[np.uint64], Words]:
-    """Draw the keys and the words of rows 0, 1, ... of a pool, shapes (rows, keys) and (rows, words)."""
+def row_table(
+    seed: bytes, label: str, rows: int, keys: int, words: int, first: int = 0
+) -> tuple[NDArray[np.uint64], Words]:
+    """Draw the keys and the words of rows `first`, ... of a pool, shapes (rows, keys) and (rows, words)."""
     size = KEY_BYTES * keys + WORD_BYTES * words
-    content = b"".join(row_bytes(seed, label, row, size) for row in range(rows))
+    content = b"".join(row_bytes(seed, label, row, size) for row in range(first, first + rows))
     table = np.frombuffer(content, dtype=np.uint8).reshape(rows, size)
     split = KEY_BYTES * keys
     left, right = (np.ascontiguousarray(part) for part in (table[:, :split], table[:, split:]))
     return left.view("<u8").astype(np.uint64), right.view("<u4").astype(np.uint32)
+
+
+def pool_tables(
+    seed: bytes,
+    label: str,
+    rows: int,
+    keys: int,
+    words: int,
+    made: Callable[[NDArray[np.uint64], Words], tuple[NDArray[Any], ...]],
+) -> tuple[NDArray[Any], ...]:
+    """Draw a pool block by block, so that only what is `made` of the keys and words of its rows is ever held.
+
+    Examples
+    --------
+    >>> (own,) = pool_tables(bytes(32), LABEL, 1000, 0, 5000, lambda keys, words: (words[:, :1],))
+    >>> bool((own[:2] == row_table(bytes(32), LABEL, 2, 0, 1)[1]).all())
+    True
+    """
+    block = max(1, BLOCK_CELLS // (keys + words))
+    wholes: tuple[NDArray[Any], ...] = ()
+    for start in range(0, rows, block):
+        parts = made(*row_table(seed, label, min(block, rows - start), keys, words, start))
+        wholes = wholes or tuple(np.empty((rows, *part.shape[1:]), part.dtype) for part in parts)
+        for whole, part in zip(wholes, parts, strict=True):
+            whole[start : start + len(part)] = part
+    return wholes
 
 
 def numbers(law: Law, words: Words) -> Integers:
@@ -55,6 +87,23 @@ def numbers(law: Law, words: Words) -> Integers:
     return np.asarray(low + ((nodes[index + 1] - low) * (words & np.uint32(0xFFFF)).astype(np.int64) >> 16))
 
 
+def held_numbers(functions: RowHash) -> int:
+    """Count the 64-bit numbers that `HashPool` holds for each row."""
+    slopes = functions.dimension if isinstance(functions, Grid) and not functions.random_widths else 0
+    return functions.keys + functions.words + slopes
+
+
+def check_pool(rows: int, each: int) -> None:
+    """Refuse to read a release whose pool holds too many numbers; they take eight bytes, being drawn in blocks."""
+    check_reader_cost(rows * each * NUMBER_BYTES / DRAWN_BYTES)
+
+
+def by_blocks(table: Integers, function: Callable[[Integers], Integers]) -> Integers:
+    """Apply a function of rows to blocks of a table, whose products would take several times its memory."""
+    block = max(1, BLOCK_CELLS // table.shape[1])
+    return np.concatenate([function(table[start : start + block]) for start in range(0, len(table), block)])
+
+
 class HashPool:
     """All rows of a pool of hash functions."""
 
@@ -65,16 +114,22 @@ class HashPool:
     @cached_property
     def _tables(self) -> tuple[NDArray[np.uint64], tuple[Any, ...]]:
         made = self.hash
-        keys, words = row_table(made.seed, LABEL, self.rows, made.keys, made.words)
+        keys, *tables = pool_tables(
+            made.seed, LABEL, self.rows, made.keys, made.words, lambda keys, words: (keys, *self._functions(words))
+        )
+        return keys, (*tables, made.shift) if isinstance(made, PStable | Grid) else tuple(tables)
+
+    def _functions(self, words: Words) -> tuple[Integers, ...]:
+        """Hash functions of the rows of these words."""
+        made, d = self.hash, self.hash.dimension
         if isinstance(made, PStable):
-            return keys, (numbers(made.law, words[:, 1:]), shifted(words[:, 0], made.shift), made.shift)
+            return numbers(made.law, words[:, 1:]), shifted(words[:, 0], made.shift)
         if isinstance(made, Grid):
-            d = made.dimension
-            slopes = numbers(CELLS, words[:, d:]) if made.random_widths else np.full((self.rows, d), 1 << 16)
-            return keys, (slopes, shifted(words[:, :d], made.shift), made.shift)
+            slopes = numbers(CELLS, words[:, d:]) if made.random_widths else np.full((len(words), d), 1 << 16)
+            return slopes, shifted(words[:, :d], made.shift)
         if isinstance(made, Signs):
-            return keys, (numbers(NORMAL, words).reshape(self.rows, made.power, made.dimension),)
-        return keys, (words.astype(np.int64),)
+            return (numbers(NORMAL, words).reshape(len(words), made.power, d),)
+        return (words.astype(np.int64),)
 
     @cached_property
     def farthest(self) -> int:

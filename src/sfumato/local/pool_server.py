@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.local.device import Device, device_for
+from sfumato.local.pool import MOST_NUMBERS, check_pool
 from sfumato.local.pooled import GROUP_BYTES, PoolDevice
 from sfumato.local.server import Payloads, Server, Tally
 from sfumato.methods.request import Request
@@ -34,7 +35,6 @@ WIDEST_DEFAULT_REACH, NARROWEST_DEFAULT_REACH = 17, 8
 # The table of Cauchy numbers is cut at its 2^-18 quantile. Sums over more columns are too often without the large ones
 # that they should have: beyond, kernel values would be off by more than 0.015.
 MOST_CAUCHY_COLUMNS = 1 << 10
-MOST_NUMBERS = 1 << 26  # public random numbers of a pool, half a gigabyte: what a server holds
 
 
 @dataclass(frozen=True)
@@ -151,12 +151,15 @@ class PoolServer(Server):
             self.add_digits(rows, self.random_digits(X, rows, bits), tally)
 
 
-def pool_groups(request: Request, rows_each: int, largest: int, option: str) -> int:
-    """Return the number of groups: one for each person, as far as a report can name them and a server can hold them."""
+def pool_groups(request: Request, rows_each: int, largest: int, option: str, each: int) -> int:
+    """Return the number of groups: one for each person, as far as a report can name them and readers can hold them.
+
+    Every row has `each` numbers.
+    """
     wanted = request.options.get(option)
+    largest = max(rows_each, min(largest, MOST_NUMBERS // each))
     if wanted is None:
-        held = max(1, MOST_NUMBERS // request.dimension)
-        return max(1, min(request.n, largest // rows_each, held // rows_each))
+        return max(1, min(request.n, largest // rows_each))
     if type(wanted) is not int or not rows_each <= wanted <= largest:
         raise InputError(f"{option} must be an integer from {rows_each} to {largest}, got {wanted!r}")
     return wanted // rows_each
@@ -203,12 +206,18 @@ class ProtocolReader:
     ) -> Self:
         """Rebuild from a release."""
         device = Schema({"quantizer": cls.name}, protocol=Nested(_released)).read(document, "quantizer")["protocol"]
+        if isinstance(device, cls.kind):
+            cls.check_cost(device)
         reader = cls.of(device, kernel) if isinstance(device, cls.kind) else None
         if reader is None or reader.size != size:  # type: ignore[attr-defined]
             raise ReleaseFileError("the release's protocol does not describe its values")
         if plain(device.document["kernel"]) != kernel.to_document():
             raise ReleaseFileError("the release's kernel is not that of its protocol")
         return reader
+
+    @classmethod
+    def check_cost(cls, device: Any) -> None:
+        """Refuse what takes too long to draw; nothing here."""
 
     @classmethod
     def of(cls, device: Any, kernel: Any) -> Self:
@@ -235,6 +244,16 @@ class PoolReader(ProtocolReader, TermReader):
     def terms(self) -> int:
         """Rows of the pool."""
         return self.device.groups * self.device.rows_each
+
+    @classmethod
+    @abstractmethod
+    def held(cls, device: Any) -> int:
+        """Count the numbers of one row."""
+
+    @classmethod
+    def check_cost(cls, device: PoolDevice) -> None:
+        """Refuse a pool that takes too much memory."""
+        check_pool(device.groups * device.rows_each, cls.held(device))
 
     def lattice(self, Y: Floats, farthest: int) -> Integers:
         """Integers of queries, which may lie anywhere."""

@@ -32,8 +32,8 @@ import numpy as np
 from sfumato.errors import InputError
 from sfumato.kernels import L1LSH, L2LSH, Angular, Hat, Jaccard, Kernel, Laplacian
 from sfumato.local.device import Device
-from sfumato.local.hashing import MOST_BUCKETS, row_hash
-from sfumato.local.pool import SUM_BITS, HashPool
+from sfumato.local.hashing import MOST_BUCKETS, RowHash, row_hash
+from sfumato.local.pool import SUM_BITS, HashPool, held_numbers
 from sfumato.local.pool_server import (
     PointGrid,
     PoolReader,
@@ -165,6 +165,11 @@ class ReportedRows(PoolReader):
         """Buckets a row."""
         return self.device.outcomes
 
+    @classmethod
+    def held(cls, device: Rows) -> int:
+        """Hash functions and keys of a row."""
+        return held_numbers(device.hash)
+
     @property
     def _factor(self) -> float:
         return self.device.groups * self.answer.range
@@ -237,16 +242,12 @@ def row_sizes(request: Request, family: dict[str, Any], rows_each: int, buckets:
     if natural is not None and buckets > natural:
         return None
     same = same_weight(Fraction(request.epsilon) / rows_each)
-    parameters = {
-        "rows_each": rows_each,
-        "groups": pool_groups(request, rows_each, LARGEST_POOL, "pool"),
-        "buckets": buckets,
-        "rehash": buckets != natural,
-        "same": same,
-        "other": OTHER,
-    }
     if same <= OTHER:
         raise InputError(f"epsilon = {request.epsilon} is too small for a report to say anything")
+    parameters = {"rows_each": rows_each, "buckets": buckets, "rehash": buckets != natural}
+    each = held_numbers(_functions(family, parameters, request.dimension))
+    groups = pool_groups(request, rows_each, LARGEST_POOL, "pool", each)
+    parameters |= {"groups": groups, "same": same, "other": OTHER}
     answer = row_answer(family, parameters, request.dimension)
     variance = answer.variance(request.density) / (request.n * rows_each)
     return variance + pool_variance(request, parameters, answer), parameters
@@ -254,9 +255,13 @@ def row_sizes(request: Request, family: dict[str, Any], rows_each: int, buckets:
 
 def row_answer(family: dict[str, Any], parameters: dict[str, Any], dimension: int) -> RowAnswer:
     """Return what one row of a design says."""
-    functions = row_hash({**family, **parameters, "point_bits": 0}, bytes(32), dimension)
+    functions = _functions(family, parameters, dimension)
     response = Response(parameters["same"], parameters["other"], parameters["buckets"])
     return RowAnswer(response, float(functions.collision))
+
+
+def _functions(family: dict[str, Any], parameters: dict[str, Any], dimension: int) -> RowHash:
+    return row_hash({**family, **parameters, "point_bits": 0}, bytes(32), dimension)
 
 
 def pool_variance(request: Request, parameters: dict[str, Any], answer: RowAnswer) -> float:

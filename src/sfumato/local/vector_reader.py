@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import hadamard
 
 from sfumato.local.pool_server import ProtocolReader
 from sfumato.local.vector import SIGN_LABEL, UNIT, LandmarkFeatures, Vector
 from sfumato.public.document import plain
 from sfumato.public.rows import NORMAL, row_bytes
 from sfumato.quantizers.base import Floats, LinearReader, Reading
+from sfumato.quantizers.rotation import transform
 
 
 class VectorReader(ProtocolReader, LinearReader):
@@ -45,7 +45,7 @@ class VectorReader(ProtocolReader, LinearReader):
             return np.asarray(found / (float(self.parameters["gain"]) * 2.0**NORMAL.fraction_bits))
         unbias = (device.same + device.other) / (device.same - device.other)
         # A coordinate in units of UNIT sqrt(D) is F times a row of signs; back, the rows are divided by D.
-        return np.asarray(found @ turning(device) * (unbias * device.range / UNIT))
+        return turned(device, found) * (unbias * device.range / UNIT)
 
     def weigh(self, Y: Floats, sums: Floats) -> Reading:
         """Multiply, and add what the landmarks say of the rest."""
@@ -68,8 +68,11 @@ class VectorReader(ProtocolReader, LinearReader):
         return cls(device, kernel)
 
 
-def turning(device: Vector) -> Floats:
-    """Signs of the rotation, shape (features, coordinates): random signs times Hadamard's matrix."""
+def turned(device: Vector, features: Floats) -> Floats:
+    """Turn vectors of features into coordinates: random signs, then Hadamard's matrix of the next power of two."""
     size = device.features.size
-    signs = np.frombuffer(row_bytes(device.seed, SIGN_LABEL, 0, size), dtype=np.uint8).astype(np.int64)
-    return np.asarray(np.where(signs[:, None] & 1, -1.0, 1.0) * hadamard(device.turned)[:size])
+    signs = np.frombuffer(row_bytes(device.seed, SIGN_LABEL, 0, size), dtype=np.uint8)
+    rows = np.zeros((len(features), device.turned))
+    rows[:, :size] = np.where(signs & 1, -1.0, 1.0) * features
+    transform(rows)
+    return rows

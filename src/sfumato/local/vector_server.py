@@ -44,7 +44,7 @@ from sfumato.local.vector import (
     LandmarkFeatures,
     Vector,
 )
-from sfumato.local.vector_reader import VectorReader, turning
+from sfumato.local.vector_reader import VectorReader, turned
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.response import OTHER, same_weight
@@ -221,8 +221,9 @@ class VectorServer(Server):
             outputs = _draw(likely, bits.below(made.total, count), made.same, made.other)
         else:
             index = bits.below(made.turned, count)
-            turned = np.take_along_axis((F @ turning(made)).astype(np.int64), index[:, None], axis=1)[:, 0]
-            minus = bits.below(2 * made.range, count) >= made.range + np.clip(turned, -made.range, made.range)
+            whole = np.take_along_axis(turned(made, F.astype(np.float64)), index[:, None], axis=1)[:, 0]
+            coordinates = whole.astype(np.int64)
+            minus = bits.below(2 * made.range, count) >= made.range + np.clip(coordinates, -made.range, made.range)
             outputs = (minus ^ (bits.below(made.same + made.other, count) < made.other)).astype(np.int64)
         self._add(index, outputs, tally)
 

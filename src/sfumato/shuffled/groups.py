@@ -22,7 +22,7 @@ the bound holds for any.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -35,15 +35,19 @@ from sfumato.public.codec import Many, Nested, Schema, Text, Whole
 from sfumato.shuffled.bitsum import NAMES, BitSum, calibrate
 from sfumato.shuffled.bitsum.bit_sum import LARGEST_PARTICIPANTS, ComposableBitSum
 from sfumato.shuffled.bitsum.calibration import KINDS, LARGEST_EPSILON
-from sfumato.shuffled.bitsum.rr import RandomisedResponse
+from sfumato.shuffled.bitsum.rr import RandomisedResponse, SampledResponse
 from sfumato.shuffled.bitsum.search import Search
 from sfumato.shuffled.bitsum.signed import Pure
 from sfumato.shuffled.features import BitFeatures
 from sfumato.shuffled.labels import MOST_CLASSES, Label, checked_classes, plain_label
 
 SHARE = 1 / 1000  # of delta, for draws that do not fit
+MOST_PADDING = 64  # times the fewest messages that a document may ask for; honest ones ask for those
+# What devices certify for one protocol, in standard deviations of the flips (`certifying`): about a minute at most.
+MOST_CERTIFIED = 2**16
 PURE_OVERFLOW = 2.0**-128
 _LARGEST_TILT = 30.0
+_LEAST_CERTIFIED = 8.0
 _ROUNDING = 1e-9  # relative, of the exponents; they are computed to about 1e-13
 _KIND_NAMES = {kind: name for name, kind in KINDS.items()}
 
@@ -122,6 +126,7 @@ class Group:
         protocol, epsilon = self.bitsum, budget.epsilon
         try:
             with np.errstate(all="ignore"):
+                self._check_messages(budget, features)
                 kept = self._keeps(budget, features)
         except (ArithmeticError, ValueError, IndexError) as problem:  # noise far beyond what anybody calibrates
             if isinstance(problem, InputError):
@@ -132,6 +137,18 @@ class Group:
                 f"the protocol's noise does not keep epsilon {float(epsilon):g} and delta {budget.delta:g} with "
                 f"{protocol.n} participants who send {self.messages} messages each; do not take part, and ask the "
                 "organiser for a document made with sfumato"
+            )
+
+    def _check_messages(self, budget: Budget, features: BitFeatures) -> None:
+        """Refuse cover without end: what a device seals is the organiser's choice, and needs a reason."""
+        few = self.messages // MOST_PADDING
+        if not few or budget.epsilon > LARGEST_EPSILON:
+            return
+        unfit = overflow(self.bitsum, features.instances, features.ones, few, float(budget.epsilon))
+        if unfit <= _allowed(budget.delta):
+            raise InputError(
+                f"everybody would have to send {self.messages} messages, and {few} would be enough; do not take part, "
+                "and ask the organiser for a document made with sfumato"
             )
 
     def _keeps(self, budget: Budget, features: BitFeatures) -> bool:
@@ -227,7 +244,7 @@ def overflow(bitsum: BitSum, instances: int, ones: int, messages: int, epsilon: 
 
 def fewest_messages(bitsum: BitSum, instances: int, ones: int, epsilon: float, delta: float) -> int:
     """Return the least number of messages whose overflow is within its share of delta."""
-    allowed = (1 - SHARE) * (SHARE * delta if delta else PURE_OVERFLOW)  # a little less: others compute it again
+    allowed = _allowed(delta)
     high = instances
     while overflow(bitsum, instances, ones, high, epsilon) > allowed:
         high *= 2
@@ -237,6 +254,48 @@ def fewest_messages(bitsum: BitSum, instances: int, ones: int, epsilon: float, d
         fits = overflow(bitsum, instances, ones, middle, epsilon) <= allowed
         low, high = (low, middle) if fits else (middle, high)
     return high
+
+
+def _allowed(delta: float) -> float:
+    """Return the overflow that is calibrated for, a little less than its share of delta: others compute it again."""
+    return (1 - SHARE) * (SHARE * delta if delta else PURE_OVERFLOW)
+
+
+def certifying(bitsum: BitSum) -> float:
+    """Return what certifying a bit sum takes, in units of about a millisecond.
+
+    The curves of randomised response have as many steps as its flips deviate, and with a message budget as many for
+    each number of messages that may be sent; all others take little.
+
+    Examples
+    --------
+    >>> round(certifying(RandomisedResponse(10**9, Fraction(1, 3))))
+    14915
+    """
+    if not isinstance(bitsum, RandomisedResponse | SampledResponse):
+        return _LEAST_CERTIFIED
+    flips = math.sqrt(bitsum.n * bitsum.flip * (1 - bitsum.flip))
+    if isinstance(bitsum, SampledResponse):
+        flips *= (1 + math.sqrt(bitsum.n * bitsum.send * (1 - bitsum.send))) / 4
+    return _LEAST_CERTIFIED + flips
+
+
+def check_certifying(bitsums: Iterable[BitSum]) -> None:
+    """Refuse groups whose different noise takes devices too long to certify.
+
+    Examples
+    --------
+    >>> check_certifying(RandomisedResponse(n, Fraction(1, 4)) for n in range(1000, 1100))
+    >>> check_certifying(RandomisedResponse(n, Fraction(1, 4)) for n in range(1000, 9000))
+    Traceback (most recent call last):
+    sfumato.errors.InputError: the noise of 8000 different groups takes too long to certify ...
+    """
+    different = list(bitsums)
+    if sum(map(certifying, different)) > MOST_CERTIFIED:
+        raise InputError(
+            f"the noise of {len(different)} different groups takes too long to certify on devices: give classes of "
+            "similar size the same number of participants, the smallest of theirs, or take a larger epsilon"
+        )
 
 
 def _log_overflow(bitsum: BitSum, instances: int, ones: int, messages: int, epsilon: float) -> float:

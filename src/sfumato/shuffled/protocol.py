@@ -39,6 +39,7 @@ from sfumato.shuffled.groups import (
     Budget,
     Group,
     calibrated,
+    check_certifying,
     check_summary,
     classes_for,
     groups_from_documents,
@@ -161,6 +162,7 @@ class Protocol:
         features = BitFeatures(SHUFFLED.build(named(quantizer, request).name, request))
         budget = Budget(exact, delta, features.changed)
         made = {n: calibrated(bitsum, n, budget, features, messages) for n in set(counts)}
+        check_certifying(bitsum for bitsum, _ in made.values())
         groups = [Group(label, *made[n]) for label, n in zip(labels, counts, strict=True)]
         response = None if label_epsilon is None else LabelResponse(classes_for(classes), label_epsilon)
         promise = Promise(budget, tuple(groups), response, features)
@@ -202,7 +204,9 @@ class Protocol:
         kernel, features = features_from(document, mechanism["quantizer"], mechanism["arrays"], mechanism["instances"])
         groups, epsilon = mechanism["groups"], Ratio(10**20, positive=True).read(document["epsilon"], "epsilon")
         budget = Budget(epsilon, checked_delta(documents.plain(document["delta"])), features.changed)
-        for group in {(group.bitsum, group.messages): group for group in groups}.values():
+        different = {(group.bitsum, group.messages): group for group in groups}.values()
+        check_certifying(group.bitsum for group in different)
+        for group in different:
             group.certify(budget, features)
         check_summary(groups, document["participants"], mechanism["bitsum"])
         response = None

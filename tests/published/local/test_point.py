@@ -11,12 +11,13 @@ import pytest
 
 import sfumato
 from sfumato.errors import InputError
-from sfumato.kernels import Gaussian, InnerProduct
+from sfumato.kernels import Angular, Gaussian, InnerProduct, Kernel
 from sfumato.local import Protocol
 from sfumato.local.client import Client
 from sfumato.local.coins import Coins
 from sfumato.local.device import HEADER_BYTES
 from sfumato.privacy.bits import SecureBits
+from sfumato.published.local import point
 from sfumato.published.local.point import Signs, piecewise_scale, piecewise_window
 from tests.published.local.chances import same_law
 
@@ -104,6 +105,21 @@ def test_what_is_missing_is_said(name: str) -> None:
         Protocol(Gaussian(1.0), 2, 1, 10, mechanism=name, radius=0.1)
     with pytest.raises(InputError, match="inner products"):
         Protocol(InnerProduct(), 2, 1, 10, mechanism=name, radius=0.1, bounds=(0, 1))
+
+
+@pytest.mark.parametrize(("name", "kernel"), [("gi", Gaussian(1.0)), ("fkm-ll", Angular(1))])
+def test_noise_in_more_columns_than_devices_draw_is_refused(
+    name: str, kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A report in 3,000 columns took up to 15 seconds of a device, and documents may have 16,384."""
+    asked: dict[str, Any] = {"mechanism": name, "radius": 0.1, "bounds": (0, 1)}
+    with pytest.raises(InputError, match="in 1024 columns, which are the most, not 1025"):
+        Protocol(kernel, 1025, 1, 10, **asked)
+    made = Protocol(kernel, 2, 1, 10, **asked)
+    assert Protocol.from_document(made.document).client(unchecked=True)
+    monkeypatch.setattr(point, "MOST_PLANAR_COLUMNS", 1)
+    with pytest.raises(InputError, match="not for devices"):
+        Protocol.from_document(made.document).client(unchecked=True)
 
 
 def test_gi_asks_for_a_radius() -> None:

@@ -44,6 +44,8 @@ SW_STEPS = 1 << 10
 GI_FINENESS = 32
 GI_STEP_MARGIN = 1 + 2.0**-16
 LARGEST_REPORT = 2**31 - 1
+# A device draws noise in so many columns in a few seconds, and in more in a time that grows with their power of 1.5.
+MOST_PLANAR_COLUMNS = 1 << 10
 INDEX_BYTES, POSITION_BYTES, LATTICE_BYTES = 4, 2, 4
 MOST_COLUMNS = 1 << 14
 
@@ -217,6 +219,28 @@ def planar_law(epsilon: Fraction, dimension: int) -> SphereNoise:
     return SphereNoise(dimension, epsilon / (GI_FINENESS + 1))
 
 
+def too_many_columns(dimension: int) -> str | None:
+    """Say why no device draws the noise of `gi` in so many columns, or return None.
+
+    Examples
+    --------
+    >>> too_many_columns(3000)
+    'its noise takes devices seconds in 1024 columns, which are the most, not 3000; project the points to fewer'
+    """
+    if dimension <= MOST_PLANAR_COLUMNS:
+        return None
+    return (
+        f"its noise takes devices seconds in {MOST_PLANAR_COLUMNS} columns, which are the most, not {dimension}; "
+        "project the points to fewer"
+    )
+
+
+def check_planar_columns(dimension: int) -> None:
+    """Refuse a document that would keep a device busy for minutes."""
+    if reason := too_many_columns(dimension):
+        raise InputError(f"the protocol is not for devices: {reason}")
+
+
 def planar_step(radius: float, dimension: int) -> float:
     """Lattice step h of `gi`."""
     return radius / (GI_FINENESS * math.sqrt(dimension)) * GI_STEP_MARGIN
@@ -236,6 +260,7 @@ class PlanarDevice(PointDevice):
     def certify(self) -> None:
         """Check the radius: a millionth of the width at least, so that lattice coordinates stay below 2^32."""
         super().certify()
+        check_planar_columns(self.domain.dimension)
         check_radius(self.radius, widest(self.domain))
 
     def conditions(self) -> tuple[str, ...]:

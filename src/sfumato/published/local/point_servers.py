@@ -38,6 +38,7 @@ from sfumato.published.local.point import (
     piecewise_scale,
     planar_law,
     planar_step,
+    too_many_columns,
 )
 from sfumato.published.local.readers import CHANCE, ReportedPoints
 from sfumato.quantizers.base import Floats, Integers
@@ -284,7 +285,7 @@ class PlanarServer(PointServer):
         """Ask for a radius too, and one whose lattice over the bounds fits the report's integers."""
         if request.radius is None:
             return "it needs radius="
-        reason = super().refuse(request)
+        reason = too_many_columns(request.dimension) or super().refuse(request)
         if reason is not None or request.bounds is None:
             return reason
         law = planar_law(request.epsilon, request.dimension)

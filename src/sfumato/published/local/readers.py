@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.local.device import device_for
-from sfumato.local.pool import Buckets, HashPool, directions
+from sfumato.local.pool import Buckets, HashPool, check_pool, directions, held_numbers
 from sfumato.local.rows_server import RowAnswer
 from sfumato.local.server import server_class
 from sfumato.methods.request import TYPICAL_DENSITY
@@ -190,6 +190,7 @@ class SketchReader(LinearReader):
         device = device_for(document["protocol"], released=True)
         if not isinstance(device, SketchDevice) or device.rows * device.hash.buckets != size:
             raise ReleaseFileError("the release's protocol does not describe its values")
+        check_pool(device.rows, held_numbers(device.hash))
         server = server_class(device.name)(device, kernel)
         reader = server.quantizer(server.tally())
         if not isinstance(reader, cls):

@@ -56,7 +56,7 @@ from sfumato.public.codec import Ratio
 from sfumato.public.document import plain
 from sfumato.published.local.calibration import RULES, Calibration, calibrate, sketch_conditions
 from sfumato.published.local.closeness import Closeness, Steps, closeness_of
-from sfumato.published.local.point import planar_law, planar_step
+from sfumato.published.local.point import check_planar_columns, planar_law, planar_step
 
 MOST_ROWS = 1 << 12
 FUNCTION_ERROR = 1e-12
@@ -305,6 +305,7 @@ class NoisySignsDevice(SketchDevice):
     def certify(self) -> None:
         """Check the radius, and that points are hashed as the kernel says."""
         super().certify()
+        check_planar_columns(self.domain.dimension)
         check_hashing(self.document["kernel"], self.parameters, self.domain)
         check_radius(self.radius, 1.0)
 

@@ -29,6 +29,7 @@ from sfumato.deferred import require
 from sfumato.errors import InputError
 from sfumato.kernels import Angular, Kernel
 from sfumato.local.hashing import row_hash
+from sfumato.local.pool import MOST_NUMBERS, held_numbers
 from sfumato.local.promises import LEAST_GRINDING, MOST_GRINDING
 from sfumato.local.rows_server import RowsServer
 from sfumato.local.server import Design
@@ -247,6 +248,9 @@ class Sketch:
     def design(self, rows: int, buckets: int, parameters: Mapping[str, Any], variance: float) -> Design:
         """Put a design together."""
         whole = {**self._hashing(buckets), "rows": rows, "groups": self.groups, **parameters}
+        most = MOST_NUMBERS // held_numbers(row_hash(whole, bytes(32), self.request.dimension))
+        if rows > most:
+            raise InputError(f"readers of so many columns hold {most} rows of a sketch, got {rows}: pass rows={most}")
         payload = -(-rows * (buckets - 1).bit_length() // 8)
         return Design(whole, self.domain, variance, payload, rows * buckets, pure=False)
 

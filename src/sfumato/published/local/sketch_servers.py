@@ -31,7 +31,7 @@ from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.response import OTHER, Response, Window, same_weight
 from sfumato.published.local.calibration import RULES
-from sfumato.published.local.point import planar_law, planar_step
+from sfumato.published.local.point import planar_law, planar_step, too_many_columns
 from sfumato.published.local.readers import CHANCE, SketchReader
 from sfumato.published.local.sketch import FARTHEST, MOST_ROWS, MetricSketchDevice, NoisySignsDevice, SketchDevice
 from sfumato.published.local.sketch_design import PUBLISHED_SPREAD, Sketch, sketch_variance
@@ -240,7 +240,7 @@ class NoisySignsServer(SketchServer):
         """Ask for signs of one hyperplane, and a radius."""
         if request.radius is None:
             return "it needs radius=, an angle in radians"
-        return _only_angles(cls.name, request) or RowsServer.refuse(request)
+        return too_many_columns(request.dimension) or _only_angles(cls.name, request) or RowsServer.refuse(request)
 
     @classmethod
     def design(cls, request: Request) -> Design:
