@@ -9,6 +9,7 @@ import pytest
 
 from sfumato.errors import InputError
 from sfumato.local import Protocol, pool
+from sfumato.local.pool_server import PoolReader
 from sfumato.public.ranges import reader_memory
 
 ASKED: dict[str, dict[str, Any]] = {
@@ -43,7 +44,8 @@ def test_new_pools_keep_within_what_readers_take(mechanism: str) -> None:
     asked = {**ASKED[mechanism], "dimension": 1500, "epsilon": 2, "participants": 10**6, "bounds": (0, 1), "seed": 1}
     made = Protocol(**asked, mechanism=mechanism)
     reader = made.server().quantizer(made.server().tally())
-    type(reader).check_cost(reader.device)  # type: ignore[attr-defined]
+    assert isinstance(reader, PoolReader)
+    reader.check_cost(reader.device)
     with pytest.raises(InputError, match="pool must be an integer from"):
         Protocol(**asked, mechanism=mechanism, options={"pool": 65536})
 
