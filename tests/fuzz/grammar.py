@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import copy
 import re
+import sys
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
 from random import Random
 from typing import Any
 
@@ -26,6 +29,14 @@ TINY_FRACTIONS = ["1/1000000000", "1000", "100", "1/7", "999999999999/1000000000
 TINY_FRACTIONS += ["1/00"]
 MOST_PLACES = 400  # of a document that was blown up before
 MOST_LEAVES = 20_000  # of a part that is repeated: cases stay below some hundred kilobytes
+MOST_SCALED = 1 << 16  # leaves of a document whose sizes grow together
+MOST_NUMBERS = 1 << 20  # of an array
+DIGITS = [300, 1000, 1000, 1000, 1050, 4298]  # of fractions that are long; some are longer than anyone reads
+MOST_SQUARED = 256  # rows of a matrix in the place of a number
+NO_SIZES = ("version", "bits", "point_bits", "table_bits")  # whole numbers that count nothing
+WIDER_SHARE = 0.08  # of all steps: names, long fractions, matrices, sizes that grow together
+ODD_CODES = [0x85, 0xA0, 0xAD, 0x34F, 0x378, 0x115F, 0x1680, 0x180E, 0x2028, 0x2800, 0x3000, 0x3164, 0xE000, 0xFE0F]
+ODD_CODES += [0x200D, 0x202E, 0x2066, 0xFEFF, 0xFFFC, 0xFFFE, 0xFFFF, 0x1F1E6, 0xE0041, 0x10FFFF]
 _FRACTION = re.compile(r"-?[0-9]{1,400}(/[0-9]{1,400})?")
 _HEX = re.compile(r"[0-9a-f]{8,}")
 
@@ -98,9 +109,11 @@ def text(random: Random, value: str, words: list[str]) -> str:
     if _FRACTION.fullmatch(value) and random.random() < 0.7:
         top, _, bottom = value.partition("/")
         top, bottom = random.choice([(top, bottom or "3"), (str(whole(random, int(top))), bottom), (top, "1" * 300)])
-        return random.choice([*TINY_FRACTIONS, f"{top}/{bottom}" if bottom else top])
+        return random.choice([*TINY_FRACTIONS, long_fraction(random), f"{top}/{bottom}" if bottom else top])
     if words and random.random() < 0.5:
         return random.choice(words)
+    if random.random() < 0.2:
+        return odd_name(random)
     if value and random.random() < 0.3:
         place = random.randrange(len(value))
         return value[:place] + random.choice(["", "\x1b[2J", value, "0", "\u0663"]) + value[place + 1 :]
@@ -206,6 +219,10 @@ class Grammar:
 
     def alter(self, document: Any, random: Random) -> Any:
         """Change one thing of a document, in place where that is possible."""
+        if random.random() < WIDER_SHARE:
+            wider = random.choice([named, lengthened, squared, lambda *given: scaled(given[0], {}, given[1])[0]])
+            if (made := wider(document, random)) is not document:
+                return made
         kind = random.random()
         if kind < 0.12:
             return renumbered(document, random)
@@ -229,14 +246,14 @@ def mapped(document: Any, change: Callable[[Any], Any]) -> Any:
     return change(document)
 
 
-def renumbered(document: Any, random: Random) -> Any:
-    """Change a number wherever it stands, in words too, so that what has to agree still agrees."""
+def renumbered(document: Any, random: Random, old: str = "", new: str = "") -> Any:
+    """Change a number, any or this one, wherever it stands, in words too, so that what has to agree still agrees."""
     found = [value for where in places(document) if type(value := at(document, where)) in (int, float, str, dict)]
     numbers = [number for value in found if (number := _number(value)) is not None]
     if not numbers:
         return document
-    old = random.choice(numbers)
-    new = _written(random, old)
+    old = old or random.choice(numbers)
+    new = new or _written(random, old)
     pattern = re.compile(rf"(?<![0-9.]){re.escape(old)}(?![0-9.])")
 
     def change(value: Any) -> Any:
@@ -292,9 +309,112 @@ def resized(document: Any, arrays: dict[str, Array], random: Random) -> tuple[An
 
 def _fitted(array: Array, old: int, new: int) -> Array:
     for axis, length in enumerate(array.shape):
-        if length == old and array.size and array.size // max(length, 1) * new < 10**6:
+        if length == old and array.size and array.size // max(length, 1) * new <= MOST_NUMBERS:
             array = np.take(array, np.arange(new) % length, axis=axis)
     return array
+
+
+def odd_name(random: Random) -> str:
+    """A short text of code points of any kind but surrogates, which no file holds."""
+    letters = [chr(random.choice([random.choice(ODD_CODES), random.randrange(sys.maxunicode + 1)])) for _ in range(3)]
+    return "a" + "".join(letter for letter in letters if unicodedata.category(letter) != "Cs") + "b"
+
+
+def named(document: Any, random: Random) -> Any:
+    """Name all columns, all classes, or what has one name, oddly."""
+    found = [where for where in places(document) if where and where[-1] in ("columns", "classes", "labels")]
+    texts = [where for where in places(document) if where and isinstance(at(document, where), str)]
+    if not found or random.random() < 0.3:
+        return put(copy.copy(document), random.choice(texts), odd_name(random)) if texts else document
+    where = random.choice(found)
+    before = at(document, where)
+    count = len(before) if isinstance(before, list) else _dimension(document)
+    return put(copy.copy(document), where, [odd_name(random) for _ in range(count)])
+
+
+def _dimension(document: Any) -> int:
+    """The length of the first list of bounds, or 2."""
+    bounds = (at(document, where) for where in places(document) if where and where[-1] == "lower")
+    return next((len(value) for value in bounds if isinstance(value, list)), 2)
+
+
+def long_fraction(random: Random, digits: int = 0) -> str:
+    """A number from 0 to 1000 in lowest terms of hundreds of digits or a thousand, hardly of a common denominator."""
+    most = 10 ** (digits or random.choice(DIGITS))
+    bottom = most // random.choice([1, 1, 8, 1000]) + 2 * random.randrange(1, 10**6) + 1
+    return str(Fraction(random.choice([1, most - 1, random.randrange(most)]), bottom))
+
+
+def lengthened(document: Any, random: Random) -> Any:
+    """Write fractions with many digits; those of one document have no common denominator."""
+    changed, share, digits = False, random.choice([0.3, 0.8, 1.0]), random.choice(DIGITS)
+
+    def change(value: Any) -> Any:
+        nonlocal changed
+        if isinstance(value, str) and _FRACTION.fullmatch(value) and random.random() < share:
+            changed = True
+            return long_fraction(random, digits)
+        return value
+
+    made = mapped(document, change)
+    return made if changed else document
+
+
+def squared(document: Any, random: Random) -> Any:
+    """Let a bandwidth be a matrix: much the same kernel, a turned and stretched one, or extreme entries."""
+    found = [where for where in places(document) if where and where[-1] == "bandwidth"]
+    rows = _dimension(document)
+    if not found or not 0 < rows <= MOST_SQUARED:
+        return document
+    kind, size = random.randrange(4), random.choice([1.0, *REAL])
+    matrix = [[1.0 if row == column else 0.0 for column in range(rows)] for row in range(rows)]
+    if kind == 1:
+        matrix = [[random.choice([size, -size, size]) for _ in line] for line in matrix]
+    elif kind == 2:
+        matrix = [[real(random, 1.0) for _ in line] for line in matrix]
+    elif kind == 3:
+        matrix = [[size * one + random.choice([0.0, 1e-3, -0.25, 0.5]) for one in line] for line in matrix]
+    made = document
+    for where in found:
+        exact = "decimal" in repr(at(document, where))
+        made = put(made, where, [[{"decimal": repr(one)} if exact else one for one in line] for line in matrix])
+    return copy.copy(made)
+
+
+def scaled(document: Any, arrays: dict[str, Array], random: Random) -> tuple[Any, dict[str, Array]]:
+    """Multiply sizes that belong together by a power of two, into the thousands.
+
+    That is a length or a count wherever it stands, and some lengths that are multiples of it: sums of so many terms,
+    columns with their bounds, names and units.
+    """
+    values = [at(document, where) for where in places(document)]
+    lengths = {len(value) for value in values if isinstance(value, list) and value}
+    lengths |= {length for array in arrays.values() for length in array.shape if length}
+    counts = {value for value in values if type(value) is int and 0 < value <= MOST_LEAVES}
+    if not (sizes := lengths | counts):
+        return document, arrays
+    old = random.choice(sorted(lengths if lengths and random.random() < 0.7 else sizes))
+    factor = 1 << random.randrange(1, 13)
+    grown = {size for size in sizes if size == old or (size % old == 0 and random.random() < 0.5)}
+    numbers = random.choice([0.0, 0.5, 1.0])
+    left = MOST_SCALED
+
+    def change(value: Any) -> Any:
+        nonlocal left
+        if isinstance(value, list) and len(value) in grown and (left := left - weight(value) * factor) > 0:
+            return value * factor
+        return value * factor if type(value) is int and value == old and random.random() < numbers else value
+
+    made = mapped(document, change)
+    for where in places(document):
+        if where and where[-1] in NO_SIZES and at(document, where) == old:
+            put(made, where, old)
+    return made, {
+        name: _fitted(array, length, length * factor)
+        if (length := next((one for one in array.shape if one in grown), 0))
+        else array
+        for name, array in arrays.items()
+    }
 
 
 def altered_arrays(arrays: dict[str, Array], random: Random) -> dict[str, Array]:

@@ -7,16 +7,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
+from unittest import mock
 
 from sfumato import Ledger, PrivateDistance, PrivateKDE, RaceSketch, Release, SfumatoError, load
 from sfumato.central.parts import Part, _check_columns, _request, largest_size, merge_parts
 from sfumato.cli import app
 from sfumato.errors import InputError
+from sfumato.kernels import ShiftInvariantKernel
 from sfumato.learn import DensityClassifier
 from sfumato.local import Protocol as LocalProtocol
 from sfumato.local.device import device_for
-from sfumato.maps import people
+from sfumato.maps import evaluate, people, regions, sharp_people
 from sfumato.maps.overlay import read_overlay
+from sfumato.maps.views import column_names
 from sfumato.public.canonical_json import canonical, parse
 from sfumato.public.document import exact, seed_of
 from sfumato.release import from_content
@@ -46,6 +49,7 @@ __all__ = [
     "Release",
     "Route",
     "SfumatoError",
+    "ShiftInvariantKernel",
     "ShuffledProtocol",
     "Shuffler",
     "SignedNotice",
@@ -54,8 +58,10 @@ __all__ = [
     "Submission",
     "app",
     "canonical",
+    "column_names",
     "decode",
     "encode",
+    "evaluate",
     "fetch_protocol",
     "fetch_token",
     "fingerprints",
@@ -70,9 +76,11 @@ __all__ = [
     "people",
     "promise",
     "public_of_part",
+    "quick_regions",
     "read_overlay",
     "seed_of",
     "send",
+    "sharp_people",
     "token_request",
 ]
 
@@ -87,6 +95,13 @@ def public_of_part(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
 def promise(document: Mapping[str, Any]) -> Any:
     """Return what the device of a local document would promise, whatever the document itself says."""
     return exact(device_for(document).guarantee().to_document())
+
+
+@contextmanager
+def quick_regions() -> Iterator[None]:
+    """Refuse regions that the library would count people in for a minute at most, but not in a second."""
+    with mock.patch.object(regions, "MOST_PRODUCTS", regions.MOST_PRODUCTS // 60):
+        yield
 
 
 @cache

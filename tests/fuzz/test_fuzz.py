@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import math
 import os
 import signal
 import time
+import unicodedata
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,12 +18,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.fuzz.case import Case, Format, check_numbers, made
+from tests.fuzz.case import Case, Format, UnsoundError, check_numbers, made
 from tests.fuzz.child import Limits
 from tests.fuzz.formats import FORMATS
-from tests.fuzz.formats.containers import CORPUS
-from tests.fuzz.grammar import altered_bytes
-from tests.fuzz.library import DensityClassifier, SfumatoError, decode, encode, from_content, load
+from tests.fuzz.formats.containers import CORPUS, use_release
+from tests.fuzz.formats.geometry import Regions
+from tests.fuzz.grammar import altered_bytes, lengthened, named, scaled, squared
+from tests.fuzz.library import DensityClassifier, Release, SfumatoError, decode, encode, from_content, load
 from tests.fuzz.runner import Figures, fuzz, is_defect, report, table
 
 SEED = int(os.environ.get("SFUMATO_FUZZ_SEED", "0"))
@@ -183,6 +188,88 @@ def test_a_case_is_the_same_in_every_run() -> None:
         cases = [Case(name, 3, number) for number in range(20)]
         first = [made_or_refused(FORMATS[name], case) for case in cases]
         assert first == [made_or_refused(FORMATS[name], case) for case in cases]
+
+
+def many(step: Callable[[Random], Any], cases: int = 200) -> list[Any]:
+    return [step(Random(case)) for case in range(cases)]
+
+
+DOCUMENT: dict[str, Any] = {
+    "columns": None,
+    "kernel": {"bandwidth": 0.5},
+    "box": {"lower": [0.0, 0.0], "upper": [1.0, 1.0]},
+    "rates": ["1/3", "1/7"],
+    "version": 2,
+}
+
+
+def test_sizes_grow_together() -> None:
+    made = many(lambda random: scaled(DOCUMENT, {"values": np.arange(12)}, random))
+    columns = [(len(document["box"]["lower"]), len(document["box"]["upper"])) for document, _ in made]
+    assert all(lower == upper for lower, upper in columns) and max(columns)[0] == 2 * 4096
+    assert all(document["version"] == 2 for document, _ in made)
+    grown = [(lower // 2, len(arrays["values"]) // 12) for (lower, _), (_, arrays) in zip(columns, made, strict=True)]
+    assert {(4096, 4096), (4096, 1), (1, 4096)} <= set(grown)
+
+
+def test_names_are_of_every_kind_of_letter() -> None:
+    names = "".join(
+        name for one in many(lambda random: named(copy.deepcopy(DOCUMENT), random)) for name in one["columns"] or ()
+    )
+    assert {"\uffff", "\xa0", "\u202e"} <= set(names)
+    assert {"Cn", "Co", "Zs", "Cf"} <= {unicodedata.category(letter) for letter in names}
+
+
+def test_fractions_get_long_and_bandwidths_matrices() -> None:
+    rates = [rate for one in many(lambda random: lengthened(DOCUMENT, random), 30) for rate in one["rates"]]
+    longest = max(rates, key=len)
+    assert len(longest) > 4000 and any(1000 < len(rate) < 2200 and Fraction(rate) > 0 for rate in rates)
+    matrices = many(lambda random: squared(copy.deepcopy(DOCUMENT), random)["kernel"]["bandwidth"])
+    assert {np.shape(matrix) for matrix in matrices} == {(2, 2)} and [[1.0, 0.0], [0.0, 1.0]] in matrices
+
+
+def ask_often() -> None:
+    """Ask a good release as every release is asked, until something comes out."""
+    release = load(CORPUS / "golden/central/grid.seeded.sfm")
+    for case in range(300):
+        use_release(release, Random(case))
+
+
+@pytest.mark.parametrize(
+    ("question", "met", "expected"),
+    [
+        ("query", lambda points: len(points) > 1000, "query is NaN"),
+        ("total", lambda points: len(points) < 9 and np.abs(points).max() == 1e60, "total is NaN"),
+    ],
+)
+def test_crowds_and_far_points_are_asked(
+    question: str, met: Callable[[Any], bool], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = getattr(Release, question)
+
+    def defective(self: Release, points: Any, **more: Any) -> Any:
+        answers = honest(self, points, **more)
+        return (answers[0] * math.nan, answers[1]) if more.get("return_std") and met(points) else answers
+
+    monkeypatch.setattr(Release, question, defective)
+    with pytest.raises(UnsoundError, match=expected):
+        ask_often()
+
+
+@pytest.mark.parametrize("question", ["evaluate", "people", "sharp_people"])
+def test_maps_are_drawn_and_people_counted(question: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"tests.fuzz.formats.containers.{question}", lambda *given, **more: {}["planted"])
+    with pytest.raises(KeyError, match="planted"):
+        ask_often()
+
+
+def test_regions_are_small_round_and_in_empty_places() -> None:
+    form = Regions()
+    seeds = dict(form.seeds)
+    assert {"grid", "lattice", "histogram", "fourier"} <= set(seeds)
+    shapes = many(lambda random: form.alter(form.copy(seeds["grid"]), random), 100)
+    corners = [len(shape["coordinates"][0]) for shape in shapes if isinstance(shape, dict)]
+    assert max(corners) > 1000 and len({json.dumps(shape) for shape in shapes}) > 70
 
 
 def without_columns(part: Any) -> Any:

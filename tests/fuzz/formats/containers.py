@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import unicodedata
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -17,7 +18,19 @@ import typer
 from click.testing import CliRunner
 
 from tests.fuzz.case import Format, UnsoundError, check_numbers
-from tests.fuzz.grammar import REAL, Array, Grammar, altered_arrays, altered_bytes, at, places, resized
+from tests.fuzz.grammar import (
+    REAL,
+    Array,
+    Grammar,
+    altered_arrays,
+    altered_bytes,
+    at,
+    named,
+    odd_name,
+    places,
+    resized,
+    scaled,
+)
 from tests.fuzz.library import (
     DensityClassifier,
     Part,
@@ -26,15 +39,20 @@ from tests.fuzz.library import (
     RaceSketch,
     Release,
     SfumatoError,
+    ShiftInvariantKernel,
     app,
+    column_names,
     decode,
     encode,
+    evaluate,
     fingerprints,
     from_content,
     largest_size,
     load,
     merge_parts,
+    people,
     public_of_part,
+    sharp_people,
 )
 
 CORPUS = Path(__file__).parents[2] / "corpus"
@@ -42,6 +60,12 @@ Content = tuple[Any, dict[str, Array]]
 Seed = tuple[str, dict[str, Array]]  # the header as JSON, which is quicker to copy
 CLEAR_COUNT = 3  # standard errors from zero, below which error bars are infinite
 CHECKSUM_BYTES = 32
+CROWD, CROWD_SHARE = 1500, 0.05  # points at once, in this share of the cases
+MOST_PRODUCTS = 1 << 26  # of all these points, as the reader says it: larger releases are asked at fewer points
+MANY_SHARE = 0.05  # of the alterations of a classifier
+MOST_CLASS_NUMBERS = 1 << 18
+MOST_DRAWN = 3  # columns of a region or a map
+JOINERS = "\u200c\u200d"  # the invisible letters that `shown` lets through
 
 
 class Container(Format[Any]):
@@ -71,6 +95,8 @@ class Container(Format[Any]):
             return header, altered_arrays(arrays, random)
         if kind < 0.22:
             return resized(header, arrays, random)
+        if kind < 0.26:
+            return scaled(header, arrays, random)
         return self.grammar.alter(header, random), arrays
 
     def encode(self, content: Any, random: Random) -> bytes:
@@ -109,10 +135,16 @@ class Container(Format[Any]):
 
 
 def asked(dimension: int, random: Random) -> list[Array]:
-    """A few queries: in the middle of the corpus, at zero, and anywhere."""
+    """A few queries: in the middle of the corpus, at zero, far away, and anywhere."""
     far = random.choice([1, -1]) * random.choice(REAL)
     near = np.array([[0.25] * dimension, [0.75] * dimension])
-    return [near, np.zeros((1, dimension)), np.full((1, dimension), far)]
+    return [near, np.zeros((1, dimension)), np.repeat([[far], [random.choice([1e60, -1e60])]], dimension, axis=1)]
+
+
+def crowd(dimension: int, products: int, random: Random) -> Array:
+    """Many queries at once, as a map asks them."""
+    count = max(min(CROWD, MOST_PRODUCTS // max(products, dimension, 1)), 2)
+    return np.random.default_rng(random.getrandbits(32)).uniform(-1.0, 2.0, size=(count, dimension))
 
 
 def use_release(release: Release, random: Random) -> None:
@@ -122,7 +154,10 @@ def use_release(release: Release, random: Random) -> None:
     # Error bars are infinite where the count may be zero, and where one random term says nothing of its own spread.
     single = release.reader.terms < 2
     unclear = single or not release.count.value >= CLEAR_COUNT * math.sqrt(release.count.variance)
-    for points in asked(release.dimension, random):
+    questions = asked(release.dimension, random)
+    if random.random() < CROWD_SHARE:
+        questions.append(crowd(release.dimension, release.reader.query_products, random))
+    for points in questions:
         for name, question, infinite in (("query", release.query, unclear), ("total", release.total, single)):
             try:
                 answers, errors = question(points, return_std=True)
@@ -134,6 +169,26 @@ def use_release(release: Release, random: Random) -> None:
                 raise UnsoundError(f"{name}'s error is negative")
     with suppress(SfumatoError):  # not every release has a density, which is said and no refusal of the file
         _ask_more(release, random.randrange(6))
+    with suppress(SfumatoError):
+        _ask_maps(release, random)
+
+
+def _ask_maps(release: Release, random: Random) -> None:
+    """Draw a map or a curve, or count people in a small region, near the middle or where nobody is."""
+    kind, others = random.randrange(60), range(release.dimension)
+    if kind < 2 and release.dimension <= MOST_DRAWN:
+        columns = list(others)[: kind + 1]
+        at = {column_names(release)[column]: 0.5 for column in others if column not in columns}
+        drawn = evaluate(release, size=random.choice([2, 8, 16]), extent=(0.0, 1.0), columns=columns, at=at)
+        check_numbers("map", drawn.values)
+        check_numbers("map's error", drawn.errors, infinite=True)
+    elif kind in (2, 3) and release.dimension <= MOST_DRAWN and isinstance(release.kernel, ShiftInvariantKernel):
+        # So many bandwidths wide: a region of a million bandwidths takes long, which is no news.
+        place, wide = random.choice([0.0, 0.5, 0.9, 3.0]), random.choice([0.1, 0.5, 2.0])
+        sides = (place, place) + np.array([0.0, wide]) * release.kernel.column_scales(release.dimension)[:, None]
+        count = people if kind == 2 else sharp_people
+        found = count(release, [tuple(side) for side in sides.tolist()])
+        check_numbers(count.__name__, [found.value, found.std, found.lower, found.upper], infinite=True)
 
 
 def _ask_more(release: Release, part: int) -> None:
@@ -181,12 +236,31 @@ class Classifiers(Container):
     share = 30.0
     folders = ("classifier",)
 
+    def alter(self, content: Any, random: Random) -> Content:
+        """Change the classifier, or give it many classes."""
+        header, arrays = content
+        if random.random() > MANY_SHARE or not isinstance(header, dict) or "each" not in header:
+            return super().alter(content, random)
+        count = 1 << random.randrange(2, 13)
+        names = [odd_name(random) + str(number) if random.random() < 0.01 else number for number in range(count)]
+        each = header["each"] if isinstance(header["each"], list) else []
+        header["classifier"] = {**header.get("classifier", {}), "classes": names}
+        header["each"] = (each[:1] or [{}]) + (each[1:2] or [{}]) * (count - 1)
+        firsts = {name.partition(":")[2]: array for name, array in arrays.items() if name.startswith("1:")}
+        if sum(array.size for array in firsts.values()) * count <= MOST_CLASS_NUMBERS:
+            more = range(2, count) if random.random() < 0.7 else ()
+            arrays |= {f"{number}:{name}": array for number in more for name, array in firsts.items()}
+        return header, arrays
+
     def use(self, content: bytes, seed: str, folder: Path, random: Random) -> None:
         """Load it and classify."""
         path = folder / "a.sfm"
         path.write_bytes(content)
         model = DensityClassifier.load(path)
-        for points in asked(model.n_features_in_, random):
+        questions = asked(model.n_features_in_, random)
+        if random.random() < CROWD_SHARE:
+            questions.append(crowd(model.n_features_in_, len(model.classes_), random))
+        for points in questions:
             try:
                 check_numbers("densities", model.densities(points))
                 check_numbers("decision", model.decision_function(points))
@@ -273,6 +347,13 @@ class Commands(Releases):
         self.program = typer.main.get_command(app)  # once: parsing the signatures takes longer than any command
         return list(super().make_seeds())[::25]
 
+    def alter(self, content: Any, random: Random) -> Content:
+        """Change the names in a third of the steps, for they are what is printed."""
+        header, arrays = content
+        if random.random() < 0.3:
+            return named(header, random), arrays
+        return super().alter(content, random)
+
     def use(self, content: bytes, seed: str, folder: Path, random: Random) -> None:
         """Run a command."""
         path, region = folder / "a.sfm", folder / "r.geojson"
@@ -289,6 +370,7 @@ class Commands(Releases):
             raise result.exception
         if result.exit_code not in (0, 2, 4) or "Traceback" in result.output:
             raise UnsoundError(f"{command} ended with {result.exit_code}")
-        odd = {letter for letter in result.output if not letter.isprintable() and letter not in "\n\t"}
+        odd = {letter for letter in result.output if not letter.isprintable() and letter not in "\n\t" + JOINERS}
         if odd:
-            raise UnsoundError(f"{command} prints {sorted(odd)!a}")
+            kinds = sorted({unicodedata.category(letter) for letter in odd})
+            raise UnsoundError(f"{command} prints letters of the kinds {', '.join(kinds)}")

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar
 
-from tests.fuzz.case import Format, check_numbers
+import numpy as np
+
+from tests.fuzz.case import Format, UnsoundError, check_numbers
 from tests.fuzz.formats.containers import CORPUS
-from tests.fuzz.grammar import Grammar
-from tests.fuzz.library import InputError, load, parse, people, read_overlay
+from tests.fuzz.grammar import Grammar, mapped
+from tests.fuzz.library import (
+    InputError,
+    PrivateKDE,
+    Release,
+    load,
+    parse,
+    people,
+    quick_regions,
+    read_overlay,
+    sharp_people,
+)
 
 REGION = {"type": "Polygon", "coordinates": [[[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.0, 0.0]]]}
 REGIONS: list[Any] = [
@@ -45,17 +58,54 @@ class Shapes(Format[Any]):
         return json.dumps(content).encode()
 
 
+def honest() -> dict[str, Release]:
+    """Releases of a crowd that stands in one corner of the bounds, so that most of them is empty."""
+    rows = np.random.default_rng(1).normal(size=(400, 2)) * 0.3 - 3
+    public: dict[str, Any] = {"bandwidth": 0.5, "n_hint": 400, "feature_seed": 1, "random_state": 1}
+    made = {
+        method: PrivateKDE(method=method, epsilon=1, bounds=(-5, 5), **public).fit(rows).release_
+        for method in ("grid", "histogram", "fourier")
+    }
+    made["lattice"] = PrivateKDE(method="lattice", epsilon=1, delta=1e-6, bounds=(-5, 5), **public).fit(rows).release_
+    made["grid of one column"] = (
+        PrivateKDE(method="grid", epsilon=1, bounds=(0, 500), **public).fit(rows[:, :1]).release_
+    )
+    return made
+
+
+def ring(random: Random) -> dict[str, Any]:
+    """A round outline of many corners."""
+    count, radius = 1 << random.randrange(2, 12), random.choice([0.01, 1.0, 4.0])
+    middle = random.uniform(-5.0, 5.0)
+    turns = [2 * math.pi * corner / count for corner in [*range(count), 0]]
+    corners = [[middle + radius * math.cos(turn), middle + radius * math.sin(turn)] for turn in turns]
+    return {"type": "Polygon", "coordinates": [corners]}
+
+
 class Regions(Shapes):
-    """Regions in which people are counted."""
+    """Regions in which people are counted, by their kernels and sharply."""
 
     name = "regions"
-    share = 60.0
-    shapes: ClassVar[list[Any]] = REGIONS
+    share = 40.0
+    shapes: ClassVar[list[Any]] = [*REGIONS, [[0.0, 1.0], [0.0, 1.0]]]  # the last: a pair of bounds for every column
 
     def make_seeds(self) -> Iterable[tuple[str, Any]]:
-        """The release that is asked, too."""
-        self.release = load(CORPUS / "golden/central/fourier.seeded.sfm")
-        return super().make_seeds()
+        """Every shape with every release that is asked."""
+        self.releases = {"corpus": load(CORPUS / "golden/central/fourier.seeded.sfm"), **honest()}
+        self.grammar = Grammar(self.shapes)
+        for name, release in self.releases.items():
+            for shape in self.shapes if release.dimension == len(self.shapes[-1]) else [self.shapes[-1][:1]]:
+                yield name, json.dumps(shape)
+
+    def alter(self, content: Any, random: Random) -> Any:
+        """Change the document, make it small and move it away, or take an outline of many corners."""
+        kind = random.random()
+        if kind < 0.05:
+            return ring(random)
+        if kind < 0.3:
+            place, size = random.uniform(-5.0, 5.0), random.choice([1e-9, 0.01, 0.1, 0.3, 5.0])
+            return mapped(content, lambda value: place + size * value if isinstance(value, float) else value)
+        return super().alter(content, random)
 
     def use(self, content: bytes, seed: str, folder: Path, random: Random) -> None:
         """Count the people in it."""
@@ -63,8 +113,13 @@ class Regions(Shapes):
             region = json.loads(content)
         except (ValueError, RecursionError):  # the command's matter, which has a format of its own
             return
-        found = people(self.release, region)
-        check_numbers("people", [found.value, found.std], infinite=True)
+        release = self.releases[seed]
+        sharply = seed.startswith(("grid", "histogram")) and random.random() < 0.4
+        with quick_regions():
+            found = (sharp_people if sharply else people)(release, region)
+        check_numbers("people", [found.value, found.std, found.lower, found.upper], infinite=True)
+        if not found.lower <= found.upper:
+            raise UnsoundError("an interval ends before it begins")
 
 
 LINES: list[Any] = [

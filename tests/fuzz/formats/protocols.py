@@ -17,7 +17,7 @@ import numpy as np
 
 from tests.fuzz.case import Format, UnsoundError, check_numbers
 from tests.fuzz.formats.containers import CORPUS
-from tests.fuzz.grammar import Grammar, altered_bytes
+from tests.fuzz.grammar import Grammar, altered_bytes, renumbered
 from tests.fuzz.library import (
     AnalyzerKey,
     LocalProtocol,
@@ -32,6 +32,7 @@ from tests.fuzz.library import (
 KEY = AnalyzerKey(bytes(range(32)))
 CONSENT: dict[str, Any] = {"max_epsilon": 1000, "max_delta": 0.5}  # a device that takes every honest promise
 PREFIX_BYTES = 4
+MANY_SHARE = 0.1  # of the alterations of a document of the shuffled model
 
 
 def documents(folder: str) -> list[tuple[str, dict[str, Any]]]:
@@ -102,6 +103,20 @@ class LocalDocuments(Documents):
             with protocol.collector(folder / "state") as collector:
                 if collector.add(report).accepted != 1:
                     raise UnsoundError("an honest report is refused")
+                if random.random() < 0.5:
+                    release = collector.release()
+                    answers, errors = release.query([[0.25] * dimension, [1e60] * dimension], return_std=True)
+                    check_numbers("answer", answers)
+                    check_numbers("error", errors, infinite=True)
+
+
+def _has_groups(document: Any) -> bool:
+    """Whether a document still has groups with sizes."""
+    try:
+        first = document["mechanism"]["groups"][0]
+        return all(type(size) is int for size in (first["messages"], first["participants"], document["participants"]))
+    except (LookupError, TypeError):
+        return False
 
 
 class ShuffledDocuments(Documents):
@@ -109,13 +124,28 @@ class ShuffledDocuments(Documents):
 
     name = "shuffled-protocols"
     folder = "shuffled"
-    share = 15.0
+    share = 30.0
 
     def make_seeds(self) -> Iterable[tuple[str, Any]]:
         """Add a document with a key."""
         found = list(super().make_seeds())
         keyed = ShuffledProtocol.from_document(json.loads(found[0][1])).with_key(KEY, "2099-01-01")
         return [*found, ("keyed", json.dumps(keyed.document))]
+
+    def alter(self, content: Any, random: Random) -> Any:
+        """Change the document, or one of its sizes by a power of two, or let there be many groups."""
+        kind = random.random()
+        groups = content["mechanism"]["groups"] if kind < MANY_SHARE and _has_groups(content) else []
+        if not groups:
+            return super().alter(content, random)
+        if kind < MANY_SHARE / 2:
+            old = random.choice([content["participants"], groups[0]["messages"]])
+            return renumbered(content, random, str(old), str(old << random.randrange(1, 40)))
+        more = [
+            {**groups[0], "label": number, "participants": groups[0]["participants"] + random.choice([0, number])}
+            for number in range(1 << random.randrange(1, 12))
+        ]
+        return {**content, "mechanism": {**content["mechanism"], "groups": more}}
 
     def use(self, content: bytes, seed: str, folder: Path, random: Random) -> None:
         """Load it and take part."""

@@ -48,6 +48,8 @@ class Ledgers(Format[Any]):
                     continue
                 account.charge("fourier", "1/2")
                 account.charge("race", "1/3", note="again")
+                for part in range(4, 8):
+                    account.charge("grid", Fraction(1, part))
                 found.append((rule, Path(folder, "l").read_bytes()))
         parsed = [(name, [json.loads(line) for line in content.splitlines()]) for name, content in found]
         self.grammar = Grammar(records for _, records in parsed)
@@ -92,7 +94,7 @@ class Ledgers(Format[Any]):
         if names and random.random() < 0.2:
             account = ledger.account(names[0])
             before = account.spent
-            account.charge("fourier", Fraction(1, 8))
+            account.charge("fourier", random.choice([Fraction(1, 8), Fraction(1000)]))
             if account.spent[0] < before[0]:
                 raise UnsoundError("a charge made spending less")
 
@@ -114,19 +116,26 @@ class Accounts(Format[Any]):
 
     def make_seeds(self) -> Iterable[tuple[str, Any]]:
         """One that was charged, and one that keeps reports."""
-        document = dict(documents("local"))["golden/local/rows.json"]
+        found = dict(documents("local"))
+        document = found["golden/local/rows.json"]
+        others = [
+            found[f"golden/local/{name}.json"]
+            for name in ("phases", "phases_cauchy", "metric-phases", "rows_laplacian")
+        ]
         self.protocol = LocalProtocol.from_document(document)
-        found = []
+        kept = []
         for permanent in (False, True):
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder, "account.json")
                 self._client(path, permanent).report([0.25, 0.5])
-                found.append((f"permanent {permanent}", json.loads(path.read_bytes())))
-        self.grammar = Grammar(document for _, document in found)
-        return [(name, json.dumps(document)) for name, document in found]
+                for other in others:
+                    LocalProtocol.from_document(other).client(path, budget=40, **CONSENT).report([0.25, 0.5])
+                kept.append((f"permanent {permanent}", json.loads(path.read_bytes())))
+        self.grammar = Grammar(document for _, document in kept)
+        return [(name, json.dumps(document)) for name, document in kept]
 
     def _client(self, path: Path, permanent: bool) -> Any:
-        return self.protocol.client(path, budget=12, permanent=permanent, unchecked=True, **CONSENT)
+        return self.protocol.client(path, budget=40, permanent=permanent, unchecked=True, **CONSENT)
 
     def copy(self, seed: Any) -> Any:
         """Parse it anew."""
