@@ -184,6 +184,13 @@ def test_nothing_of_the_bounds_is_nobody(release: Release) -> None:
     assert sharp_people(release, {"type": "Polygon", "coordinates": [[[50, 0], [51, 0], [51, 1]]]}).value == 0
 
 
+def test_noise_alone_ends_no_interval_before_it_begins() -> None:
+    """Where nothing lies surely within a region the lower sum is no sum, and the upper one may be noise far below."""
+    nobody = Bracket(0.0, 3.0, 0.0, -40.0, 0.0, 20.0)
+    assert nobody.lower == nobody.upper == 0.0
+    assert Bracket(10.0, 3.0, 8.0, 12.0, 1.0, 1.0).upper == 12.0 + deviations(0.95) * 1.0
+
+
 def test_differences_add_both_edges() -> None:
     first, second = Bracket(100, 3, 80, 120, 3, 3), Bracket(60, 4, 55, 65, 4, 4)
     change = first - second

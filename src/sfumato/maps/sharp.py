@@ -79,8 +79,8 @@ class Bracket:
 
     @property
     def upper(self) -> float:
-        """Upper end of the interval."""
-        return self.high + deviations(self.level) * self.high_std
+        """Upper end of the interval, which noise alone may make less than nobody."""
+        return max(self.high + deviations(self.level) * self.high_std, self.lower)
 
     @property
     def edge(self) -> float:
