@@ -186,7 +186,7 @@ def test_nothing_of_the_bounds_is_nobody(release: Release) -> None:
 
 def test_noise_alone_ends_no_interval_before_it_begins() -> None:
     """Where nothing lies surely within a region the lower sum is no sum, and the upper one may be noise far below."""
-    nobody = Bracket(0.0, 3.0, 0.0, -40.0, 0.0, 20.0)
+    nobody = Bracket(0.0, 3.0, 0.0, -60.0, 0.0, 20.0)
     assert nobody.lower == nobody.upper == 0.0
     assert Bracket(10.0, 3.0, 8.0, 12.0, 1.0, 1.0).upper == 12.0 + deviations(0.95) * 1.0
 
