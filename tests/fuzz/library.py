@@ -30,7 +30,7 @@ from sfumato.services.notice import SignedNotice
 from sfumato.services.sending import Route, fetch_protocol, fetch_token, send, token_request
 from sfumato.services.signing import SignedProtocol, SigningKey
 from sfumato.services.wire import frames
-from sfumato.shuffled import AnalyzerKey, Shuffler, Submission
+from sfumato.shuffled import AnalyzerKey, Shuffler, Submission, groups
 from sfumato.shuffled import Protocol as ShuffledProtocol
 from sfumato.sources import open_source
 
@@ -76,6 +76,7 @@ __all__ = [
     "people",
     "promise",
     "public_of_part",
+    "quick_groups",
     "quick_regions",
     "read_overlay",
     "seed_of",
@@ -100,7 +101,14 @@ def promise(document: Mapping[str, Any]) -> Any:
 @contextmanager
 def quick_regions() -> Iterator[None]:
     """Refuse regions that the library would count people in for a minute at most, but not in a second."""
-    with mock.patch.object(regions, "MOST_PRODUCTS", regions.MOST_PRODUCTS // 60):
+    with mock.patch.object(regions, "MOST_PRODUCTS", regions.MOST_PRODUCTS // 120):
+        yield
+
+
+@contextmanager
+def quick_groups() -> Iterator[None]:
+    """Refuse groups whose noise devices certify for minutes at most, but not in a second."""
+    with mock.patch.object(groups, "MOST_CERTIFIED", groups.MOST_CERTIFIED // 64):
         yield
 
 

@@ -259,7 +259,7 @@ class Classifiers(Container):
         model = DensityClassifier.load(path)
         questions = asked(model.n_features_in_, random)
         if random.random() < CROWD_SHARE:
-            questions.append(crowd(model.n_features_in_, len(model.classes_), random))
+            questions.append(crowd(model.n_features_in_, 16 * len(model.classes_) * model.n_features_in_, random))
         for points in questions:
             try:
                 check_numbers("densities", model.densities(points))

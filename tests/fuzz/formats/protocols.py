@@ -26,6 +26,7 @@ from tests.fuzz.library import (
     Shuffler,
     Submission,
     promise,
+    quick_groups,
     seed_of,
 )
 
@@ -151,7 +152,8 @@ class ShuffledDocuments(Documents):
         """Load it and take part."""
         path = folder / "p.json"
         path.write_bytes(content)
-        protocol = ShuffledProtocol.load(path)
+        with quick_groups():
+            protocol = ShuffledProtocol.load(path)
         assert repr(protocol) and protocol.guarantee().statement()
         label = protocol.classes[0] if protocol.classes else None
         protocol.client(label, **CONSENT)

@@ -264,7 +264,10 @@ def merged_cases(paid: Fraction = EPSILON) -> list[CalibrationCase]:
         def publish(rows: Floats, delta: float = delta, relation: str = relation) -> Release:
             sites = [_sketch().add(part) for part in (rows[:300], rows[300:])]
             return merge_releases(
-                [site.release(epsilon=paid, delta=delta, neighbours=relation, random_state=1) for site in sites]
+                [
+                    site.release(epsilon=paid, delta=delta, neighbours=relation, random_state=seed)
+                    for seed, site in enumerate(sites)  # of one seed and alike they would be one release, given twice
+                ]
             )
 
         name = f"{'delta' if delta else 'pure'}, {relation}; two sites"
