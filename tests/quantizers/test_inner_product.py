@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from sfumato import PrivateKDE
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Gaussian, InnerProduct, get_kernel, kernel_from_document
 from sfumato.quantizers import InnerProductQuantizer, InnerProductSigns, Quantizer, quantizer_from_document
@@ -111,6 +112,25 @@ class TestCoordinates:
         assert (errors <= quantizer.bias_bound(QUERIES, sums, Known(1.0, 300.0))).all()
         with pytest.raises(InputError, match="no limit"):
             InnerProductQuantizer(ball()).bias_bound(QUERIES, sums, Known(1.0, 300.0))
+
+    @pytest.mark.parametrize("clip", [None, 2.5])
+    def test_one_number_of_every_column_is_read_at_once(
+        self, clip: float | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As unit vectors would be, which are as many numbers as the columns' square."""
+        fitted = PrivateKDE(
+            InnerProduct(), epsilon=5, n_hint=300, method="inner-product", options={"clip": clip}, random_state=1
+        )
+        release = fitted.fit(POINTS).release_
+        totals, errors = release.axis_totals(0.5)
+        expected = release.total(0.5 * np.eye(DIMENSION), return_std=True)
+        assert np.allclose(totals, expected[0], rtol=1e-12) and np.allclose(errors, expected[1], rtol=1e-12)
+        signed = PrivateKDE(InnerProduct(), epsilon=5, n_hint=300, method="inner-product-signs", random_state=1)
+        signs = signed.fit(POINTS).release_
+        whole = signs.axis_totals(0.5)
+        monkeypatch.setattr("sfumato.release.release.AXES_AT_ONCE", 5 * DIMENSION)
+        assert np.allclose(signs.axis_totals(0.5), whole, rtol=1e-12)
+        assert np.allclose(whole, signs.total(0.5 * np.eye(DIMENSION), return_std=True), rtol=1e-12)
 
     @pytest.mark.parametrize(
         ("clip", "dimension", "message"),

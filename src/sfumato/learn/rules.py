@@ -31,7 +31,6 @@ DENSITY, MEAN, DISTANCE, LINEAR = "highest-density", "nearest-mean", "squared-di
 RULES = (DENSITY, MEAN, DISTANCE, LINEAR)
 AUTO = "auto"
 PRIORS = ("uniform", "private")
-AXES_AT_ONCE = 1 << 20  # numbers in a block of unit vectors
 
 
 def chosen(rule: Any, kernel: Kernel, priors: Any, *, linear: bool) -> Any:
@@ -76,16 +75,12 @@ def mean_squares(releases: Sequence[Release], radius: float) -> Floats:
     """Squared lengths of the classes' means in units of the squared radius, without what noise adds on average.
 
     A query of the inner product at a unit vector gives one coordinate of the sum, whatever the mechanism. The count's
-    own error is left in: it scales a mean and does not lengthen it on average. Unit vectors are made in blocks: all of
-    them are as many numbers as the square of the columns.
+    own error is left in: it scales a mean and does not lengthen it on average.
     """
-    columns, squares = releases[0].dimension, np.zeros(len(releases))
-    block = max(1, AXES_AT_ONCE // columns)
-    for start in range(0, columns, block):
-        axes = radius * np.eye(min(block, columns - start), columns, k=start)
-        for place, release in enumerate(releases):
-            sums, errors = release.total(axes, return_std=True)
-            squares[place] += float((np.square(sums) - np.square(errors)).sum())
+    squares = []
+    for release in releases:
+        sums, errors = release.axis_totals(radius)
+        squares.append(float((np.square(sums) - np.square(errors)).sum()))
     return np.asarray(squares / np.square([float(release.count.value) for release in releases]))
 
 

@@ -177,6 +177,10 @@ class Reader(ABC):
         """Answer at all places of a mesh; None where that takes no less than to read them one by one."""
         return None
 
+    def read_axes(self, length: float, sums: Floats, known: Known) -> Answer | None:
+        """Answer at the columns' unit vectors times a length; None as above."""
+        return None
+
     @abstractmethod
     def combined(self, Y: Floats, coefficients: Floats, sums: Floats, known: Known) -> Combined:
         """Answer ``sum_q coefficients[q] * answer(Y[q])``."""

@@ -36,6 +36,7 @@ from sfumato.privacy.bits import SecureBits
 from sfumato.public.codec import Digits, Object, Optional, Real, Schema, Whole
 from sfumato.public.portable import LARGEST_SEED, PublicStream
 from sfumato.public.ranges import check_reader_cost
+from sfumato.quantizers.answer import Answer
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading, TermQuantizer
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import Ball, round_into_ball
@@ -138,7 +139,19 @@ class InnerProductQuantizer(LinearQuantizer):
 
     def reading(self, Y: Floats, sums: Floats, known: Known) -> Reading:
         """Multiply, and state what clipping loses of records as long as the radius."""
-        reading = self.weigh(Y, sums)
+        return self._stated(self.weigh(Y, sums), known)
+
+    def read_axes(self, length: float, sums: Floats, known: Known) -> Answer:
+        """Read one sum a column where nothing is rotated: as many unit vectors would be the columns' square."""
+        weight, size = length / (self.ball.radius * self.ball.amplitude), self.dimension
+        if self.clip is None:
+            reading = Reading(weight * sums, np.full(size, weight**2), np.zeros(size))
+        else:
+            weights = weight * np.ldexp(self._rotation, -ROTATION_BITS)
+            reading = Reading(weights @ sums, np.square(weights).sum(axis=1), np.zeros(size))
+        return self._stated(reading, known).answer(known.noise_variance)
+
+    def _stated(self, reading: Reading, known: Known) -> Reading:
         if self.clip is None:
             return reading
         lost = math.erfc(self.clip / math.sqrt(2))

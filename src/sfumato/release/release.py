@@ -34,6 +34,7 @@ from sfumato.version import __version__
 
 CLEAR_COUNT = 3  # standard errors from zero at which a count is fit to divide by
 QUERY_BLOCK_TERMS = 1 << 20
+AXES_AT_ONCE = 1 << 20  # numbers in a block of unit vectors
 
 
 @dataclass(frozen=True)
@@ -154,6 +155,18 @@ class Release:
         """
         answers, errors, _ = self._answers(Y, mean=False)
         return (answers, errors) if return_std else answers
+
+    def axis_totals(self, length: float) -> tuple[Floats, Floats]:
+        """Return `total` and its standard error at the columns' unit vectors times a length, one answer a column."""
+        found = self.reader.read_axes(length, self.values.astype(np.float64), self.known)
+        if found is not None:
+            return self._finished(found, length * np.ones((1, self.dimension)), mean=False)
+        # In blocks: all unit vectors are as many numbers as the square of the columns.
+        block, columns = max(1, AXES_AT_ONCE // self.dimension), self.dimension
+        starts = range(0, columns, block)
+        axes = (length * np.eye(min(block, columns - start), columns, k=start) for start in starts)
+        totals, errors = zip(*(self.total(each, return_std=True) for each in axes), strict=True)
+        return np.concatenate(totals), np.concatenate(errors)
 
     def _mean(self, answer: Answer, largest: Floats | float) -> tuple[Floats, Floats]:
         """Divide by the count, whose error may go together with the answer's."""
