@@ -47,6 +47,7 @@ from sfumato.release import Release
 
 BLOCK_NUMBERS = 1 << 22
 UNSEEN_SHARE = 1.5  # half of the 3 in I terms that may be missing, see the module's text
+WAVE_PRODUCTS = 8  # that take as long as a cosine and a sine
 MOST_PRODUCTS = 4 * 10**9  # of weights and sums, for all quadrature nodes together: a minute or so
 PROBES, PROBE_SEED = 128, 7
 
@@ -100,7 +101,7 @@ def _box_integral(release: Release, region: Any, lengths: Floats) -> tuple[float
     box = Box.from_bounds(region, len(lengths))
     nodes = float(side_counts(box, lengths).sum())
     check_nodes(nodes)
-    _check_work(nodes, release.reader.terms)
+    _check_work(nodes, WAVE_PRODUCTS * release.reader.terms)
     sides = sides_of(box, lengths)
     mesh, weights = Mesh(tuple(nodes for nodes, _ in sides)), [own for _, own in sides]
     found = release.reader.combined_mesh(mesh, weights, release.values.astype(np.float64), release.known)
