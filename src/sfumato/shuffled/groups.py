@@ -48,6 +48,7 @@ MOST_CERTIFIED = 2**16
 PURE_OVERFLOW = 2.0**-128
 _LARGEST_TILT = 30.0
 _LEAST_CERTIFIED = 8.0
+_LEAST_SAMPLED = 128  # of randomised response with a message budget: a curve for each number of messages
 _ROUNDING = 1e-9  # relative, of the exponents; they are computed to about 1e-13
 _KIND_NAMES = {kind: name for name, kind in KINDS.items()}
 
@@ -276,7 +277,7 @@ def certifying(bitsum: BitSum) -> float:
         return _LEAST_CERTIFIED
     flips = math.sqrt(bitsum.n * bitsum.flip * (1 - bitsum.flip))
     if isinstance(bitsum, SampledResponse):
-        flips *= (1 + math.sqrt(bitsum.n * bitsum.send * (1 - bitsum.send))) / 4
+        flips = _LEAST_SAMPLED + flips * (1 + math.sqrt(bitsum.n * bitsum.send * (1 - bitsum.send))) / 4
     return _LEAST_CERTIFIED + flips
 
 
