@@ -60,6 +60,11 @@ def test_columns_are_taken_by_position_in_the_asked_order(form: str, tmp_path: P
     np.testing.assert_array_equal(read_all(source), rows[:, [2, 0]])
 
 
+def test_a_path_that_is_too_long_for_any_file_is_told() -> None:
+    with pytest.raises(InputError, match="no such file or folder"):
+        open_source("1" * 5000)
+
+
 def test_names_and_positions_may_be_mixed(tmp_path: Path, rows: np.ndarray) -> None:
     source = open_source(NAMED["parquet"](tmp_path, rows), columns=["y", np.int64(0)])  # type: ignore[list-item]
     assert source.column_names == ("y", "x")

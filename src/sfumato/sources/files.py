@@ -89,11 +89,11 @@ def _open_path(path: Path, selection: Selection, separator: str | None, decimal:
 
 def _check_file(path: Path) -> None:
     """Refuse what is no regular file before it is opened: a pipe waits for its writer, and a device has no end."""
-    if not path.exists():
+    if not os.path.exists(path):  # Path.exists raises where a name is too long for any file
         raise InputError(f"{path}: no such file or folder. Check the path.")
-    if path.is_dir():
+    if os.path.isdir(path):
         raise InputError(f"{path} is a folder, and its name is that of a file. Name the file, or rename the folder.")
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise InputError(
             f"{path} is a pipe or a device, and data are read from files, more than once: write them to a file first."
         )
@@ -112,7 +112,7 @@ def _files(path: Path) -> list[Path]:
                 else f"{path}: no file has a name like this. Check the pattern."
             )
         return files
-    if not path.is_dir():
+    if not os.path.isdir(path):
         _check_file(path)
         return [path]
     files = sorted(_inside(path))
