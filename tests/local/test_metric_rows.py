@@ -213,3 +213,7 @@ def test_what_does_not_fit_is_refused() -> None:
     for damage in ({"least": 0}, {"radius": exact(-0.1)}, {"rows_each": 6}, {"family": "grid"}):
         with pytest.raises(InputError):
             device_for({**document, "mechanism": {**document["mechanism"], **damage}})
+
+
+def test_a_share_without_noise_needs_no_correction() -> None:
+    assert NoisyRow(5000.0, 0.1).correction < 1e-200

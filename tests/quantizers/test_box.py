@@ -52,3 +52,8 @@ def test_dropping_keeps_only_rows_inside() -> None:
 def test_box_survives_its_document() -> None:
     box = Box((0.1, -5.0), (1 / 3, 2.0), "drop")
     assert Box.from_document(box.to_document()) == box
+
+
+def test_whole_numbers_beyond_all_doubles_are_no_bounds() -> None:
+    with pytest.raises(InputError, match="within 1e[+]50 of 0"):
+        Box.from_bounds([(0, 10**5000)], 1)

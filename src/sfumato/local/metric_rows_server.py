@@ -55,6 +55,8 @@ from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.public.rows import CAUCHY, NORMAL
 from sfumato.quantizers.base import Floats, Integers
 
+NOISELESS = 300.0  # half of a share of epsilon beyond which squares of hyperbolic sines are no doubles
+
 
 @dataclass(frozen=True)
 class NoisyRow:
@@ -66,7 +68,7 @@ class NoisyRow:
     @property
     def correction(self) -> float:
         """c: what is taken off the neighbours of a cell's edges."""
-        return 0.25 / math.sinh(self.share / 2) ** 2
+        return 0.25 / math.sinh(min(self.share / 2, NOISELESS)) ** 2
 
     def growth(self, parts: Floats) -> Floats:
         """V, for so many parts a cell."""

@@ -239,6 +239,11 @@ class TrigonometricQuantizer(SeparableQuantizer):
         """Orders of one column."""
         return self.degree
 
+    @property
+    def query_products(self) -> int:
+        """The sums, and the kernel's values at all nodes, which take as long as some thirty products each."""
+        return self.size + 32 * sum(map(len, self._nodes))
+
     def factors(self, column: int, x: Floats) -> Floats:
         """Chebyshev polynomials by their recurrence, held to [-1, 1] against rounding."""
         low, high = self.bounds.lower[column], self.bounds.upper[column]

@@ -101,13 +101,13 @@ class ConsistentTree(BinaryTree):
 
     def read_columns(self, Y: Floats, sums: Floats) -> ColumnReading:
         """Sum the distances to the estimated leaves."""
-        totals, squares, products = (np.zeros(Y.shape) for _ in range(3))
+        totals, places = np.zeros(Y.shape), np.zeros(Y.shape)
         for column, unit in enumerate(self.lengths):
-            y = self.relative(Y[:, column], column)
+            y = places[:, column] = self.relative(Y[:, column], column)
             totals[:, column] = unit * _distances(self.consistent_leaves(sums[self.part(column)]), y)
-            squares[:, column] = unit**2 * self.variance(y)
-            if self.counted:
-                products[:, column] = unit * mean_distance(y, 0.0, 1.0) * self.count_squares
+        squares, products = self.lengths**2 * self.variance(places), np.zeros(Y.shape)
+        if self.counted:
+            products = self.lengths * mean_distance(places, 0.0, 1.0) * self.count_squares
         biases = np.broadcast_to(self.lengths / (6 * self.leaves**2), Y.shape)
         return ColumnReading(totals, squares, biases, products)
 

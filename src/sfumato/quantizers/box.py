@@ -19,7 +19,7 @@ from sfumato.compiled import njit
 from sfumato.errors import InputError
 from sfumato.public.codec import Documented, Flag, Reals, Schema, Text
 from sfumato.public.domain import Domain
-from sfumato.public.ranges import MOST_COLUMNS, check_bounds
+from sfumato.public.ranges import LARGEST_LENGTH, MOST_COLUMNS, check_bounds
 
 Outside = str
 OUTSIDE = ("clip", "drop")
@@ -81,6 +81,8 @@ class Box(Documented):
             raise InputError(
                 f"bounds must be numbers: one (lower, upper) pair or one pair per column, got {bounds!r}"
             ) from None
+        except OverflowError:  # of a whole number beyond all doubles, which may have too many digits to be shown
+            raise InputError(f"bounds must lie within {LARGEST_LENGTH:g} of 0; use other units") from None
         if table.shape == (2,):
             table = np.tile(table, (dimension, 1))
         if table.ndim != 2 or table.shape[1] != 2:

@@ -143,7 +143,7 @@ def asked(dimension: int, random: Random) -> list[Array]:
 
 def crowd(dimension: int, products: int, random: Random) -> Array:
     """Many queries at once, as a map asks them."""
-    count = max(min(CROWD, MOST_PRODUCTS // max(products, dimension, 1)), 2)
+    count = max(min(CROWD, MOST_PRODUCTS // (16 * max(products, dimension, 1))), 2)
     return np.random.default_rng(random.getrandbits(32)).uniform(-1.0, 2.0, size=(count, dimension))
 
 
@@ -259,7 +259,7 @@ class Classifiers(Container):
         model = DensityClassifier.load(path)
         questions = asked(model.n_features_in_, random)
         if random.random() < CROWD_SHARE:
-            questions.append(crowd(model.n_features_in_, 16 * len(model.classes_) * model.n_features_in_, random))
+            questions.append(crowd(model.n_features_in_, len(model.classes_) * model.n_features_in_, random))
         for points in questions:
             try:
                 check_numbers("densities", model.densities(points))
