@@ -18,6 +18,7 @@ const TAIL_SHARE = 10n ** 6n;
 const FEWEST_STEPS = 50;
 const MOST_STEPS = 400;
 const LARGEST_TILT = 30;
+const MOST_PADDING = 64; // times the messages that the noise needs
 const LEAST_REST = 300n * ONE; // e^-x is below the last place beyond
 
 /** What all instances together may reveal. */
@@ -44,6 +45,7 @@ export async function certify(noise: Noise, budget: Budget): Promise<void> {
   const parameters = [bitsum, budget].flatMap((each) => Object.values(each) as unknown[]);
   const name = [participants, messages, ...parameters].join(" ");
   if (certified.has(name)) return;
+  refuseCover(noise, budget);
   if (await keeps(noise, budget)) {
     certified.add(name);
     return;
@@ -54,6 +56,19 @@ export async function certify(noise: Noise, budget: Budget): Promise<void> {
       `${noise.participants} participants who send ${noise.messages} messages each; do not take part, and ask the ` +
       "organiser for a document made with sfumato",
   );
+}
+
+/** Refuse cover without end: what a device seals is the organiser's choice, and needs a reason. */
+function refuseCover(noise: Noise, { epsilon, delta, instances }: Budget): void {
+  const few = Math.floor(noise.messages / MOST_PADDING);
+  if (!few || epsilon.compare(LARGEST_EPSILON) > 0) return;
+  const unfit = overflow({ ...noise, messages: few }, epsilon, instances);
+  if (delta > 0 ? unfit * SHARE <= fixed(Fraction.ofDouble(delta)) : unfit <= PURE_OVERFLOW) {
+    throw new InputError(
+      `everybody would have to send ${noise.messages} messages, and ${few} would be enough; do not take part, and ask ` +
+        "the organiser for a document made with sfumato",
+    );
+  }
 }
 
 async function keeps(noise: Noise, { epsilon, delta, instances }: Budget): Promise<boolean> {
