@@ -148,3 +148,8 @@ def test_a_quantizer_survives_its_document(family: type[SeparableQuantizer]) -> 
 def test_what_cannot_be_is_refused(family: type[SeparableQuantizer], arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         _made(family, **arguments)
+
+
+def test_the_kernel_at_all_nodes_counts_in_what_a_query_takes() -> None:
+    made = _made(TrigonometricQuantizer)
+    assert made.query_products >= made.size + sum(map(len, made._nodes))

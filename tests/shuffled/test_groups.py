@@ -372,3 +372,9 @@ def test_cover_without_end_is_refused(bitsum: str) -> None:
         else:
             with pytest.raises(InputError, match=f"to send {times * sent} messages, and .* would be enough"):
                 Protocol.from_document(document)
+
+
+def test_a_message_budget_makes_certifying_dearer() -> None:
+    """A curve for each number of messages, however few people there are."""
+    plain, sampled = RandomisedResponse(60, Fraction(1, 4)), SampledResponse(60, Fraction(1, 4), Fraction(1, 3))
+    assert groups.certifying(plain) < 20 < 100 < groups.certifying(sampled)
