@@ -164,6 +164,24 @@ def test_processes_that_cannot_be_started_are_told(what: str, monkeypatch: pytes
         pool.submit(len, b"")
 
 
+@pytest.mark.parametrize("alone", [False, True])  # the limit of BLAS is set by a thread too
+def test_threads_that_cannot_be_started_are_told(alone: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    taken: list[int] = []
+    if alone:
+        monkeypatch.setattr(threads, "_limit", lambda: None)
+    else:
+        monkeypatch.setattr(threads, "_limit", lambda: threads._aside(lambda: None))
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start)
+        with pytest.raises(EngineError, match="no further thread can work here for now"):
+            spread([1, 2, 3], lambda item: item, taken.append, workers=2)
+    spread([1, 2, 3], lambda item: item, taken.append, workers=2)
+    assert sorted(taken) == [1, 2, 3] and not threads._limits
+
+
 def test_what_a_worker_raises_is_its_own() -> None:
     with pytest.raises(StorageError, match="No space left"), spawned(1) as pool:
         pool.submit(_refused_by_the_disk).result()

@@ -54,7 +54,10 @@ def spread(
         pending: set[Future[Result]] = set()
         try:
             for item in chain(first, rest):
-                pending.add(pool.submit(task, item))
+                try:
+                    pending.add(pool.submit(task, item))
+                except RuntimeError as error:  # what a task raises is in its future
+                    raise _threadless(error) from error
                 if len(pending) > workers:
                     done, pending = wait(pending, return_when=FIRST_COMPLETED)
                     for future in done:
@@ -89,6 +92,12 @@ def spawned(workers: int) -> Iterator[ProcessPoolExecutor]:
             yield pool
         except BrokenProcessPool:
             raise EngineError("one of several processes was ended from outside; start the run again") from None
+
+
+def _threadless(error: RuntimeError) -> EngineError:
+    return EngineError(
+        f"no further thread can work here for now ({error}): start the run again when there is room for it"
+    )
 
 
 def _unstarted(error: OSError | ImportError) -> EngineError:
@@ -154,7 +163,10 @@ def _aside(task: Callable[[], Any]) -> Any:
             failures.append(failure)
 
     thread = threading.Thread(target=run)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise _threadless(error) from error
     thread.join()
     for failure in failures:
         raise failure

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import subprocess
+import sys
 import threading
 from contextlib import suppress
 from fractions import Fraction
@@ -15,7 +17,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato import BudgetError, InputError, Ledger, Part, PrivateDistance, PrivateKDE, merge_parts, merge_releases
+from sfumato import (
+    BudgetError,
+    InputError,
+    Ledger,
+    Part,
+    PrivateDistance,
+    PrivateKDE,
+    RaceSketch,
+    merge_parts,
+    merge_releases,
+)
 from sfumato.central.merging import Receipts
 from sfumato.central.parts import SITE_CONDITION
 from sfumato.errors import ReleaseFileError
@@ -189,6 +201,42 @@ def test_a_part_that_claims_more_sums_than_it_holds_is_refused_before_any_featur
         Part.load(tmp_path / "part")
 
 
+def test_landmarks_that_no_site_would_take_are_refused_before_they_are_decomposed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = Part.of(MODELS["landmarks"](), SITES[0])
+    header, arrays = container.decode(part.to_bytes())
+    points = np.random.default_rng(2).normal(size=(2001, 2))
+    monkeypatch.setattr(Registry, "build", None)  # nothing is built
+    for landmarks in (points, points[:4], points[:, 0], points[:40] * 1e60, points[:40] + np.nan):
+        (tmp_path / "part").write_bytes(container.encode(header, {**arrays, "landmarks": landmarks}))
+        with pytest.raises(ReleaseFileError, match="5 to 2000 rows"):
+            Part.load(tmp_path / "part")
+
+
+def test_sites_with_different_processors_sum_the_same_features_of_landmarks() -> None:
+    """What several threads of BLAS decompose is rounded in another order."""
+    program = (
+        "import numpy as np; from sfumato import Part, PrivateKDE\n"
+        "points = np.random.default_rng(0).normal(size=(400, 2))\n"
+        "for count in (100, 400):\n"
+        "    landmarks = {'method': 'landmarks', 'landmarks': points[:count], 'bounds': (-4, 4)}\n"
+        "    model = PrivateKDE(bandwidth=1.0, epsilon=1, n_hint=3000, feature_seed=1, **landmarks)\n"
+        "    print(Part.of(model, points).public)\n"
+    )
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "OPENBLAS_NUM_THREADS": threads},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for threads in "12"
+    ]
+    assert printed[0] == printed[1] and len(printed[0].split()) == 2
+
+
 def test_parts_of_many_columns_are_refused_before_anything_is_summed() -> None:
     with pytest.raises(InputError, match="at most 1024 columns, not 1025; name a method"):
         Part.of(PrivateKDE(bandwidth=1.0, **SETTINGS), np.zeros((10, 1025)))
@@ -220,6 +268,19 @@ def test_two_threads_release_parts_once(monkeypatch: pytest.MonkeyPatch) -> None
     for thread in threads:
         thread.join()
     assert sorted(type(outcome).__name__ for outcome in outcomes) == ["BudgetError", "Release"]
+
+
+def test_a_ledger_is_an_account_that_names_the_data(tmp_path: Path) -> None:
+    part, account = Part.of(MODELS["race"](), SITES[0]), Ledger(tmp_path / "ledger.jsonl").account("north")
+    sketch = RaceSketch(L2LSH(1.0), dimension=2, rows=20, width=8).add(SITES[0])
+    for wrong in (tmp_path / "ledger.jsonl", str(tmp_path / "other.jsonl"), account.ledger):
+        with pytest.raises(InputError, match="ledger must be an account here"):
+            merge_parts([part], ledger=wrong)  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="ledger must be an account here"):
+            sketch.release(epsilon=1, ledger=wrong)  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+    for release in (merge_parts([part], ledger=account), sketch.release(epsilon=1, ledger=account)):
+        assert release.guarantee.epsilon == 1
 
 
 def test_parts_are_not_copied() -> None:

@@ -49,6 +49,7 @@ from sfumato.quantizers import Box, CheckedLandmarks, LandmarkQuantizer, Quantiz
 from sfumato.quantizers.nystrom import Estimate, PublicSample, Spectrum, estimates
 from sfumato.quantizers.resemblance import can_be_shown
 from sfumato.quantizers.similarities import Similarities, similarities
+from sfumato.threads import one_blas_thread
 
 NAME = "landmarks"
 OPTIONS = (checking.SIZE_OPTION, checking.OPTION, "n_features")
@@ -79,12 +80,16 @@ class Fit:
 
 @lru_cache(maxsize=4)
 def fit(sample: PublicSample, kernel: Kernel, box: Box | None, outside: str) -> Fit:
-    """Decompose the sample's kernel matrix, once for all plans and releases that share it."""
+    """Decompose the sample's kernel matrix, once for all plans and releases that share it.
+
+    On one thread of BLAS, for several round otherwise: sites with other processors must get the same numbers.
+    """
     bounds = None if box is None else list(zip(box.lower, box.upper, strict=True))
     fitted = similarities(kernel, sample.points, bounds, outside)
-    spectrum = Spectrum.of(fitted.matrix())
-    ranks = [rank for rank in RANKS if rank < spectrum.rank] or [spectrum.rank]
-    return Fit(fitted, spectrum, tuple(estimates(fitted, ranks)))
+    with one_blas_thread():
+        spectrum = Spectrum.of(fitted.matrix())
+        ranks = [rank for rank in RANKS if rank < spectrum.rank] or [spectrum.rank]
+        return Fit(fitted, spectrum, tuple(estimates(fitted, ranks)))
 
 
 def refuse(request: Request) -> str | None:

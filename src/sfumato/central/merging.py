@@ -184,6 +184,11 @@ class Receipts:
 
     def check(self, epsilon: Fraction, ledger: Account | None) -> None:
         """Refuse a release that could be the second one and is not paid for as such."""
+        if ledger is not None and not isinstance(ledger, Account):
+            raise InputError(
+                f"ledger must be an account here, as Ledger(path).account(NAME) is, not {type(ledger).__name__}: these "
+                "sums do not say what their data are called"
+            )
         if ledger is None and process_mark() != self.process:
             problem = (
                 "a fork copied this sketch, and either copy could be released: pass ledger=, an account in a file, or "

@@ -45,6 +45,7 @@ from sfumato.quantizers.nystrom import PublicSample
 from sfumato.release import Count, Release
 from sfumato.release import format as container
 from sfumato.storage import AtomicFile
+from sfumato.threads import one_blas_thread
 
 CONTENT = "exact sums of one site: PRIVATE data, not a release"
 # A part that is read builds its mechanism before its sums can be compared with it, in a time that grows with the
@@ -282,7 +283,8 @@ def _of_sites(mechanism: Mechanism, sites: int) -> Mechanism:
 
 
 def _mechanism(method: str, request: Request) -> Mechanism:
-    return (DISTANCES if request.of_distances else METHODS).build(method, request)
+    with one_blas_thread():  # several round otherwise, and all sites must get the same numbers
+        return (DISTANCES if request.of_distances else METHODS).build(method, request)
 
 
 def _check_columns(method: str, columns: Any) -> None:
@@ -331,7 +333,7 @@ def _request(document: dict[str, Any], landmarks: Any) -> Request:
         kernel=kernel_from_document(document["kernel"]),
         bounds=document["bounds"],
         options=document["options"],
-        landmarks=None if landmarks is None else PublicSample(np.asarray(landmarks, dtype=np.float64)),
+        landmarks=None if landmarks is None else PublicSample.stored(landmarks),
     )
 
 

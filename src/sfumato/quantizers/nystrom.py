@@ -31,10 +31,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import InputError
+from sfumato.errors import InputError, ReleaseFileError
 from sfumato.public.portable import PublicStream
 from sfumato.public.ranges import LARGEST_LENGTH
-from sfumato.quantizers.base import Floats
+from sfumato.quantizers.base import Floats, within
 from sfumato.quantizers.similarities import VALUE_BITS, Similarities
 
 FEWEST_LANDMARKS, MOST_LANDMARKS = 5, 2000
@@ -97,6 +97,17 @@ class PublicSample:
         chosen = np.ascontiguousarray(points[order[:MOST_LANDMARKS]])
         chosen.setflags(write=False)
         return cls(chosen)
+
+    @classmethod
+    def stored(cls, points: NDArray[Any]) -> PublicSample:
+        """Take what a file holds, which `of` could have made; anything else is refused."""
+        rows = len(points) if points.ndim == 2 else 0
+        if not FEWEST_LANDMARKS <= rows <= MOST_LANDMARKS or not within(points, LARGEST_LENGTH):
+            raise ReleaseFileError(
+                f"landmarks are a table of {FEWEST_LANDMARKS} to {MOST_LANDMARKS} rows of numbers within "
+                f"{LARGEST_LENGTH:g} of 0, not {rows} rows"
+            )
+        return cls(np.ascontiguousarray(points, dtype=np.float64))
 
     @cached_property
     def digest(self) -> str:
