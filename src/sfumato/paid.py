@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sfumato.errors import InputError, StorageError
 from sfumato.owner import private_opener
-from sfumato.storage import AtomicFile, Bytes
+from sfumato.storage import AtomicFile, Bytes, checked_path
 
 
 def write_paid(path: str | Path, content: Bytes, overwrite: bool = False) -> Path:
@@ -30,7 +30,7 @@ def write_paid(path: str | Path, content: Bytes, overwrite: bool = False) -> Pat
     ...     [write_paid(f"{folder}/people.sfm", b"paid").name for _ in range(3)]
     ['people.sfm', 'people-2.sfm', 'people-3.sfm']
     """
-    target, number = Path(path), 1
+    target, number = Path(checked_path("the name of the file to write", path)), 1
     while True:
         try:
             with AtomicFile(target, overwrite=overwrite) as file:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 try:
     import fcntl
@@ -98,6 +99,26 @@ def read_at_most(path: str | Path, most: int) -> bytes:
         return file.read(most + 1)
 
 
+def checked_path(what: str, path: Any) -> str:
+    """Return the text of a path that a file can have.
+
+    Examples
+    --------
+    >>> checked_path("the name of the file to write", Path("places.sfm"))
+    'places.sfm'
+    """
+    name = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(name, str):
+        raise InputError(f"{what} must be a text or a Path, not of type {type(path).__name__}")
+    try:
+        possible = bool(name) and b"\0" not in os.fsencode(name)
+    except UnicodeEncodeError:
+        raise InputError(f"{what} holds half a character, which no file's name can; pass a path") from None
+    if not possible:
+        raise InputError(f"{what} is empty or contains a zero byte; pass a path")
+    return name
+
+
 class AtomicFile:
     """A file that appears whole, or not at all, when the ``with`` block ends.
 
@@ -129,7 +150,7 @@ class AtomicFile:
     """
 
     def __init__(self, path: str | Path, overwrite: bool = False, *, private: bool = False) -> None:
-        self.path = os.fspath(path)
+        self.path = checked_path("the name of the file to write", path)
         self.overwrite = overwrite
         self.private = private
         self._target = self.path
@@ -169,8 +190,6 @@ class AtomicFile:
 
     def _existing_mode(self) -> int | None:
         """Type and permissions of the target, None if there is none; refuse what must not be replaced."""
-        if not self.path or "\0" in self.path:
-            raise InputError("the name of the file to write is empty or contains a zero byte; pass a path")
         try:
             mode = os.stat(self.path).st_mode
         except FileNotFoundError:

@@ -11,6 +11,7 @@ from scipy.optimize import brentq
 from sfumato.errors import InputError
 from sfumato.kernels import Gaussian, get_kernel
 from sfumato.methods.request import TYPICAL_DENSITY
+from sfumato.public.codec import brief
 from sfumato.public.ranges import LARGEST_LENGTH
 from sfumato.quantizers.base import Floats
 from sfumato.sources import Source, open_source
@@ -66,13 +67,13 @@ def from_public(
 def checked_choice(target_density: float | None, rule: str | None, kernel: str) -> float | None:
     """Check what was asked for; returns the target density, the typical one if nothing was."""
     if rule is not None and rule not in RULES:
-        raise InputError(f"rule must be 'scott' or 'silverman', got {rule!r}")
+        raise InputError(f"rule must be 'scott' or 'silverman', got {brief(rule)}")
     if target_density is None:
         if rule is not None and kernel != Gaussian.name:
             raise InputError(f"rules of thumb are for the Gaussian kernel, not {kernel}; pass target_density= as well")
         return None if rule is not None else TYPICAL_DENSITY
     if isinstance(target_density, bool) or not isinstance(target_density, int | float) or not 0 < target_density < 1:
-        raise InputError(f"target_density must be a number between 0 and 1, got {target_density!r}")
+        raise InputError(f"target_density must be a number between 0 and 1, got {brief(target_density)}")
     return float(target_density)
 
 

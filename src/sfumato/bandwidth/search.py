@@ -53,6 +53,8 @@ from sfumato.privacy.bits import SecureBits, noise_bits
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.loss import Charge
 from sfumato.privacy.noise import DiscreteLaplace
+from sfumato.public.arguments import listed
+from sfumato.public.codec import brief
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import whole_within
@@ -246,12 +248,13 @@ def search(
     0.5
     """
     source, box, total, n = opened(X, epsilon, n_hint, neighbours, bounds, outside)
+    candidates = listed("candidates", candidates)
     rules = [each for each in candidates if isinstance(each, str)]
     fixed = [_checked(each, kernel, source.dimension) for each in candidates if not isinstance(each, str)]
     if not fixed and not rules:
         raise InputError("there are no candidates: pass bandwidths, kernels, 'scott' or 'silverman'")
     if unknown := [rule for rule in rules if rule not in RULES]:
-        raise InputError(f"candidates are bandwidths, kernels, 'scott' or 'silverman'; got {unknown[0]!r}")
+        raise InputError(f"candidates are bandwidths, kernels, 'scott' or 'silverman'; got {brief(unknown[0])}")
     if rules and not source.repeatable:
         raise InputError("rules of thumb read the data twice, and this source can be read once")
     purchase = Purchase(box, n, None, rules[0] if rules else "scott", Gaussian.name, total, neighbours)

@@ -33,6 +33,7 @@ from sfumato.methods.request import GENERAL_OPTIONS, INTEGER_BYTES, SMALLEST_DEN
 from sfumato.privacy.gaussian import gaussian_noise
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from sfumato.public.codec import brief
 from sfumato.quantizers.base import Quantizer
 from sfumato.quantizers.cells import Cells, Tally
 
@@ -123,7 +124,7 @@ def _inner_requests(request: Request) -> Iterator[tuple[Method, Request]]:
     if kernel.numbers is None:
         return
     if wanted is not None and wanted not in (*INNER, TABLE):
-        raise InputError(f"option inner must be one of {', '.join(INNER)}, got {wanted!r}")
+        raise InputError(f"option inner must be one of {', '.join(INNER)}, got {brief(wanted)}")
     for name, method in INNER.items():
         own = {option: value for option, value in request.options.items() if option != "inner"}
         fits = set(own) <= {*GENERAL_OPTIONS["central"], *method.options}

@@ -38,6 +38,7 @@ from sfumato.kernels.rational import ExponentialSum, exponential_sum
 from sfumato.methods.method import Mechanism, Method, Prediction
 from sfumato.methods.request import Request
 from sfumato.privacy.body import LARGEST_MEAN_RADIUS, DiscNoise, StackedDiscs
+from sfumato.public.codec import brief
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.exponential_sums import ExponentialSums, check_terms, draw_terms
 from sfumato.quantizers.fourier import ShardedFourier
@@ -139,7 +140,7 @@ def tolerance(request: Request) -> float:
     usual = min(max(PART_OF_ERROR * shared, SMALLEST_TOLERANCE), LARGEST_TOLERANCE)
     value = request.options.get("tolerance", usual)
     if isinstance(value, bool) or not isinstance(value, int | float) or not SMALLEST_TOLERANCE <= value <= 0.1:
-        raise InputError(f"tolerance must be a number from {SMALLEST_TOLERANCE:g} to 0.1, got {value!r}")
+        raise InputError(f"tolerance must be a number from {SMALLEST_TOLERANCE:g} to 0.1, got {brief(value)}")
     return float(value)
 
 
@@ -147,7 +148,7 @@ def _shares(request: Request, needs: Floats) -> tuple[Fraction, ...]:
     """Parts of the budget in proportion to the needs, or even ones, rounded down to whole steps."""
     split = request.options.get("split", "best")
     if split not in SPLITS:
-        raise InputError(f"split must be 'best' or 'even', got {split!r}")
+        raise InputError(f"split must be 'best' or 'even', got {brief(split)}")
     if split == "even":
         needs = np.ones(len(needs))
     raised = np.maximum(needs / needs.sum(), LEAST_SHARE)

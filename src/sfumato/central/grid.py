@@ -35,6 +35,7 @@ from sfumato.kernels import ShiftInvariantKernel
 from sfumato.methods.method import Mechanism, Method, Prediction
 from sfumato.methods.request import INTEGER_BYTES, Request, header_size
 from sfumato.privacy.noise import DiscreteLaplace
+from sfumato.public.codec import brief
 from sfumato.quantizers import GridQuantizer
 from sfumato.quantizers.grid import MOST_AXES, MOST_BUCKETS, MOST_WIDE, NARROW, SPACINGS, unit_of
 from sfumato.quantizers.splines import DEGREES, Axis, DualSolver, table_error
@@ -270,7 +271,7 @@ def spacings_of(request: Request) -> tuple[float, ...]:
     if value is None:
         return SPACING_LIST
     if isinstance(value, bool) or not isinstance(value, int | float) or not SPACINGS[0] <= value <= SPACINGS[1]:
-        raise InputError(f"option spacing must be a number from {SPACINGS[0]} to {SPACINGS[1]}, got {value!r}")
+        raise InputError(f"option spacing must be a number from {SPACINGS[0]} to {SPACINGS[1]}, got {brief(value)}")
     return (float(value),)
 
 
@@ -279,7 +280,7 @@ def _degrees(request: Request) -> tuple[int, ...]:
     if value is None:
         return DEGREES
     if isinstance(value, bool) or value not in DEGREES:
-        raise InputError(f"option degree must be 0, 1, 2 or 3, got {value!r}")
+        raise InputError(f"option degree must be 0, 1, 2 or 3, got {brief(value)}")
     return (int(value),)
 
 

@@ -20,6 +20,7 @@ from sfumato.methods.parameters import PAID
 from sfumato.methods.ranking import choose
 from sfumato.methods.registry import BOUGHT, METHODS, offered
 from sfumato.methods.request import Request
+from sfumato.public.arguments import says
 from sfumato.quantizers.base import Floats
 from sfumato.sources import Columns
 
@@ -183,13 +184,13 @@ class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
     def _purchase(self, request: Request, repeatable: bool) -> Purchase | None:
         """Buy moments first for "reference", or where "auto" predicts the least error for it."""
         name, unspent = self.method, 0.0
-        if name == "auto":
+        if says(name, "auto"):
             readable = repeatable and self.n_hint != PAID
             if not readable or all(method.reason(request) is not None for method in BOUGHT.values()):
                 return None
             row = choose(offered(request), request)
             name, unspent = row.method, request.delta if row.unspent_delta else 0.0
-        if name not in BOUGHT:
+        if not isinstance(name, str) or name not in BOUGHT:
             return None
         if self.n_hint == PAID:
             raise InputError(f"{name} buys moments with a public n: pass n_hint as a number, not 'paid'")
@@ -199,7 +200,7 @@ class PrivateKDE(DensityMixin, PrivateEstimator):  # type: ignore[misc]
         return replace(cast(Purchase, method.built(request.pure() if unspent else request)), unspent=unspent)
 
     def _mechanism(self, request: Request) -> Mechanism:
-        if self.method in BOUGHT:
+        if isinstance(self.method, str) and self.method in BOUGHT:
             raise InputError(f"{self.method} buys moments first, of all records in one run: use fit, or another method")
         if self.n_hint == PAID and {"alpha", "eta"} & set(request.options):
             raise InputError("options alpha and eta need a public n: pass n_hint as a number, not 'paid'")

@@ -43,6 +43,7 @@ from sfumato.privacy.gaussian import gaussian_multiplier, gaussian_noise, larges
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import CountNoise, DiscreteGaussian, DiscreteLaplace
+from sfumato.public.codec import brief
 from sfumato.public.ranges import check_size
 from sfumato.quantizers.base import Integers
 from sfumato.quantizers.hashes import HashFamily, family_for
@@ -202,7 +203,7 @@ def choose_sizes(request: Request) -> Sizes:
     request.check_options(*OPTIONS)
     own = request.options.get("own_count")
     if own is not None and not isinstance(own, bool):
-        raise InputError(f"option own_count must be True or False, got {own!r}")
+        raise InputError(f"option own_count must be True or False, got {brief(own)}")
     if own and (request.neighbours == "replace" or "count_share" in request.options):
         raise InputError("own_count=True reads a private count off the counters: leave count_share and 'replace' out")
     if request.neighbours == "replace" or "count_share" in request.options:

@@ -30,6 +30,7 @@ from sfumato.methods.request import Request, check_kernel
 from sfumato.privacy.bits import noise_bits
 from sfumato.privacy.guarantee import exact_epsilon
 from sfumato.privacy.ledger import Account, Epsilon
+from sfumato.public.arguments import checked_seed
 from sfumato.public.codec import Nested, Schema, Whole
 from sfumato.public.ranges import LARGEST_OPTION, MOST_COLUMNS, check_size, check_whole
 from sfumato.quantizers.base import Integers
@@ -93,7 +94,7 @@ class RaceSketch:
         outside: str = "clip",
         feature_seed: int | None = None,
     ) -> None:
-        seed = secrets.randbits(63) if feature_seed is None else int(feature_seed)
+        seed = secrets.randbits(63) if feature_seed is None else checked_seed(feature_seed)
         self.kernel = get_kernel(kernel, bandwidth)
         check_kernel(self.kernel)
         check_whole("dimension", dimension, MOST_COLUMNS)

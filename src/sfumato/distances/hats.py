@@ -56,6 +56,7 @@ from sfumato.privacy.gaussian import gaussian_multiplier, gaussian_noise, larges
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import DiscreteLaplace
+from sfumato.public.codec import brief
 from sfumato.quantizers.base import Floats, Quantizer
 from sfumato.quantizers.box import Box
 from sfumato.release import Release
@@ -106,7 +107,7 @@ class Hats(ABC):
         """Where projections are clipped, in half diagonals."""
         value = self.request.options.get("clip", CLIP)
         if isinstance(value, bool) or not isinstance(value, int | float) or not CLIPS[0] <= value <= CLIPS[1]:
-            raise InputError(f"option clip must be a number from {CLIPS[0]:g} to {CLIPS[1]:g}, got {value!r}")
+            raise InputError(f"option clip must be a number from {CLIPS[0]:g} to {CLIPS[1]:g}, got {brief(value)}")
         return float(value)
 
     @cached_property
@@ -296,7 +297,7 @@ def interval_counts(release: Release, lower: ArrayLike, upper: ArrayLike, column
         raise InputError("the lower end of an interval must not be above its upper end")
     quantizer = release.reader
     if not isinstance(column, int | np.integer) or not 0 <= column < release.dimension:
-        raise InputError(f"column must be a whole number from 0 to {release.dimension - 1}, got {column!r}")
+        raise InputError(f"column must be a whole number from 0 to {release.dimension - 1}, got {brief(column)}")
     sums, noise = release.values.astype(np.float64), release.noise.variance
     if isinstance(quantizer, HatQuantizer):
         return _from_hats(quantizer, sums, noise, release.count.value, ends, column)

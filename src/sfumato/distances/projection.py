@@ -39,7 +39,7 @@ from sfumato.compiled import njit
 from sfumato.distances.columns import ColumnSums
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels.unscaled import Distance
-from sfumato.public.codec import Flag, Object, Real, Schema, Whole
+from sfumato.public.codec import Flag, Object, Real, Schema, Whole, brief
 from sfumato.public.portable import PublicStream, product
 from sfumato.public.ranges import check_reader_cost, check_reader_work
 from sfumato.quantizers.answer import Answer, Floats, Known
@@ -180,7 +180,9 @@ class Projection:
             raise InputError(f"{self.count} projections of {self.bounds.dimension} columns do not fit in memory")
         check_projections(self.bounds.dimension, self.count, self.frames)
         if not CLIPS[0] <= self.clip <= CLIPS[1]:
-            raise InputError(f"clip must lie between {CLIPS[0]:g} and {CLIPS[1]:g} half diagonals, got {self.clip!r}")
+            raise InputError(
+                f"clip must lie between {CLIPS[0]:g} and {CLIPS[1]:g} half diagonals, not {brief(self.clip)}"
+            )
 
     @property
     def directions(self) -> Floats:

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from sfumato.engines.base import Engine, Progress, Summand
 from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
+from sfumato.public.arguments import says
+from sfumato.public.codec import brief
 from sfumato.quantizers.base import Integers
 from sfumato.sources import Source
 from sfumato.sources.base import BATCH_ROWS
@@ -94,18 +96,18 @@ def engine_of(engine: Engine | str | None, threads: int | None = None, source: S
     """
     if engine is None and threads is None and source is not None and isinstance(source.read, Frame):
         engine = "spark"
-    if engine is None or engine == "threads":
+    if engine is None or says(engine, "threads"):
         return Threads(threads)
     if threads is not None:
         raise InputError("threads is for the engine of this machine: say how many workers where the engine is made")
     if isinstance(engine, Engine):
         return engine
-    if engine == "spark":
+    if says(engine, "spark"):
         from sfumato.engines.spark import SparkEngine
 
         return SparkEngine()
-    if engine == "processes":
+    if says(engine, "processes"):
         from sfumato.engines.processes import Processes
 
         return Processes()
-    raise InputError(f"engine must be {', '.join(map(repr, NAMES))} or an Engine, got {engine!r}")
+    raise InputError(f"engine must be {', '.join(map(repr, NAMES))} or an Engine, got {brief(engine)}")

@@ -20,6 +20,7 @@ from sfumato.errors import InputError
 from sfumato.kernels import Kernel, ShiftInvariantKernel, get_kernel
 from sfumato.kernels.exact import as_points
 from sfumato.privacy.bits import SecureBits
+from sfumato.public.codec import brief
 from sfumato.quantizers import FourierQuantizer, HashingQuantizer, ProjectedPoints, Quantizer
 from sfumato.quantizers.answer import Known
 from sfumato.quantizers.base import Floats
@@ -77,7 +78,7 @@ class FastKDE:
         engine: Engine | str | None = None,
     ) -> None:
         if not 0 < error < 1:
-            raise InputError(f"error must lie between 0 and 1, got {error!r}")
+            raise InputError(f"error must lie between 0 and 1, got {brief(error)}")
         self.kernel = get_kernel(kernel, bandwidth)
         self.error, self.project, self.seed, self.engine = error, project, seed, engine
         self.quantizer = quantizer

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sfumato.errors import InputError
 from sfumato.kernels.exact import as_points, exact_density
 from sfumato.public import portable
-from sfumato.public.codec import Documented, Field, Schema, refuse
+from sfumato.public.codec import Documented, Field, Schema, brief, refuse
 from sfumato.public.portable import FloatArray
 
 CUSTOM = "custom"
@@ -166,7 +166,7 @@ def _numbers(bandwidth: Bandwidth) -> FloatArray:
     if array.dtype.kind not in "iuf":
         raise InputError(
             "bandwidth must be a positive number, one for each column, or a square invertible matrix; "
-            f"got {bandwidth!r}"
+            f"got {brief(bandwidth)}"
         )
     return array.astype(np.float64)
 

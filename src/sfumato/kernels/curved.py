@@ -21,7 +21,8 @@ from sfumato.errors import InputError
 from sfumato.kernels.base import Kernel, kernel_from_document, register
 from sfumato.kernels.product import Product
 from sfumato.public import portable
-from sfumato.public.codec import Documented, Many, Nested, Real, Schema, Whole
+from sfumato.public.arguments import checked_mapping, plain_number
+from sfumato.public.codec import Documented, Many, Nested, Real, Schema, Whole, brief
 from sfumato.public.portable import FloatArray
 from sfumato.public.ranges import MOST_COLUMNS
 
@@ -48,7 +49,7 @@ class Circle(Documented):
     given, made = 1, 2
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "period", LENGTH.read(float(self.period), "period"))
+        object.__setattr__(self, "period", LENGTH.read(plain_number(self.period), "period"))
 
     @property
     def reach(self) -> float:
@@ -82,7 +83,7 @@ class Sphere(Documented):
     given, made = 2, 3
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "radius", LENGTH.read(float(self.radius), "radius"))
+        object.__setattr__(self, "radius", LENGTH.read(plain_number(self.radius), "radius"))
 
     @property
     def reach(self) -> float:
@@ -159,7 +160,8 @@ class Curved(Kernel):
 
     def __init__(self, images: Kernel, curves: Mapping[Any, Curve]) -> None:
         if not isinstance(images, Kernel) or isinstance(images, Product | Curved) or not images.portable:
-            raise InputError(f"columns on circles and spheres need a kernel of numbers, got {images!r}")
+            raise InputError(f"columns on circles and spheres need a kernel of numbers, got {brief(images)}")
+        curves = checked_mapping("curves", curves)
         placed = sorted(_placed(curves), key=lambda one: one[0])
         circles = [(place, curve) for place, curve in placed if isinstance(curve, Circle)]
         spheres = [(place, curve) for place, curve in placed if isinstance(curve, Sphere)]
@@ -235,10 +237,10 @@ def _placed(curves: Mapping[Any, Curve]) -> list[tuple[tuple[int, ...], Curve]]:
     found = []
     for place, curve in curves.items():
         if not isinstance(curve, Circle | Sphere):
-            raise InputError(f"a column's kind must be a Circle or a Sphere, got {curve!r}")
+            raise InputError(f"a column's kind must be a Circle or a Sphere, got {brief(curve)}")
         places = place if isinstance(place, tuple) else (place,)
         if len(places) != curve.given or not all(type(at) is int and 0 <= at < MOST_COLUMNS for at in places):
-            raise InputError(f"{curve!r} needs {curve.given} column(s), by position from 0; got {place!r}")
+            raise InputError(f"{curve!r} needs {curve.given} column(s), by position from 0; got {brief(place)}")
         found.append((places, curve))
     return found
 
@@ -274,8 +276,10 @@ def curved(images: Any, curves: Mapping[Any, Curve], dimension: int, names: Sequ
     def place(column: Any) -> int:
         if isinstance(column, str):
             if names is None or column not in names:
-                raise InputError(f"there is no column {column!r}; columns on circles go by name or position")
+                raise InputError(f"there is no column {brief(column)}; columns on circles go by name or position")
             return list(names).index(column)
+        if isinstance(column, bool) or not isinstance(column, int | np.integer):
+            raise InputError(f"columns on circles go by name or position, got {brief(column)}")
         return int(column)
 
     found = {

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sfumato.errors import InputError
+from sfumato.public.codec import brief
 from sfumato.public.portable import FloatArray
 
 # The WGS 84 ellipsoid: equatorial radius in metres, and squared eccentricity.
@@ -31,7 +32,7 @@ def metres_per_degree(latitude: float) -> tuple[float, float]:
     [55800, 111412]
     """
     if not -STEEPEST <= latitude <= STEEPEST:
-        raise InputError(f"latitude must lie between -{STEEPEST:g} and {STEEPEST:g} degrees, got {latitude!r}")
+        raise InputError(f"latitude must lie between -{STEEPEST:g} and {STEEPEST:g} degrees, got {brief(latitude)}")
     angle = math.radians(latitude)
     flattening = 1 - ECCENTRICITY_SQUARED * math.sin(angle) ** 2
     eastward = EQUATORIAL_RADIUS * math.cos(angle) / math.sqrt(flattening)
@@ -59,7 +60,7 @@ def metres(bandwidth_metres: float, latitude: float) -> FloatArray:
     array([0.00592, 0.0045 ])
     """
     if not (math.isfinite(bandwidth_metres) and bandwidth_metres > 0):
-        raise InputError(f"a bandwidth in metres must be a positive number, got {bandwidth_metres!r}")
+        raise InputError(f"a bandwidth in metres must be a positive number, got {brief(bandwidth_metres)}")
     return bandwidth_metres / np.array(metres_per_degree(latitude))
 
 

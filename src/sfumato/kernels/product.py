@@ -17,7 +17,8 @@ import numpy as np
 
 from sfumato.errors import InputError
 from sfumato.kernels.base import Kernel, kernel_from_document, register
-from sfumato.public.codec import Documented, Many, Nested, Optional, Real, Schema, Text, Whole
+from sfumato.public.arguments import checked_mapping, listed, says
+from sfumato.public.codec import Documented, Many, Nested, Optional, Real, Schema, Text, Whole, brief
 from sfumato.public.portable import FloatArray
 from sfumato.public.ranges import MOST_COLUMNS
 
@@ -38,12 +39,14 @@ def value_text(value: Any) -> str:
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, np.timedelta64):  # a whole number to NumPy
-        raise InputError(f"a category's values must be text or finite numbers, got {value!r}")
+        raise InputError(f"a category's values must be text or finite numbers, got {brief(value)}")
     if isinstance(value, int | np.integer | np.bool_):
+        if int(value).bit_length() > LONGEST_VALUE:
+            raise InputError(f"a category's values have up to {LONGEST_VALUE} characters, got {brief(value)}")
         return str(int(value))
     if isinstance(value, float | np.floating) and math.isfinite(value):
         return str(int(value)) if float(value).is_integer() else repr(float(value))
-    raise InputError(f"a category's values must be text or finite numbers, got {value!r}")
+    raise InputError(f"a category's values must be text or finite numbers, got {brief(value)}")
 
 
 @dataclass(frozen=True, init=False)
@@ -79,13 +82,13 @@ class Overlap(Documented):
     def __init__(self, values: Iterable[Any], mismatch: float = 0.0, unseen: str = "drop") -> None:
         if isinstance(values, str | bytes):
             raise InputError("a category needs a list of its values, not one text")
-        listed = [value_text(value) for value in values]
-        written = {"values": listed, "mismatch": mismatch, "unseen": unseen}
+        texts = [value_text(value) for value in listed("the values of a category", values)]
+        written = {"values": texts, "mismatch": mismatch, "unseen": unseen}
         for name, value in self.schema.read(written, "category").items():
             object.__setattr__(self, name, value)
-        if unseen == "other" and "other" in listed:
+        if says(unseen, "other") and "other" in texts:
             raise InputError("the value 'other' stands for all that are not in the list: leave it out, or drop those")
-        if len(set(listed)) < len(listed) or "" in listed:
+        if len(set(texts)) < len(texts) or "" in texts:
             raise InputError("a category's values must be different from one another, and none may be blank")
 
     @property
@@ -149,15 +152,16 @@ class Product(Kernel):
 
     def __init__(self, numbers: Kernel | None, categories: Mapping[int, Any]) -> None:
         if isinstance(numbers, Product) or not isinstance(numbers, Kernel | None):
-            raise InputError(f"a product needs a kernel of its columns of numbers, or None; got {numbers!r}")
+            raise InputError(f"a product needs a kernel of its columns of numbers, or None; got {brief(numbers)}")
         if numbers is not None and not numbers.portable:
             raise InputError(f"a product needs a kernel by name, not {numbers!r}")
+        categories = checked_mapping("categories", categories)
         if not categories:
             raise InputError("a product without categories is the kernel of its numbers: pass that")
         if len(categories) > MOST_CATEGORIES:
             raise InputError(f"a table may have up to {MOST_CATEGORIES} categories, got {len(categories)}")
         if not all(type(place) is int and 0 <= place < MOST_COLUMNS for place in categories):
-            raise InputError(f"categories are given by their positions from 0, got {list(categories)!r}")
+            raise InputError(f"categories are given by their positions from 0, got {brief(list(categories))}")
         places = tuple(sorted(categories))
         object.__setattr__(self, "numbers", numbers)
         object.__setattr__(self, "places", places)

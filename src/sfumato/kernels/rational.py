@@ -60,7 +60,7 @@ from sfumato.kernels.base import Bandwidth, register
 from sfumato.kernels.exact import exp_negative, squared_distances
 from sfumato.kernels.shift_invariant import Gaussian, Laplacian, ShiftInvariantKernel
 from sfumato.public import portable
-from sfumato.public.codec import Real, Text
+from sfumato.public.codec import Real, Text, brief
 from sfumato.public.portable import FloatArray, PublicStream
 from sfumato.roots import brentq
 
@@ -90,7 +90,7 @@ class Exponential(ShiftInvariantKernel):
     def __init__(self, bandwidth: Bandwidth, p: float = 2.0) -> None:
         super().__init__(bandwidth)
         if isinstance(p, bool) or not isinstance(p, int | float | np.number) or not 1.0 <= p <= 2.0:
-            raise InputError(f"p must be a number from 1 to 2; got {p!r}")
+            raise InputError(f"p must be a number from 1 to 2; got {brief(p)}")
         object.__setattr__(self, "p", float(p))
 
     def _unit_pairwise(self, U: FloatArray, V: FloatArray) -> FloatArray:
@@ -174,11 +174,11 @@ class Rational(ShiftInvariantKernel):
 
     def __init__(self, bandwidth: Bandwidth, distance: str = "l2", power: float = 1.0) -> None:
         super().__init__(bandwidth)
-        if distance not in MIXED:
-            raise InputError(f"distance must be one of {', '.join(MIXED)}; got {distance!r}")
+        if not isinstance(distance, str) or distance not in MIXED:
+            raise InputError(f"distance must be one of {', '.join(MIXED)}; got {brief(distance)}")
         number = isinstance(power, int | float | np.number) and not isinstance(power, bool)
         if not number or not SMALLEST_POWER <= power <= LARGEST_POWER:
-            raise InputError(f"power must be a number from {SMALLEST_POWER:g} to {LARGEST_POWER:g}; got {power!r}")
+            raise InputError(f"power must be a number from {SMALLEST_POWER:g} to {LARGEST_POWER:g}; got {brief(power)}")
         object.__setattr__(self, "distance", distance)
         object.__setattr__(self, "power", float(power))
 
@@ -275,7 +275,7 @@ class ExponentialSum:
 def exponential_sum(power: float, error: float) -> ExponentialSum:
     """Build the sum of exponentials for ``(1 + h)^-power`` with a proven error of at most `error`."""
     if not SMALLEST_ERROR <= error <= LARGEST_ERROR:
-        raise InputError(f"the error of a sum of exponentials must lie between 1e-10 and 0.1, got {error!r}")
+        raise InputError(f"the error of a sum of exponentials must lie between 1e-10 and 0.1, got {brief(error)}")
     step = float(brentq(lambda d: math.log(aliasing(power, d) / (error / 2)), 0.05, 20.0, rtol=1e-6)) * (1 - 1e-5)
     first = math.floor(math.log(error / 4 / _below(power, step, 0)) / (power * step)) + 1
     while _below(power, step, first) > error / 4:

@@ -22,7 +22,7 @@ from sfumato.deferred import cdist
 from sfumato.errors import InputError
 from sfumato.kernels.base import Bandwidth, Scale, ScaledKernel, register
 from sfumato.kernels.exact import exp_negative, squared_distances
-from sfumato.public.codec import Real
+from sfumato.public.codec import Real, brief
 from sfumato.public.portable import FloatArray, PublicStream
 
 # Relative difference from its transpose up to which a covariance counts as symmetric.
@@ -254,7 +254,7 @@ class StableExponential(ShiftInvariantKernel):
     def __init__(self, bandwidth: Bandwidth, p: float) -> None:
         super().__init__(bandwidth)
         if isinstance(p, bool) or not isinstance(p, int | float | np.number) or not 1.0 <= p <= 2.0:
-            raise InputError(f"p must be a number from 1 to 2; got {p!r}")
+            raise InputError(f"p must be a number from 1 to 2; got {brief(p)}")
         object.__setattr__(self, "p", float(p))
 
     @classmethod

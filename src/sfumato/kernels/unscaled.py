@@ -32,7 +32,7 @@ import numpy as np
 from sfumato.deferred import cdist
 from sfumato.errors import InputError
 from sfumato.kernels.base import LARGEST, SMALLEST, Bandwidth, Kernel, register
-from sfumato.public.codec import Optional, Real, Schema, Text, Whole
+from sfumato.public.codec import Optional, Real, Schema, Text, Whole, brief
 from sfumato.public.portable import FloatArray
 
 # One integer holds the signs of so many hyperplanes.
@@ -62,7 +62,7 @@ class Angular(Kernel):
 
     def __post_init__(self) -> None:
         if isinstance(self.power, bool) or not isinstance(self.power, int) or not 1 <= self.power <= MOST_POWER:
-            raise InputError(f"power must be a whole number from 1 to {MOST_POWER}; got {self.power!r}")
+            raise InputError(f"power must be a whole number from 1 to {MOST_POWER}; got {brief(self.power)}")
 
     @classmethod
     def with_bandwidth(cls, bandwidth: Bandwidth | None) -> Angular:
@@ -138,7 +138,7 @@ class InnerProduct(Kernel):
     def __post_init__(self) -> None:
         radius = self.radius
         if isinstance(radius, bool) or not isinstance(radius, int | float) or not SMALLEST <= radius <= LARGEST:
-            raise InputError(f"radius must be a positive length in the points' units; got {radius!r}")
+            raise InputError(f"radius must be a positive length in the points' units; got {brief(radius)}")
         object.__setattr__(self, "radius", float(radius))
 
     @classmethod
@@ -146,7 +146,7 @@ class InnerProduct(Kernel):
         """Make the kernel with a bandwidth as its radius, or with radius 1."""
         if bandwidth is not None and not isinstance(bandwidth, int | float):
             raise InputError("the kernel 'inner-product' takes one number as its bandwidth: the points' largest length")
-        return cls(1.0 if bandwidth is None else float(bandwidth))
+        return cls(1.0 if bandwidth is None else bandwidth)
 
     def _pairwise(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         return np.asarray((X / self.radius) @ (Y / self.radius).T)
@@ -187,7 +187,7 @@ class Distance(Kernel):
     def __post_init__(self) -> None:
         if not isinstance(self.metric, str) or self.metric not in (*METRICS, *SYNONYMS):
             known = ", ".join(map(repr, (*METRICS, *SYNONYMS)))
-            raise InputError(f"metric must be one of {known}; got {self.metric!r}")
+            raise InputError(f"metric must be one of {known}; got {brief(self.metric)}")
         object.__setattr__(self, "metric", SYNONYMS.get(self.metric, self.metric))
         if self.metric != "lpp":
             if self.p is not None:
@@ -195,7 +195,7 @@ class Distance(Kernel):
             return
         p = self.p
         if isinstance(p, bool) or not isinstance(p, int | float | np.number) or not 1 <= p <= 2:
-            raise InputError(f"metric='lpp' needs p=, a power from 1 to 2, got {p!r}")
+            raise InputError(f"metric='lpp' needs p=, a power from 1 to 2, got {brief(p)}")
         ends = {1.0: "l1", 2.0: "sqeuclidean"}
         object.__setattr__(self, "metric", ends.get(float(p), "lpp"))
         object.__setattr__(self, "p", None if float(p) in ends else float(p))

@@ -15,7 +15,6 @@ of the others: a smaller epsilon makes the crowd that it takes to be normal larg
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -30,6 +29,9 @@ from sfumato.deferred import brought_by
 from sfumato.engines import Engine, Progress
 from sfumato.errors import InputError
 from sfumato.kernels import Distance, InnerProduct, Kernel
+from sfumato.public.arguments import says
+from sfumato.public.codec import brief
+from sfumato.public.ranges import LARGEST_NUMBER
 from sfumato.quantizers.base import Floats
 from sfumato.release import Release
 from sfumato.sources import Columns
@@ -185,11 +187,11 @@ class AnomalyScore(OutlierMixin, ReleaseEstimator):  # type: ignore[misc]
 
 def _check_level(level: Any, share: Any) -> None:
     if share is not None and not (isinstance(share, float) and 0 < share <= 0.5):
-        raise InputError(f"share must lie above 0, and be at most 0.5, got {share!r}")
-    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 <= level < math.inf:
-        raise InputError(f"level must be a number of standard errors, 0 or more; got {level!r}")
+        raise InputError(f"share must lie above 0, and be at most 0.5, got {brief(share)}")
+    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 <= level <= LARGEST_NUMBER:
+        raise InputError(f"level must be a number of standard errors, 0 or more; got {brief(level)}")
 
 
 def _check_kernel(kernel: Any) -> None:
-    if isinstance(kernel, Distance | InnerProduct) or kernel == "inner-product":
+    if isinstance(kernel, Distance | InnerProduct) or says(kernel, "inner-product"):
         raise InputError("outliers are found by a density, which distances and inner products are not: pass a kernel")

@@ -42,6 +42,8 @@ from sfumato.methods.method import Mechanism
 from sfumato.methods.parameters import bounds_in_order
 from sfumato.privacy.bits import noise_bits, warn_unless_private
 from sfumato.privacy.guarantee import TRUSTS, check_choice
+from sfumato.public.arguments import says
+from sfumato.public.codec import brief
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
 from sfumato.release import Release
@@ -170,7 +172,7 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
         check_choice("trust", self.trust, TRUSTS)
         kernel = get_kernel(self.kernel, self.bandwidth)
         settings = self.get_params(deep=False) | {"ledger": account_of(self.ledger, X)}
-        if self.rule != rules.AUTO:
+        if not says(self.rule, rules.AUTO):
             rules.check_rule(self.rule, kernel, self.priors)
         data = labelled(X, y, self.classes, self.columns)
         settings["bounds"] = bounds_in_order(self.bounds, data.source.column_names, data.source.dimension)
@@ -236,7 +238,7 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
         Fraction(1, 1)
         """
         if not isinstance(disjoint, bool):
-            raise InputError(f"disjoint must be True or False, got {disjoint!r}")
+            raise InputError(f"disjoint must be True or False, got {brief(disjoint)}")
         return cls._of(releases, rule, priors, files.DISJOINT if disjoint else files.SHARED)
 
     @classmethod

@@ -26,6 +26,7 @@ from sfumato.learn import rules
 from sfumato.learn.labels import LabelledSource
 from sfumato.privacy.bits import SecureBits, noise_bits
 from sfumato.privacy.guarantee import Guarantee, amount_text
+from sfumato.public.codec import brief
 from sfumato.release import Release
 
 SIMULATED = "simulated: one party held all points and is trusted with them"
@@ -179,7 +180,7 @@ def _with_labels(guarantee: Guarantee, label_epsilon: Fraction | None) -> Guaran
 
 def _plain(label: Any) -> Any:
     if isinstance(label, bool) or not isinstance(label, int | str):
-        raise InputError(f"classes of a collection must be whole numbers or texts, got {label!r}")
+        raise InputError(f"classes of a collection must be whole numbers or texts, got {brief(label)}")
     return label
 
 

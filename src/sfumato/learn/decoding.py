@@ -24,6 +24,7 @@ from scipy.special import ndtri
 
 from sfumato.errors import InputError
 from sfumato.kernels import Distance
+from sfumato.public.codec import brief
 from sfumato.quantizers.base import Floats
 from sfumato.release import Release
 from sfumato.sources import open_source
@@ -84,7 +85,7 @@ def decode(release: Release, vocabulary: Any, words: Sequence[str] | Any, top: i
     (['ship', 'sea'], False)
     """
     if isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 1:
-        raise InputError(f"top must be a positive number of words, got {top!r}")
+        raise InputError(f"top must be a positive number of words, got {brief(top)}")
     source = open_source(vocabulary)
     if source.dimension != release.dimension:
         raise InputError(

@@ -38,7 +38,9 @@ from sfumato.methods.method import Mechanism
 from sfumato.methods.registry import METHODS
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
-from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.guarantee import Guarantee, checked_delta
+from sfumato.public.arguments import checked_options, says
+from sfumato.public.codec import brief
 from sfumato.public.ranges import LARGEST_LENGTH
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box
@@ -55,7 +57,7 @@ def checked_center(center: Any, kernel: Kernel, trust: str, dimension: int) -> s
     """Return "none", "private" or a public centre, or refuse."""
     if isinstance(center, str):
         if center not in (AUTO, NONE, PRIVATE):
-            raise InputError(f"center must be 'auto', 'none', 'private' or one number a column, got {center!r}")
+            raise InputError(f"center must be 'auto', 'none', 'private' or one number a column, got {brief(center)}")
         if center != PRIVATE:
             return NONE
     if not isinstance(kernel, InnerProduct) or trust != "central":
@@ -67,8 +69,10 @@ def public_center(center: Any, dimension: int) -> Floats:
     """Return a public centre, one finite number a column."""
     try:
         numbers = np.asarray(center, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"center must be 'auto', 'none', 'private' or one number a column, got {center!r}") from None
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(
+            f"center must be 'auto', 'none', 'private' or one number a column, got {brief(center)}"
+        ) from None
     if numbers.shape != (dimension,) or not (np.abs(numbers) <= LARGEST_LENGTH).all():
         raise InputError(f"center must be {dimension} finite numbers, one a column, got shape {numbers.shape}")
     return numbers
@@ -108,11 +112,11 @@ Settings = Mapping[str, Any]
 def rule_of(settings: Settings, source: Source, classes: int) -> Any:
     """Return the rule that is asked for, or that "auto" stands for; of the source only its kind is looked at."""
     possible = (
-        bool(settings["delta"])
+        bool(checked_delta(settings["delta"]))
         and settings["trust"] == "central"
-        and settings["method"] == "auto"
+        and says(settings["method"], "auto")
         and settings["landmarks"] is None
-        and set(settings["options"] or {}) <= set(linear.OPTIONS)
+        and set(checked_options(settings["options"])) <= set(linear.OPTIONS)
         and source.repeatable
         and source.dimension <= MOST_COLUMNS
         and classes > 1
@@ -275,7 +279,7 @@ class Fitting:
 def linear_training(settings: Settings, source: Source, classes: int) -> linear.Training:
     """Check all parameters of rule "linear" and plan its training; of the source only the columns are looked at."""
     kernel = get_kernel(settings["kernel"], settings["bandwidth"])
-    if settings["trust"] != "central" or settings["method"] != "auto" or settings["landmarks"] is not None:
+    if settings["trust"] != "central" or not says(settings["method"], "auto") or settings["landmarks"] is not None:
         raise InputError("rule 'linear' is for trust='central' and has no methods and no landmarks: leave them out")
     assert isinstance(kernel, InnerProduct)
     given = settings["center"]
@@ -319,5 +323,5 @@ def _each_class(hint: Any, classes: int) -> int | None:
     if hint is None:
         return None
     if isinstance(hint, bool) or not isinstance(hint, int | np.integer) or hint < 1:
-        raise InputError(f"n_hint must be a whole number above 0, the number of records in all; got {hint!r}")
+        raise InputError(f"n_hint must be a whole number above 0, the number of records in all; got {brief(hint)}")
     return max(1, int(hint) // classes)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -24,6 +24,8 @@ from sfumato.deferred import brought_by
 from sfumato.errors import InputError, OddDataWarning
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.guarantee import Guarantee, amount_text
+from sfumato.public.arguments import listed
+from sfumato.public.codec import brief
 from sfumato.quantizers.base import Encoder, Integers
 from sfumato.sources import Columns, Source, arguments_named, open_source
 from sfumato.sources.base import Rows
@@ -276,7 +278,7 @@ def public_classes(classes: Any, labels: Labels) -> NDArray[Any]:
         )
     if isinstance(classes, str):
         if classes != OBSERVED:
-            raise InputError(f"classes must be a list or 'observed', got {classes!r}")
+            raise InputError(f"classes must be a list or 'observed', got {brief(classes)}")
         return _observed(labels)
     return one_type(classes)
 
@@ -303,9 +305,9 @@ def one_type(classes: Any) -> NDArray[Any]:
     >>> one_type(["sea", "art", "sea"])
     array(['art', 'sea'], dtype='<U3')
     """
-    if not isinstance(classes, Iterable) or len(getattr(classes, "shape", ())) > 1:
-        raise InputError(f"classes must be a list of classes, got {classes!r}")
-    names = [_plain(name) for name in classes]
+    if len(getattr(classes, "shape", ())) > 1:
+        raise InputError(f"classes must be a list of classes, got {brief(classes)}")
+    names = [_plain(name) for name in listed("classes", classes)]
     kinds = {type(name) if isinstance(name, str | bytes) else None if name is None else float for name in names}
     if not names:
         raise InputError("classes is empty: pass one class or more")

@@ -24,6 +24,7 @@ from scipy.special import softmax
 
 from sfumato.errors import InputError
 from sfumato.kernels import InnerProduct, Kernel
+from sfumato.public.codec import brief
 from sfumato.quantizers.base import Floats
 from sfumato.release import Release
 
@@ -50,8 +51,8 @@ def chosen(rule: Any, kernel: Kernel, priors: Any, *, linear: bool) -> Any:
 
 def check_rule(rule: Any, kernel: Kernel, priors: Any) -> None:
     """Refuse a rule that is unknown, or that does not go with the kernel or the priors."""
-    if rule not in RULES:
-        raise InputError(f"rule must be one of {', '.join(map(repr, (*RULES, AUTO)))}, got {rule!r}")
+    if not isinstance(rule, str) or rule not in RULES:
+        raise InputError(f"rule must be one of {', '.join(map(repr, (*RULES, AUTO)))}, got {brief(rule)}")
     if rule == DENSITY:
         return
     if not isinstance(kernel, InnerProduct):
@@ -64,11 +65,14 @@ def check_priors(priors: Any, classes: int) -> None:
     """Refuse priors that are not one number per class."""
     if isinstance(priors, str):
         if priors not in PRIORS:
-            raise InputError(f"priors must be 'uniform', 'private' or one number per class, got {priors!r}")
+            raise InputError(f"priors must be 'uniform', 'private' or one number per class, got {brief(priors)}")
         return
-    numbers = np.asarray(priors, dtype=np.float64)
+    try:
+        numbers = np.asarray(priors, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"priors must be 'uniform', 'private' or one number per class, got {brief(priors)}") from None
     if numbers.shape != (classes,) or not (np.isfinite(numbers) & (numbers >= 0)).all():
-        raise InputError(f"priors must be {classes} numbers that are not negative, one per class; got {priors!r}")
+        raise InputError(f"priors must be {classes} numbers that are not negative, one per class; got {brief(priors)}")
 
 
 def mean_squares(releases: Sequence[Release], radius: float) -> Floats:

@@ -29,6 +29,8 @@ from sfumato.compiled import njit
 from sfumato.engines import Progress
 from sfumato.errors import InputError
 from sfumato.kernels import Distance
+from sfumato.public.arguments import checked_seed
+from sfumato.public.codec import brief
 from sfumato.quantizers import FourierQuantizer, ShardedFourier
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.cosines import pair_amplitudes
@@ -144,7 +146,7 @@ def select(
     if sample and isinstance(release.kernel, Distance):
         raise InputError("sampling needs similarities, and this is a release of distances: pass sample=False")
     best = _Best(_size(k, source))
-    seed = np.random.SeedSequence(random_state)
+    seed = np.random.SeedSequence(None if random_state is None else checked_seed(random_state, "random_state"))
     first = 0
     for scores in _scores(release, source, threads):
         keys = _drawn(scores, seed, first) if sample else scores
@@ -162,7 +164,7 @@ def _size(k: int | float, source: Source) -> int:
             raise InputError("this pool's length is not known beforehand: pass k as a number of rows, not as a share")
         return max(1, round(k * source.expected_rows))
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise InputError(f"k must be a positive number of rows, or a share of the pool between 0 and 1; got {k!r}")
+        raise InputError(f"k must be a positive number of rows, or a share of the pool between 0 and 1; got {brief(k)}")
     return int(k)
 
 

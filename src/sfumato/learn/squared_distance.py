@@ -42,7 +42,7 @@ from sfumato.methods.method import Mechanism
 from sfumato.methods.registry import DISTANCES
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
-from sfumato.public.codec import Nested, Real, Schema, Text
+from sfumato.public.codec import Nested, Real, Schema, Text, brief
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import Ball
@@ -271,7 +271,7 @@ def build(method: str, request: Request) -> Mechanism:
     assert isinstance(kernel, InnerProduct)
     request.check_options(*OPTIONS)
     if method not in METHODS:
-        raise InputError(f"rule 'squared-distance' knows the methods {', '.join(METHODS)}; got {method!r}")
+        raise InputError(f"rule 'squared-distance' knows the methods {', '.join(METHODS)}; got {brief(method)}")
     if request.dimension > MOST_ROTATED:
         raise InputError(f"rule 'squared-distance' is for up to {MOST_ROTATED} columns; there are {request.dimension}")
     if method == "auto":
@@ -306,7 +306,7 @@ def build(method: str, request: Request) -> Mechanism:
 def _clip(request: Request) -> float:
     clip = request.options.get("clip", CLIP)
     if isinstance(clip, bool) or not isinstance(clip, int | float) or not 0.01 <= clip <= 100:
-        raise InputError(f"option clip must be a number from 0.01 to 100, got {clip!r}")
+        raise InputError(f"option clip must be a number from 0.01 to 100, got {brief(clip)}")
     return float(clip)
 
 

@@ -30,7 +30,7 @@ from sfumato.owner import private_opener
 from sfumato.privacy.guarantee import added, amount_text, promised_epsilon
 from sfumato.public.canonical_json import parse
 from sfumato.public.codec import Ratio
-from sfumato.storage import AtomicFile, storage_errors
+from sfumato.storage import AtomicFile, checked_path, storage_errors
 
 FORMAT, VERSION = "sfumato-device-account", 2
 _WITHOUT_LOCKS = "two reports could spend the same budget; keep the account on a local disk (ledger=)"
@@ -57,7 +57,9 @@ class DeviceAccount:
     """
 
     def __init__(self, path: str | Path, budget: Fraction | float | str) -> None:
-        self.path = Path(os.path.realpath(path))  # two names of one file must share one lock
+        self.path = Path(
+            os.path.realpath(checked_path("the ledger's place", path))
+        )  # two names of one file must share one lock
         self.budget = promised_epsilon(budget)
 
     @property

@@ -49,6 +49,7 @@ from sfumato.local.device import HEADER_BYTES
 from sfumato.local.organiser import make_release
 from sfumato.local.server import Payloads, Tally
 from sfumato.privacy.process import process_mark
+from sfumato.public.codec import brief
 from sfumato.public.document import PREFIX_BYTES, prefix
 
 if TYPE_CHECKING:
@@ -263,7 +264,7 @@ class Collector:
         It compares with what the same clients would have reported honestly, whatever their points.
         """
         if isinstance(malicious, bool) or not isinstance(malicious, int) or malicious < 0:
-            raise InputError(f"the number of malicious clients must be an integer, at least 0; got {malicious!r}")
+            raise InputError(f"the number of malicious clients must be an integer, at least 0; got {brief(malicious)}")
         if not self.reports:
             raise InputError("no report was accepted yet, so there is no answer to move")
         return min(malicious, self.reports) * self.server.influence() / self.reports

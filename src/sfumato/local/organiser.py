@@ -21,9 +21,10 @@ from sfumato.methods.request import Request
 from sfumato.privacy.bits import noise_bits
 from sfumato.privacy.guarantee import Guarantee, exact_epsilon
 from sfumato.privacy.laws import ReportNoise
-from sfumato.public.codec import Ratio
+from sfumato.public.arguments import checked_options, says
+from sfumato.public.codec import Ratio, brief
 from sfumato.public.document import Domain, exact, make_document, plain, sealed
-from sfumato.public.ranges import MOST_COLUMNS
+from sfumato.public.ranges import LARGEST_NUMBER, MOST_COLUMNS
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
 from sfumato.release import Count, Release
@@ -69,7 +70,7 @@ def make_plan(request: Request) -> LocalPlan:
 
 def choose(request: Request, mechanism: str) -> tuple[str, Design]:
     """Return a mechanism's name and design; "auto" takes the best."""
-    name = LOCAL.choose(request) if mechanism == "auto" else mechanism
+    name = LOCAL.choose(request) if says(mechanism, "auto") else mechanism
     return name, LOCAL.build(name, request)
 
 
@@ -118,7 +119,7 @@ def make_request(
         radius=None if radius is None else _positive("radius", radius, math.inf),
         eta=None if eta is None else _positive("eta", eta, 1.0),
         bounds=box,
-        options=dict(options or {}),
+        options=checked_options(options),
     )
 
 
@@ -146,13 +147,13 @@ def _checked_kernel(kernel: Kernel, dimension: int) -> Kernel:
 
 
 def _integer(name: str, value: object, largest: int) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or not 1 <= value.__index__() <= largest:
-        raise InputError(f"{name} must be an integer from 1 to {largest}, got {value!r}")
-    return int(value.__index__())
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= largest:
+        raise InputError(f"{name} must be an integer from 1 to {largest}, got {brief(value)}")
+    return int(value)
 
 
 def _positive(name: str, value: object, limit: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < limit:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < limit or value > LARGEST_NUMBER:
         raise InputError(f"{name} must be a finite number above 0{f' and below {limit:g}' if limit < 2 else ''}")
     return float(value)
 

@@ -24,7 +24,7 @@ from sfumato.local.server import Payloads, Server, Tally
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.response import Response
-from sfumato.public.codec import Nested, Schema, refuse
+from sfumato.public.codec import Nested, Schema, brief, refuse
 from sfumato.public.document import check_document, plain
 from sfumato.public.domain import Domain
 from sfumato.quantizers.base import Floats, Integers, TermReader
@@ -161,7 +161,7 @@ def pool_groups(request: Request, rows_each: int, largest: int, option: str, eac
     if wanted is None:
         return max(1, min(request.n, largest // rows_each))
     if type(wanted) is not int or not rows_each <= wanted <= largest:
-        raise InputError(f"{option} must be an integer from {rows_each} to {largest}, got {wanted!r}")
+        raise InputError(f"{option} must be an integer from {rows_each} to {largest}, got {brief(wanted)}")
     return wanted // rows_each
 
 
@@ -171,7 +171,7 @@ def integer_choices(request: Request, name: str, default: range) -> range | tupl
     if value is None:
         return default
     if type(value) is not int or value not in default:
-        raise InputError(f"{name} must be an integer from {default[0]} to {default[-1]}, got {value!r}")
+        raise InputError(f"{name} must be an integer from {default[0]} to {default[-1]}, got {brief(value)}")
     return (value,)
 
 

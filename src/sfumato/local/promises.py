@@ -17,7 +17,7 @@ from typing import Any
 
 from sfumato.errors import InputError
 from sfumato.public.canonical_json import plain
-from sfumato.public.codec import Real, Whole
+from sfumato.public.codec import Real, Whole, brief
 from sfumato.public.domain import LARGEST, SMALLEST, Domain
 
 LEAST_RADIUS = 1e-6  # of the domain's width: closer points are told apart by rounding and by anybody
@@ -102,7 +102,7 @@ def positive_integer(parameters: Mapping[str, Any], name: str) -> int:
     """Read a positive integer of a protocol."""
     value = parameters.get(name)
     if type(value) is not int or value < 1:
-        raise InputError(f"the protocol's {name} must be a positive integer, got {value!r}")
+        raise InputError(f"the protocol's {name} must be a positive integer, got {brief(value)}")
     return value
 
 

@@ -17,6 +17,7 @@ from sfumato.errors import InputError
 from sfumato.kernels import Kernel, ShiftInvariantKernel
 from sfumato.maps.interval import LEVEL, Band, deviations, family_cutoff, simultaneous_band
 from sfumato.maps.views import Caption, Section, section
+from sfumato.public.codec import brief
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
 from sfumato.release import Release
@@ -166,7 +167,7 @@ def evaluate(
     mesh = view.mesh([axis.centres for axis in axes])
     points = mesh.points
     if quantity not in QUANTITIES:
-        raise InputError(f"quantity must be 'shares' or 'counts', got {quantity!r}")
+        raise InputError(f"quantity must be 'shares' or 'counts', got {brief(quantity)}")
     answers = [(made.query if quantity == "shares" else made.total)(mesh, return_std=True) for made in releases]
     values, errors = answers[0]
     if minus is not None:
@@ -221,7 +222,7 @@ def resolve_axes(release: Release, view: Section, extent: Extent | None, size: i
     """Find what to show: the given extent, or the declared box where that is not far too wide to see anything."""
     if isinstance(size, bool) or not isinstance(size, int) or not 2 <= size <= LARGEST_SIZE:
         raise InputError(
-            f"size, the cells along an axis, must be a whole number from 2 to {LARGEST_SIZE}; got {size!r}"
+            f"size, the cells along an axis, must be a whole number from 2 to {LARGEST_SIZE}; got {brief(size)}"
         )
     pairs = _declared(release, view, size) if extent is None else _given(extent, len(view.shown))
     return tuple(Axis(view.names[index], low, high, size) for index, (low, high) in zip(view.shown, pairs, strict=True))
@@ -245,7 +246,7 @@ def _declared(release: Release, view: Section, size: int) -> list[tuple[float, f
 def _given(extent: Extent, count: int) -> list[tuple[float, float]]:
     try:
         table = np.asarray(extent, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         table = np.empty(0)
     if table.shape == (2,):
         table = np.tile(table, (count, 1))

@@ -36,6 +36,7 @@ from scipy.stats import norm
 
 from sfumato.errors import InputError
 from sfumato.privacy.noise import DiscreteLaplace
+from sfumato.public.codec import brief
 from sfumato.quantizers.answer import Floats
 from sfumato.quantizers.base import LinearReader
 from sfumato.release import Release
@@ -53,7 +54,7 @@ def deviations(level: float = LEVEL) -> float:
     (2.118, 0.674)
     """
     if not 0 < level < 1:
-        raise InputError(f"level must lie between 0 and 1, such as 0.95; got {level!r}")
+        raise InputError(f"level must lie between 0 and 1, such as 0.95; got {brief(level)}")
     return max(float(norm.ppf((1 + level) / 2)), -math.log1p(-level) / math.sqrt(2))
 
 

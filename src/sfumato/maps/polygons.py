@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError
+from sfumato.public.codec import brief
 from sfumato.quantizers.answer import Floats
 
 OUT, CUT, IN = np.int8(0), np.int8(1), np.int8(2)
@@ -48,7 +49,9 @@ def _rings(region: Any) -> Iterable[Any]:
             return list(region["coordinates"])
     except (KeyError, TypeError):
         raise InputError(f"the region is not valid GeoJSON: a {kind} lacks its parts") from None
-    raise InputError(f"a region must be a GeoJSON Polygon, MultiPolygon, Feature or FeatureCollection, got {kind!r}")
+    raise InputError(
+        f"a region must be a GeoJSON Polygon, MultiPolygon, Feature or FeatureCollection, got {brief(kind)}"
+    )
 
 
 def _ring(ring: Any) -> Floats:

@@ -36,6 +36,8 @@ from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
 from sfumato.maps.field import Axis, Extent, resolve_axes
 from sfumato.maps.views import Section, column_names
+from sfumato.public.arguments import checked_seed
+from sfumato.public.ranges import MOST_INTEGERS, check_whole
 from sfumato.quantizers.base import Floats, Mesh
 from sfumato.release import Release
 
@@ -79,8 +81,7 @@ def sample(
     >>> sample(release, 3, random_state=1).shape
     (3, 2)
     """
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise InputError(f"the number of points must be a positive whole number, got {count!r}")
+    count = check_whole("the number of points", count, MOST_INTEGERS)
     if not isinstance(release.kernel, ShiftInvariantKernel):
         raise InputError("drawing points needs a shift-invariant kernel that the release carries")
     if release.dimension > MOST_COLUMNS:
@@ -88,10 +89,15 @@ def sample(
     axes = _fine_axes(release, release.kernel, extent)
     mesh = Mesh(tuple(axis.centres for axis in axes))
     masses = nearest_density(release.query(mesh))
-    generator = np.random.default_rng(random_state)
+    generator = generator_of(random_state)
     cells = generator.choice(len(masses), size=count, p=masses)
     widths = np.array([(axis.upper - axis.lower) / axis.cells for axis in axes])
     return np.asarray(mesh.points[cells] + widths * generator.uniform(-0.5, 0.5, size=(count, len(axes))))
+
+
+def generator_of(random_state: int | None) -> np.random.Generator:
+    """Return the generator of points, which are drawn from what is public: of a seed, or of fresh entropy."""
+    return np.random.default_rng(None if random_state is None else checked_seed(random_state, "random_state"))
 
 
 def _rough_axes(release: Release, extent: Extent | None) -> tuple[Axis, ...]:
@@ -155,7 +161,7 @@ def importance(
     random_state: int | None = None,
 ) -> Floats:
     """Draw points of many columns by a mixture that follows the release's answers, and rejection; see the module."""
-    generator, (lower, upper) = np.random.default_rng(random_state), corners
+    generator, (lower, upper) = generator_of(random_state), corners
     scales = kernel.column_scales(release.dimension)
     log_volumes = float(np.log(upper - lower).sum()) - kernel.log_integral(release.dimension)
 

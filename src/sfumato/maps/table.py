@@ -15,6 +15,7 @@ from sfumato.maps.interval import LEVEL, Estimate
 from sfumato.maps.polygons import features_of
 from sfumato.maps.regions import people
 from sfumato.maps.sharp import Bracket, refuse_sharp, sharp_people
+from sfumato.public.codec import brief
 from sfumato.public.shown import shown
 from sfumato.release import Release
 
@@ -75,7 +76,7 @@ def count_region(
     True
     """
     if quantity not in QUANTITIES:
-        raise InputError(f"quantity must be 'counts' or 'shares', got {quantity!r}")
+        raise InputError(f"quantity must be 'counts' or 'shares', got {brief(quantity)}")
     releases = [made for made in (release, minus) if made is not None]
     smooth: list[Any] = [people(made, region, level=level) for made in releases]
     sharp: list[Any] = []

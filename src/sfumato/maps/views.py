@@ -22,6 +22,8 @@ from sfumato.errors import InputError
 from sfumato.kernels import Overlap, Product
 from sfumato.kernels.product import value_text
 from sfumato.maps.interval import LEVEL, deviations, family_cutoff
+from sfumato.public.arguments import checked_mapping, listed
+from sfumato.public.codec import brief
 from sfumato.public.shown import shown
 from sfumato.quantizers.base import Floats, Mesh
 from sfumato.release import Release
@@ -57,6 +59,8 @@ class Caption:
     @classmethod
     def of(cls, releases: tuple[Release, ...], title: str | None = None, view: str = "") -> Caption:
         """Caption of one release, or of the difference of two."""
+        if title is not None and not isinstance(title, str):
+            raise InputError(f"title must be a text, got {brief(title)}")
         first = releases[0]
         seeded = any(not release.guarantee.private for release in releases)
         default = "Private density" if len(releases) == 1 else "Difference of two private densities"
@@ -153,14 +157,14 @@ def section(
     at : mapping, optional
         A value for every other column; of a category, one of its public values.
     """
-    names, at = column_names(release), dict(at or {})
+    names, at = column_names(release), dict(checked_mapping("at", at))
     free = tuple(index for index, name in enumerate(names) if name not in at)
     if columns is None and len(free) > 2:
         raise InputError(
             f"a map has one or two columns and the release has {release.dimension} ({', '.join(names)}): pass columns= "
             "with the two to draw, and at= with a value for each of the others"
         )
-    shown = free if columns is None else tuple(_position(name, names) for name in columns)
+    shown = free if columns is None else tuple(_position(name, names) for name in listed("columns", columns))
     if not 1 <= len(shown) <= 2 or len(set(shown)) < len(shown):
         raise InputError(f"a map draws one or two different columns; columns= names {len(shown)}")
     kinds = categories_of(release)
@@ -177,7 +181,7 @@ def section(
             )
         fixed[index] = _code(name, at.pop(name), kinds[index]) if index in kinds else _finite(name, at.pop(name))
     if at:
-        raise InputError(f"at= gives values to columns that are not drawn; {next(iter(at))!r} is not one of them")
+        raise InputError(f"at= gives values to columns that are not drawn; {brief(next(iter(at)))} is not one of them")
     return Section(names, shown, fixed, kinds)
 
 
@@ -192,25 +196,25 @@ def _code(name: str, value: Any, category: Overlap) -> float:
     text = value_text(value)
     if text not in known:
         some = ", ".join(known[:10]) + (", ..." if len(known) > 10 else "")
-        raise InputError(f"{value!r} is not a value of the category {name!r}; it has {some}")
+        raise InputError(f"{brief(value)} is not a value of the category {name!r}; it has {some}")
     return float(known.index(text))
 
 
 def _position(column: str | int, names: tuple[str, ...]) -> int:
     if isinstance(column, int) and 0 <= column < len(names):
         return column
-    if column in names:
-        return names.index(str(column))
-    raise InputError(f"the release has no column {column!r}; it has {', '.join(names)}")
+    if isinstance(column, str) and column in names:
+        return names.index(column)
+    raise InputError(f"the release has no column {brief(column)}; it has {', '.join(names)}")
 
 
 def _finite(name: str, value: Any) -> float:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not np.isfinite(number):
-        raise InputError(f"the value of {name!r} must be a finite number, got {value!r}")
+        raise InputError(f"the value of {name!r} must be a finite number, got {brief(value)}")
     return number
 
 
@@ -300,4 +304,4 @@ def _layout(table: Floats, projection: str) -> tuple[Floats, tuple[str, str]]:
         perplexity = min(30.0, (len(table) - 1) / 3)
         places = TSNE(perplexity=perplexity, init="pca", random_state=TSNE_SEED).fit_transform(table)
         return np.asarray(places, dtype=np.float64), ("t-SNE 1", "t-SNE 2")
-    raise InputError(f"projection must be one of {', '.join(map(repr, PROJECTIONS))}, got {projection!r}")
+    raise InputError(f"projection must be one of {', '.join(map(repr, PROJECTIONS))}, got {brief(projection)}")

@@ -19,6 +19,8 @@ from sfumato.methods.plan import Plan, plan
 from sfumato.methods.ranking import Row, compare
 from sfumato.methods.registry import BOUGHT, METHODS, offered
 from sfumato.privacy.guarantee import LARGEST_EPSILON
+from sfumato.public.codec import brief
+from sfumato.public.ranges import check_whole
 from sfumato.storage import AtomicFile
 
 SMALLEST_EPSILON = 1e-9
@@ -54,6 +56,7 @@ def epsilon_for(error: float, *, n_hint: int, **facts: Any) -> Fraction:
     Fraction(8827, 100000)
     """
     _check(error)
+    check_whole("n_hint", n_hint, int(MOST_RECORDS))
 
     def at(epsilon: float) -> Plan:
         return plan(n_hint=n_hint, epsilon=_rounded_up(epsilon), **facts)
@@ -139,7 +142,7 @@ def _rounded_up(epsilon: float) -> Fraction:
 
 def _check(error: float) -> None:
     if isinstance(error, bool) or not isinstance(error, int | float) or not 0 < error < 1:
-        raise InputError(f"error must be a number between 0 and 1, got {error!r}")
+        raise InputError(f"error must be a number between 0 and 1, got {brief(error)}")
 
 
 # What each kind of picture must leave out to be the same file every time.

@@ -27,6 +27,7 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import CountNoise
+from sfumato.public.codec import brief
 from sfumato.public.ranges import check_size
 from sfumato.quantizers.base import Encoder, Integers, Quantizer, Reader
 from sfumato.release import Count, Release
@@ -174,6 +175,8 @@ class Registry(Mapping[str, Method], Generic[Built]):
 
     def build(self, name: str, request: Request) -> Built:
         """Build the named method; "auto" takes the one with the least predicted error."""
+        if not isinstance(name, str):
+            raise InputError(f"method must be the name of a method, got {brief(name)}")
         if request.curved:
             from sfumato.methods import curving
 
@@ -186,7 +189,7 @@ class Registry(Mapping[str, Method], Generic[Built]):
             row = choose(self.values(), request)
             name, request = row.method, request.pure() if row.unspent_delta else request
         if name not in self:
-            raise InputError(f"unknown method {name!r}; known are auto, {', '.join(sorted(self))}")
+            raise InputError(f"unknown method {brief(name)}; known are auto, {', '.join(sorted(self))}")
         chosen, reduced = self[name], None
         if request.projected:
             from sfumato.methods import projecting

@@ -19,7 +19,9 @@ from sfumato.kernels import Curved, Kernel, Overlap, Product, get_kernel
 from sfumato.kernels.curved import curved
 from sfumato.kernels.degrees import check_longitude_first, metres
 from sfumato.methods.request import COUNT_SHARE, Request
-from sfumato.privacy.guarantee import NEIGHBOURS, checked_delta, exact_epsilon
+from sfumato.privacy.guarantee import NEIGHBOURS, check_choice, checked_delta, exact_epsilon
+from sfumato.public.arguments import checked_mapping, checked_options, checked_seed, says
+from sfumato.public.codec import brief
 from sfumato.public.ranges import MOST_RECORDS
 from sfumato.quantizers.nystrom import PublicSample
 
@@ -71,8 +73,7 @@ class Parameters:
             raise InputError(
                 "epsilon is missing: pass epsilon=, the privacy budget of this release (smaller is more private)"
             )
-        if self.neighbours not in NEIGHBOURS:
-            raise InputError(f"neighbours must be 'add-remove' or 'replace', got {self.neighbours!r}")
+        check_choice("neighbours", self.neighbours, NEIGHBOURS)
         if categories is None:
             categories = _placed(self.overlaps(), dimension)
         numbers = [place for place in range(dimension) if place not in categories]
@@ -82,7 +83,7 @@ class Parameters:
         if self.bandwidth_metres is not None:
             bandwidth = self._in_columns(names or [""] * len(numbers), bounds, length_unit)
         # A count that is bought first has its share, even where a method could do without.
-        bought = {"count_share": COUNT_SHARE} if self.n_hint == PAID else {}
+        bought = {"count_share": COUNT_SHARE} if says(self.n_hint, PAID) else {}
         return Request(
             kernel=self._kernel(bandwidth, dimension, categories, column_names),
             landmarks=None if self.landmarks is None else PublicSample.of(self.landmarks, dimension, column_names),
@@ -92,8 +93,8 @@ class Parameters:
             neighbours=self.neighbours,
             n=self._public_n(),
             bounds=bounds,
-            options={**bought, **(self.options or {})},
-            feature_seed=secrets.randbits(63) if self.feature_seed is None else int(self.feature_seed),
+            options={**bought, **checked_options(self.options)},
+            feature_seed=secrets.randbits(63) if self.feature_seed is None else checked_seed(self.feature_seed),
             private=self.random_state is None,
             unit=self.unit,
             weighted=weighted,
@@ -105,13 +106,14 @@ class Parameters:
             if self.categories is not None:
                 raise InputError("the kernel has its categories: pass categories= with a kernel of numbers")
             return dict(zip(self.kernel.places, self.kernel.categories, strict=True))
-        return {column: Overlap.of(values) for column, values in (self.categories or {}).items()}
+        return {column: Overlap.of(values) for column, values in checked_mapping("categories", self.categories).items()}
 
     def _kernel(
         self, bandwidth: Any, dimension: int, categories: Mapping[int, Overlap], names: tuple[str, ...] | None
     ) -> Kernel:
         """Return the kernel of the numbers, or its product with the categories', or that of columns on circles."""
-        if self.kinds and (categories or isinstance(self.kernel, Curved)):
+        kinds = checked_mapping("kinds", self.kinds)
+        if kinds and (categories or isinstance(self.kernel, Curved)):
             raise InputError("kinds= goes with a kernel of numbers and without categories")
         if isinstance(self.kernel, Product):
             return self.kernel
@@ -121,8 +123,8 @@ class Parameters:
             raise InputError(
                 "bandwidth is missing: pass bandwidth=, in the points' units, chosen without looking at the data"
             )
-        if self.kinds:
-            return curved(partial(self._of_images, bandwidth), self.kinds, dimension, names)
+        if kinds:
+            return curved(partial(self._of_images, bandwidth), kinds, dimension, names)
         kernel = get_kernel(self.kernel, bandwidth)
         return Product(kernel, categories) if categories else kernel
 
@@ -150,7 +152,7 @@ class Parameters:
 
     def _public_n(self) -> int:
         hint = self.n_hint
-        if hint == PAID:
+        if says(hint, PAID):
             if self.neighbours == "replace":
                 raise InputError("n is public under neighbours='replace': pass n_hint as a number")
             return MOST_RECORDS  # stands for n until the count is bought: sizes are at their largest
@@ -160,7 +162,7 @@ class Parameters:
                 "or n_hint='paid' to buy a noisy count from the budget first"
             )
         if isinstance(hint, bool) or not isinstance(hint, (int, np.integer)) or not 1 <= hint <= MOST_RECORDS:
-            raise InputError(f"n_hint must be a whole number from 1 to {MOST_RECORDS}, or 'paid'; got {hint!r}")
+            raise InputError(f"n_hint must be a whole number from 1 to {MOST_RECORDS}, or 'paid'; got {brief(hint)}")
         return int(hint)
 
 
@@ -189,7 +191,7 @@ def _column(column: Any, present: Sequence[Any], count: int) -> int:
         return list(present).index(column)
     if isinstance(column, int | np.integer) and not isinstance(column, bool) and 0 <= column < count:
         return int(column)
-    raise InputError(f"bounds names the column {column!r}; the points' columns are {_listed(present)}")
+    raise InputError(f"bounds names the column {brief(column)}; the points' columns are {_listed(present)}")
 
 
 def _listed(present: Sequence[Any]) -> str:

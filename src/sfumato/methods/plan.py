@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +17,9 @@ from sfumato.methods.parameters import Parameters
 from sfumato.methods.ranking import CONSTANT, Ranking, Row, compare, constant_error
 from sfumato.methods.registry import METHODS, offered
 from sfumato.methods.request import TYPICAL_DENSITY, Limits, Request
+from sfumato.public.arguments import checked_options, says
+from sfumato.public.codec import brief
+from sfumato.public.ranges import LARGEST_NUMBER, MOST_COLUMNS, check_whole
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.nystrom import PublicSample
 
@@ -256,7 +258,7 @@ def plan(
         neighbours=neighbours,
         n_hint=n_hint,
         unit=unit,
-        options={**(options or {}), **given, **promise},
+        options={**checked_options(options), **given, **promise},
         feature_seed=0,
     )
     request = asked.request(checked_dimension(dimension))
@@ -280,14 +282,14 @@ def plan(
 
 def _first(method: str, rows: tuple[Row, ...]) -> tuple[Row, ...]:
     """Put the method that was asked for in front."""
-    if method == "auto":
+    if says(method, "auto"):
         return rows
     for row in rows:
-        if row.method == method:
+        if says(method, row.method):
             if not row.applies:
                 raise InputError(f"{method} does not apply: {row.reason}")
             return (row, *(other for other in rows if other is not row))
-    raise InputError(f"unknown method {method!r}; known are auto, {', '.join(sorted(row.method for row in rows))}")
+    raise InputError(f"unknown method {brief(method)}; known are auto, {', '.join(sorted(row.method for row in rows))}")
 
 
 def _sampled(request: Request, public: Any) -> float:
@@ -300,16 +302,14 @@ def _sampled(request: Request, public: Any) -> float:
 
 def checked_dimension(dimension: Any) -> int:
     """Return the number of columns, which must be a positive whole number."""
-    if isinstance(dimension, bool) or not isinstance(dimension, Integral) or dimension < 1:
-        raise InputError(f"dimension must be a positive whole number, got {dimension!r}")
-    return int(dimension)
+    return check_whole("dimension", dimension, MOST_COLUMNS)
 
 
 def _budget(name: str, value: float | None) -> float:
     if value is None:
         return math.inf
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-        raise InputError(f"{name} must be a positive number, got {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST_NUMBER:
+        raise InputError(f"{name} must be a positive number, got {brief(value)}")
     return float(value)
 
 

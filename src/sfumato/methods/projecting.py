@@ -16,6 +16,7 @@ from sfumato.errors import InputError
 from sfumato.kernels import Kernel
 from sfumato.methods.method import Mechanism, Method, Prediction
 from sfumato.methods.request import COLUMN_BYTES, PROJECTION_OPTIONS, Request
+from sfumato.public.codec import brief
 from sfumato.quantizers.base import Quantizer
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.projection import DEFAULT_REACH, KINDS, ProjectedPoints, Projection
@@ -88,7 +89,7 @@ def refuse(method: Method, request: Request) -> str | None:
     if "project" not in request.options:
         return "project_to says how far to project: pass project='fast' or 'dense' too"
     if request.options["project"] not in KINDS:
-        return f"project must be 'dense' or 'fast', got {request.options['project']!r}"
+        return f"project must be 'dense' or 'fast', got {brief(request.options['project'])}"
     if request.landmarks is not None:
         return "a projection leaves landmarks behind: project the points and the landmarks first, or use no landmarks"
     if "queries" in method.options:
@@ -137,13 +138,13 @@ def _length(kernel: Kernel) -> float:
 def _columns(method: Method, request: Request, kind: str, wanted_size: Any) -> int:
     """Read the number of columns, or find the fewest that keep the error."""
     if isinstance(wanted_size, bool) or not isinstance(wanted_size, int | float | None) or wanted_size == 0:
-        raise InputError(f"project_to must be a number of columns, or an error below 1, got {wanted_size!r}")
+        raise InputError(f"project_to must be a number of columns, or an error below 1, got {brief(wanted_size)}")
     if wanted_size is not None and wanted_size >= 1:
         if wanted_size != int(wanted_size):
-            raise InputError(f"project_to must be a whole number of columns, got {wanted_size!r}")
+            raise InputError(f"project_to must be a whole number of columns, got {brief(wanted_size)}")
         return int(wanted_size)
     if wanted_size is not None and wanted_size < 0:
-        raise InputError(f"project_to must be positive, got {wanted_size!r}")
+        raise InputError(f"project_to must be positive, got {brief(wanted_size)}")
     target = wanted_size
     if target is None:
         target = PART_OF_ERROR * method.prediction(request, request.density).rmse

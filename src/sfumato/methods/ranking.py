@@ -33,6 +33,7 @@ from sfumato.methods import curving, projecting
 from sfumato.methods.method import UNSPENT_DELTA, Method, Prediction
 from sfumato.methods.request import GENERAL_OPTIONS, PROJECTION_OPTIONS, TYPICAL_SPREAD, Request
 from sfumato.privacy.guarantee import amount_text
+from sfumato.public.codec import brief
 
 CONSTANT = "constant"
 # P at which the largest spread, sqrt(P^1.5 - P^2), is largest.
@@ -273,7 +274,7 @@ def compare(methods: Iterable[Method], request: Request) -> tuple[Row, ...]:
     shared = {*GENERAL_OPTIONS[request.trust], *(PROJECTION_OPTIONS if request.trust == "central" else ())}
     names = shared.union(*(method.options for method in known))
     if unknown := sorted(set(request.options) - names):
-        raise InputError(f"unknown option {unknown[0]!r}; known are {', '.join(sorted(names))}")
+        raise InputError(f"unknown option {brief(unknown[0])}; known are {', '.join(sorted(names))}")
     rows = [_better(method, request) for method in known]
     applicable = sorted((row for row in rows if row.applies), key=lambda row: (row.baseline, row.predicted.rmse))
     if not applicable:

@@ -22,6 +22,7 @@ from sfumato.kernels.base import Scale
 from sfumato.kernels.unscaled import Distance
 from sfumato.privacy.guarantee import UNITS, Guarantee, check_choice, exact_epsilon
 from sfumato.privacy.noise import CountNoise
+from sfumato.public.codec import brief
 from sfumato.public.ranges import (
     LARGEST_OPTION,
     MOST_COLUMNS,
@@ -198,7 +199,7 @@ class Request:
         value = self.options.get("density", TYPICAL_DENSITY)
         if isinstance(value, bool) or not isinstance(value, int | float) or not SMALLEST_DENSITY <= value <= 1:
             raise InputError(
-                f"density must be a number above 0 ({SMALLEST_DENSITY:g} at least) and at most 1, got {value!r}"
+                f"density must be a number above 0 ({SMALLEST_DENSITY:g} at least) and at most 1, got {brief(value)}"
             )
         return float(value)
 
@@ -333,7 +334,7 @@ class Request:
         allowed = {*GENERAL_OPTIONS[self.trust], *known}
         unknown = sorted(set(self.options) - allowed)
         if unknown:
-            raise InputError(f"unknown option {unknown[0]!r}; this method knows {', '.join(sorted(allowed))}")
+            raise InputError(f"unknown option {brief(unknown[0])}; this method knows {', '.join(sorted(allowed))}")
 
     def positive_option(self, name: str, default: int) -> int:
         """Read a positive whole number from the options."""

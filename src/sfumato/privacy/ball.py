@@ -65,7 +65,7 @@ from sfumato.compiled import njit
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits, Words, next_below
 from sfumato.privacy.noise import RATE, fill_gaussian, next_geometric
-from sfumato.public.codec import Documented, Schema, Whole
+from sfumato.public.codec import Documented, Schema, Whole, brief
 
 Interval: TypeAlias = tuple[Fraction, Fraction]
 
@@ -211,9 +211,9 @@ class BallNoise(Documented):
 
     def __post_init__(self) -> None:
         if type(self.size) is not int or not 1 <= self.size <= MOST_BALL_COORDINATES:
-            raise InputError(f"the size of ball noise must be a whole number from 1 to 2**16, got {self.size!r}")
+            raise InputError(f"the size of ball noise must be a whole number from 1 to 2**16, got {brief(self.size)}")
         if not isinstance(self.rate, Fraction) or self.rate <= 0 or max(self.rate.as_integer_ratio()) > 2**56:
-            raise InputError(f"the rate must be a positive Fraction with terms up to 2**56, got {self.rate!r}")
+            raise InputError(f"the rate must be a positive Fraction with terms up to 2**56, got {brief(self.rate)}")
         if not ball_fits(self.size, self.rate):
             raise InputError(
                 f"ball noise of rate {self.rate} is too narrow or too wide for {self.size} 64-bit integers: the rate "

@@ -13,12 +13,12 @@ which a seed may stand in for secret noise, `noise_bits`, warns whoever opens it
 from __future__ import annotations
 
 import hashlib
-import operator
 import os
 import sys
 import threading
 import warnings
 from collections.abc import Callable
+from numbers import Integral
 from typing import TYPE_CHECKING, NoReturn, SupportsIndex, TypeAlias
 
 import numpy as np
@@ -28,6 +28,7 @@ from sfumato.compiled import njit
 from sfumato.errors import InputError, NotPrivateWarning
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.process import process_mark
+from sfumato.public.codec import brief
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import CipherContext
@@ -36,6 +37,7 @@ Words: TypeAlias = NDArray[np.uint64]
 Integers: TypeAlias = NDArray[np.int64]
 
 LARGEST_BOUND = 2**62
+MOST_SEED_BITS = 4096
 FIRST_REFILL_BYTES = 1 << 12  # small, so that a stream for a few coins stays cheap; doubled at every refill
 LARGEST_REFILL_BYTES = 1 << 20
 SMALLEST_CHUNK_WORDS = 16
@@ -241,10 +243,12 @@ def _seed_bytes(seed: SupportsIndex | bytes | str) -> bytes:
     if isinstance(seed, bytes):
         return b"bytes:" + seed
     if isinstance(seed, str):
-        return b"text:" + seed.encode()
-    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
-        raise InputError(f"A seed must be an integer, bytes or text; got {seed!r}.")
-    return b"integer:%d" % operator.index(seed)
+        return b"text:" + seed.encode(errors="surrogatepass")
+    if isinstance(seed, bool) or not isinstance(seed, Integral):
+        raise InputError(f"A seed must be an integer, bytes or text; got {brief(seed)}.")
+    if (whole := int(seed)).bit_length() > MOST_SEED_BITS:
+        raise InputError(f"A seed must be an integer of up to {MOST_SEED_BITS} bits; got {brief(seed)}.")
+    return b"integer:%d" % whole
 
 
 def _checked_count(count: int) -> int:

@@ -47,7 +47,7 @@ from sfumato.compiled import njit
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits, next_below
 from sfumato.privacy.noise import RATE, next_geometric
-from sfumato.public.codec import Documented, Many, Nested, Schema, Whole
+from sfumato.public.codec import Documented, Many, Nested, Schema, Whole, brief
 from sfumato.public.ranges import MOST_INTEGERS
 
 LARGEST_MEAN_RADIUS = 2**22
@@ -271,9 +271,9 @@ def check_stack(parts: tuple[Any, ...], blocks: tuple[int, ...]) -> None:
 
 def _check(size: int, rate: Fraction) -> None:
     if type(size) is not int or not 1 <= size <= MOST_COORDINATES:
-        raise InputError(f"the size of K-norm noise must be a whole number from 1 to 2**24, got {size!r}")
+        raise InputError(f"the size of K-norm noise must be a whole number from 1 to 2**24, got {brief(size)}")
     if not isinstance(rate, Fraction) or rate <= 0 or max(rate.numerator, rate.denominator) > 2**56:
-        raise InputError(f"the rate must be a positive Fraction with terms up to 2**56, got {rate!r}")
+        raise InputError(f"the rate must be a positive Fraction with terms up to 2**56, got {brief(rate)}")
 
 
 def _check_blocks(count: int, block: int) -> None:

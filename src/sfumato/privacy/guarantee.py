@@ -20,7 +20,7 @@ from fractions import Fraction
 from typing import Any
 
 from sfumato.errors import InputError
-from sfumato.public.codec import Documented, Flag, Many, Ratio, Real, Schema, Text
+from sfumato.public.codec import Documented, Flag, Many, Ratio, Real, Schema, Text, brief
 
 TRUSTS = ("central", "local", "shuffled")
 NEIGHBOURS = ("add-remove", "replace")
@@ -124,9 +124,9 @@ class Guarantee(Documented):
         object.__setattr__(self, "delta", checked_delta(self.delta))
         for name in ("n_public", "private"):
             if not isinstance(getattr(self, name), bool):
-                raise InputError(f"{name} must be True or False, got {getattr(self, name)!r}")
+                raise InputError(f"{name} must be True or False, got {brief(getattr(self, name))}")
         if not isinstance(self.conditions, (tuple, list)):
-            raise InputError(f"conditions must be a tuple of texts, got {self.conditions!r}")
+            raise InputError(f"conditions must be a tuple of texts, got {brief(self.conditions)}")
         object.__setattr__(self, "conditions", tuple(checked_text("condition", text) for text in self.conditions))
         checked_text("within", self.within, empty=True)
         self._check_count()
@@ -225,7 +225,7 @@ class Guarantee(Documented):
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise `InputError` unless `value` is one of `choices`."""
     if not isinstance(value, str) or value not in choices:
-        raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+        raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {brief(value)}")
 
 
 def checked_delta(delta: object) -> float:
@@ -238,7 +238,7 @@ def checked_delta(delta: object) -> float:
 def checked_text(name: str, text: object, empty: bool = False) -> str:
     """Return `text`, which must be one line of printable characters, and not empty unless `empty` allows it."""
     if not isinstance(text, str) or not text.isprintable() or not (text.strip() or empty):
-        raise InputError(f"{name} must be one line of printable text, got {text!r}")
+        raise InputError(f"{name} must be one line of printable text, got {brief(text)}")
     if len(text) > LONGEST_TEXT:
         raise InputError(f"{name} must be a text of up to {LONGEST_TEXT} characters, got {len(text)}")
     return text
@@ -353,7 +353,9 @@ def exact_positive(value: int | float | str | Decimal | Fraction, name: str, lar
         if not parsed.is_finite() or parsed <= 0 or parsed > largest:
             raise InputError(f"{wanted}; got {_told(value)}.")
         if parsed.adjusted() < SMALLEST_EXPONENT:
-            raise InputError(f"{name} is too small to be of use: got {value!r}. Pass at least 1e{SMALLEST_EXPONENT}.")
+            raise InputError(
+                f"{name} is too small to be of use: got {brief(value)}. Pass at least 1e{SMALLEST_EXPONENT}."
+            )
         parsed = Fraction(parsed)
     if not 0 < parsed <= largest:
         raise InputError(f"{wanted}; got {_told(value)}.")

@@ -27,7 +27,7 @@ from sfumato.locks import HAS_LOCKS, lock_file, unlock_file
 from sfumato.owner import private_folder, private_opener
 from sfumato.privacy.process import process_mark
 from sfumato.public.canonical_json import parse
-from sfumato.storage import AtomicFile, storage_errors
+from sfumato.storage import AtomicFile, checked_path, storage_errors
 
 VERSION = 2  # 1 had no rules and no losses; its files are read, and go on as they are
 LOCK_SECONDS = 30.0  # without any progress; a queue of processes that charge may take as long as it takes
@@ -203,9 +203,7 @@ class _File:
     """Content of a file that is replaced as a whole."""
 
     def __init__(self, path: str | Path) -> None:
-        name = os.fspath(path)
-        if not name or "\0" in name:
-            raise InputError("the ledger's path is empty or contains a zero byte; pass a path, or None for memory")
+        name = checked_path("the ledger's place", path)
         # Two names of one file must share one lock.
         self.path = os.path.realpath(name)
         self.given = str(Path(name).absolute())  # `..` after a link stays: only the system knows where it leads

@@ -30,7 +30,7 @@ from sfumato.privacy.guarantee import (
     checked_text,
     promised_epsilon,
 )
-from sfumato.public.codec import Documented, Many, Nested, Optional, Ratio, Real, Schema, Text, refuse
+from sfumato.public.codec import Documented, Many, Nested, Optional, Ratio, Real, Schema, Text, brief, refuse
 from sfumato.public.shown import INVISIBLE
 
 LARGEST_MU_SQUARED = 10**6
@@ -90,7 +90,7 @@ class Loss(Documented):
         for name in ("distance", "failure"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-                raise InputError(f"{name} must be a probability from 0 to 1, got {value!r}")
+                raise InputError(f"{name} must be a probability from 0 to 1, got {brief(value)}")
             object.__setattr__(self, name, float(value))
 
     def __add__(self, other: Loss) -> Loss:
@@ -258,14 +258,14 @@ class Charge(Documented):
         check_choice("unit", self.unit, UNITS)
         checked_text("note", self.note, empty=True)
         if not isinstance(self.id, str) or not re.fullmatch("[0-9a-f]{32}", self.id):
-            raise InputError(f"id must be 32 hexadecimal digits, got {self.id!r}")
+            raise InputError(f"id must be 32 hexadecimal digits, got {brief(self.id)}")
         self._check_loss()
 
     def _check_loss(self) -> None:
         if self.loss is None:
             return
         if not isinstance(self.loss, Loss) or self.loss == Loss():
-            raise InputError(f"loss must be None or a Loss that says what was revealed, got {self.loss!r}")
+            raise InputError(f"loss must be None or a Loss that says what was revealed, got {brief(self.loss)}")
         if self.loss.delta_at(self.epsilon) > self.delta * (1 + _ROUNDING):
             raise InputError(
                 f"the loss exceeds epsilon = {float(self.epsilon):g}, delta = {self.delta!r}; charge what it costs"

@@ -40,7 +40,7 @@ import numpy as np
 from sfumato.compiled import njit
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits, Words, next_below
-from sfumato.public.codec import Documented, Ratio, Schema, Whole
+from sfumato.public.codec import Documented, Ratio, Schema, Whole, brief
 
 LARGEST_RATE_TERM = 2**56
 LARGEST_SIGMA = 2**30
@@ -194,7 +194,7 @@ class DiscreteGaussian(Documented):
 
     def __post_init__(self) -> None:
         if type(self.sigma) is not int or not 1 <= self.sigma <= LARGEST_SIGMA:
-            raise InputError(f"sigma must be an int from 1 to 2**30; got {self.sigma!r}.")
+            raise InputError(f"sigma must be an int from 1 to 2**30; got {brief(self.sigma)}.")
 
     def sample(self, bits: SecureBits, count: int) -> Integers:
         """Return `count` independent samples."""
@@ -218,7 +218,7 @@ class DiscreteGaussian(Documented):
 
 def _checked_rate(rate: Fraction) -> tuple[np.uint64, np.uint64]:
     if not isinstance(rate, Fraction) or rate <= 0:
-        raise InputError(f"The rate must be a positive Fraction, such as Fraction(1, 10); got {rate!r}.")
+        raise InputError(f"The rate must be a positive Fraction, such as Fraction(1, 10); got {brief(rate)}.")
     if max(rate.numerator, rate.denominator) > LARGEST_RATE_TERM:
         raise InputError(
             f"The rate {rate} needs a numerator and a denominator of at most 2**56. "

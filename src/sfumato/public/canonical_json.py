@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sfumato.errors import InputError
+from sfumato.public.codec import brief
 
 LARGEST_TEXT = 1 << 26  # bytes; values take at most about 32 times as much memory
 MOST_DEPTH = 32
@@ -173,7 +174,7 @@ def _check_values(value: Any, depth: int) -> None:
     if isinstance(value, Mapping):
         for key, part in value.items():
             if not isinstance(key, str):
-                raise InputError(f"keys of a protocol's document are texts, got {key!r}")
+                raise InputError(f"keys of a protocol's document are texts, got {brief(key)}")
             _check_values(part, depth + 1)
     elif isinstance(value, list):
         for part in value:

@@ -42,6 +42,7 @@ from typing import Any
 
 from sfumato.errors import InputError
 from sfumato.public.canonical_json import canonical, exact, fingerprint, parse, plain
+from sfumato.public.codec import brief
 from sfumato.public.domain import Domain
 from sfumato.public.ranges import MOST_COLUMNS
 from sfumato.storage import AtomicFile, storage_errors
@@ -129,7 +130,7 @@ def make_document(
     '6fb81e00'
     """
     if model not in MODELS:
-        raise InputError(f"a protocol's model must be one of {', '.join(MODELS)}, got {model!r}")
+        raise InputError(f"a protocol's model must be one of {', '.join(MODELS)}, got {brief(model)}")
     given = new_seed() if seed is None else seed
     document = {
         "format": FORMAT,
@@ -188,7 +189,7 @@ def seed_text(seed: int | str | None) -> str:
         return f"{seed:064x}"
     if isinstance(seed, str) and _SEED.fullmatch(seed):
         return seed
-    raise InputError(f"a seed must be an integer from 0 to 2**256 - 1 or 64 hexadecimal digits; got {seed!r}")
+    raise InputError(f"a seed must be an integer from 0 to 2**256 - 1 or 64 hexadecimal digits; got {brief(seed)}")
 
 
 def expiry_text(moment: str | date) -> str:
@@ -203,7 +204,9 @@ def expiry_text(moment: str | date) -> str:
         try:
             moment = date.fromisoformat(moment) if len(moment) <= 10 else datetime.fromisoformat(moment)
         except ValueError:
-            raise InputError(f"expires must be a date such as 2027-01-31 or an ISO time; got {moment!r}") from None
+            raise InputError(f"expires must be a date such as 2027-01-31 or an ISO time; got {brief(moment)}") from None
+    if not isinstance(moment, date):
+        raise InputError(f"expires must be a date, a time or ISO text, got {brief(moment)}")
     if not isinstance(moment, datetime):
         moment = datetime(moment.year, moment.month, moment.day, 23, 59, 59, tzinfo=UTC)
     if moment.tzinfo is None:
@@ -250,9 +253,11 @@ def check_document(document: Any, model: str | None = None, released: bool = Fal
 def _check_shared(document: Mapping[str, Any]) -> None:
     dimension, participants = document["dimension"], document["participants"]
     if type(dimension) is not int or not 1 <= dimension <= MOST_COLUMNS:
-        raise InputError(f"the protocol's dimension must be from 1 to {MOST_COLUMNS}, got {dimension!r}")
+        raise InputError(f"the protocol's dimension must be from 1 to {MOST_COLUMNS}, got {brief(dimension)}")
     if type(participants) is not int or not 1 <= participants < 2**40:
-        raise InputError(f"the protocol's participants must be a positive integer below 2**40, got {participants!r}")
+        raise InputError(
+            f"the protocol's participants must be a positive integer below 2**40, got {brief(participants)}"
+        )
     if Domain.from_document(document["domain"]).dimension != dimension:
         raise InputError("the protocol's domain has another number of columns than its dimension")
     for name in ("seed", "nonce"):

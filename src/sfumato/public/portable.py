@@ -35,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError
+from sfumato.public.codec import brief
 
 FloatArray = NDArray[np.float64]
 
@@ -209,7 +210,7 @@ class PublicStream:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed <= LARGEST_SEED:
-            raise InputError(f"a public seed must be an integer from 0 to 2**256 - 1; got {seed!r}")
+            raise InputError(f"a public seed must be an integer from 0 to 2**256 - 1; got {brief(seed)}")
         self.seed = int(seed)
         self.label = label
         message = b"sfumato-public-1\0" + label.encode() + b"\0" + self.seed.to_bytes(SEED_BYTES, "big")
@@ -282,7 +283,7 @@ class PublicStream:
             Stability, from 1 to 2.
         """
         if not 1.0 <= p <= 2.0:
-            raise InputError(f"the stability p must lie between 1 and 2; got {p!r}")
+            raise InputError(f"the stability p must lie between 1 and 2; got {brief(p)}")
         result = np.empty(_checked(count))
         for block in _blocks(count):
             u, v = self._uniform_pairs(block.stop - block.start)

@@ -8,6 +8,7 @@ integer. Beyond them a change of units, which is public, does what was wanted. d
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -26,6 +27,8 @@ LARGEST_DEFAULT = 2.0**301
 FARTHEST_QUERY = 1e60
 # Width of a column's bounds beside the larger of them: less leaves too few doubles in between.
 NARROWEST_BOUNDS = 2.0**-40
+# Largest double.
+LARGEST_NUMBER = sys.float_info.max
 MOST_COLUMNS = 2**20
 # More records than anyone has.
 MOST_RECORDS = 10**15

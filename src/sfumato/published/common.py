@@ -14,7 +14,7 @@ from sfumato.errors import InputError
 from sfumato.methods.method import Prediction
 from sfumato.methods.request import SMALLEST_DENSITY, Request
 from sfumato.privacy.bits import SecureBits
-from sfumato.public.codec import Real
+from sfumato.public.codec import Real, brief
 from sfumato.quantizers.base import Encoder, Floats, Integers
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import kept_rows
@@ -137,6 +137,6 @@ def number_option(request: Request, name: str, default: float) -> float:
     value = request.options.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not SMALLEST_OPTION <= value <= LARGEST_OPTION:
         raise InputError(
-            f"option {name} must be a positive number, from {SMALLEST_OPTION:g} to {LARGEST_OPTION:g}; got {value!r}"
+            f"option {name} must be a number from {SMALLEST_OPTION:g} to {LARGEST_OPTION:g}; got {brief(value)}"
         )
     return float(value)

@@ -33,7 +33,7 @@ from sfumato.compiled import njit
 from sfumato.errors import InputError
 from sfumato.kernels import Gaussian
 from sfumato.privacy.bits import SecureBits
-from sfumato.public.codec import Schema, Text, Whole
+from sfumato.public.codec import Schema, Text, Whole, brief
 from sfumato.public.ranges import size_of
 from sfumato.published.common import DENSITY
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
@@ -104,7 +104,7 @@ class HermiteQuantizer(Described, LinearQuantizer):
         if not isinstance(self.kernel, Gaussian) or len(self.kernel.scale.shape) == 2:
             raise InputError("a Hermite expansion needs a gaussian kernel with one bandwidth, or one for each column")
         if self.cutoff not in CUTOFFS:
-            raise InputError(f"cutoff must be 'published' or 'fixed', got {self.cutoff!r}")
+            raise InputError(f"cutoff must be 'published' or 'fixed', got {brief(self.cutoff)}")
         if not 1 <= self.rho <= MOST_RHO:
             raise InputError(f"rho must be from 1 to {MOST_RHO}, got {self.rho}")
         if self.repetitions < 1 or not 1 <= self.bits <= 40:

@@ -43,6 +43,7 @@ from sfumato.methods.request import Request
 from sfumato.privacy.bits import noise_bits
 from sfumato.privacy.gaussian import gaussian_multiplier
 from sfumato.privacy.process import process_mark
+from sfumato.public.codec import brief
 from sfumato.public.ranges import LARGEST_LENGTH
 from sfumato.published.common import dense_prediction, public_box
 from sfumato.published.listed_queries import (
@@ -153,7 +154,7 @@ class OnlineQueries:
         if not source.repeatable:
             raise InputError("a session reads the data for every query, and this source can be read once")
         if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_QUERIES:
-            raise InputError(f"most must be a whole number from 1 to {MOST_QUERIES}, got {most!r}")
+            raise InputError(f"most must be a whole number from 1 to {MOST_QUERIES}, got {brief(most)}")
         check_whitened(most)
         self.request = model.request(source.dimension, column_names=source.column_names, length_unit=source.length_unit)
         if self.request.bounds is None:
@@ -184,7 +185,8 @@ class OnlineQueries:
         point = np.asarray(query, dtype=np.float64).reshape(-1)
         if point.shape != (self.request.dimension,) or not (np.abs(point) <= LARGEST_LENGTH).all():
             raise InputError(
-                f"a query must be {self.request.dimension} finite numbers within {LARGEST_LENGTH:g} of 0, got {query!r}"
+                f"a query must be {self.request.dimension} finite numbers within {LARGEST_LENGTH:g} of 0, not "
+                f"{brief(query)}"
             )
         if process_mark() != self._process:
             raise InputError(

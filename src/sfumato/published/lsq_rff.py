@@ -57,6 +57,7 @@ from sfumato.kernels import Gaussian, ShiftInvariantKernel
 from sfumato.methods.method import Mechanism, Method, Prediction
 from sfumato.methods.request import TYPICAL_DENSITY, Request
 from sfumato.privacy.noise import DiscreteLaplace
+from sfumato.public.codec import brief
 from sfumato.quantizers import FourierQuantizer
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
@@ -151,7 +152,7 @@ def _check(request: Request) -> None:
         if name in request.options:
             raise InputError(f"options alpha and eta choose {name} themselves; leave it out")
     if not isinstance(request.options.get("all_queries", False), bool):
-        raise InputError(f"option all_queries must be True or False, got {request.options['all_queries']!r}")
+        raise InputError(f"option all_queries must be True or False, got {brief(request.options['all_queries'])}")
     if request.options.get("all_queries", False):
         if not isinstance(request.kernel, Gaussian):
             raise InputError(f"all_queries needs the Gaussian kernel, not {request.kernel.name}")

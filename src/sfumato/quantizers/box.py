@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato.compiled import njit
 from sfumato.errors import InputError
-from sfumato.public.codec import Documented, Flag, Reals, Schema, Text
+from sfumato.public.codec import Documented, Flag, Reals, Schema, Text, brief
 from sfumato.public.domain import Domain
 from sfumato.public.ranges import LARGEST_LENGTH, MOST_COLUMNS, check_bounds
 
@@ -60,8 +60,8 @@ class Box(Documented):
     def __post_init__(self) -> None:
         if len(self.lower) != len(self.upper):
             raise InputError(f"a box of {len(self.lower)} lower edges needs as many upper ones, not {len(self.upper)}")
-        if self.outside not in OUTSIDE:
-            raise InputError(f"outside must be 'clip' or 'drop', got {self.outside!r}")
+        if not isinstance(self.outside, str) or self.outside not in OUTSIDE:
+            raise InputError(f"outside must be 'clip' or 'drop', got {brief(self.outside)}")
         for column, (low, high) in enumerate(zip(self.lower, self.upper, strict=True)):
             if not (np.isfinite(low) and np.isfinite(high) and low < high):
                 raise InputError(f"bounds of column {column} must be finite with lower < upper, got ({low}, {high})")
@@ -79,7 +79,7 @@ class Box(Documented):
             table = np.asarray(bounds, dtype=np.float64)
         except (TypeError, ValueError):
             raise InputError(
-                f"bounds must be numbers: one (lower, upper) pair or one pair per column, got {bounds!r}"
+                f"bounds must be numbers: one (lower, upper) pair or one pair per column, got {brief(bounds)}"
             ) from None
         except OverflowError:  # of a whole number beyond all doubles, which may have too many digits to be shown
             raise InputError(f"bounds must lie within {LARGEST_LENGTH:g} of 0; use other units") from None

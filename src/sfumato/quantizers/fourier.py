@@ -40,7 +40,7 @@ from sfumato.compiled import njit
 from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
 from sfumato.privacy.bits import SecureBits
-from sfumato.public.codec import Object, Schema, Text, Whole
+from sfumato.public.codec import Object, Schema, Text, Whole, brief
 from sfumato.public.ranges import MOST_INTEGERS
 from sfumato.quantizers.base import Bound, Floats, Integers
 from sfumato.quantizers.cosines import RADIUS, PhaseQuantizer, check_radius, pair_amplitudes, pair_l1, pair_waves
@@ -134,7 +134,7 @@ class FourierQuantizer(PhaseQuantizer):
     def __post_init__(self) -> None:
         check_radius(self.radius)
         if self.layout not in LAYOUTS:
-            raise InputError(f"layout must be 'phase' or 'pair', got {self.layout!r}")
+            raise InputError(f"layout must be 'phase' or 'pair', got {brief(self.layout)}")
 
     @classmethod
     def draw(

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import ShiftInvariantKernel
 from sfumato.privacy.bits import SecureBits
-from sfumato.public.codec import Many, Nested, Optional, Real, Schema, Whole
+from sfumato.public.codec import Many, Nested, Optional, Real, Schema, Whole, brief
 from sfumato.public.portable import LARGEST_SEED
 from sfumato.public.ranges import check_reader_cost
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
@@ -130,13 +130,13 @@ class GridQuantizer(LinearQuantizer):
         if not self.kernel.separable:
             raise InputError(f"a grid needs a kernel that is a product over the columns, not {self.kernel!r}")
         if self.degree not in DEGREES:
-            raise InputError(f"degree must be 0, 1, 2 or 3, got {self.degree!r}")
+            raise InputError(f"degree must be 0, 1, 2 or 3, got {brief(self.degree)}")
         if not SPACINGS[0] <= self.spacing <= SPACINGS[1]:
             raise InputError(
-                f"spacing must lie between {SPACINGS[0]} and {SPACINGS[1]} bandwidths, got {self.spacing!r}"
+                f"spacing must lie between {SPACINGS[0]} and {SPACINGS[1]} bandwidths, got {brief(self.spacing)}"
             )
         if self.buckets is not None and not (self.buckets.bit_count() == 1 and 1 < self.buckets <= MOST_BUCKETS):
-            raise InputError(f"buckets must be a power of two from 2 to {MOST_BUCKETS}, got {self.buckets!r}")
+            raise InputError(f"buckets must be a power of two from 2 to {MOST_BUCKETS}, got {brief(self.buckets)}")
         if self.domain.dimension > MOST_AXES:
             raise InputError(f"a grid takes {MOST_AXES} columns, got {self.domain.dimension}; pass fewer columns")
         if len(self.wide) > MOST_WIDE:

@@ -33,7 +33,7 @@ from sfumato.compiled import njit
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import InnerProduct
 from sfumato.privacy.bits import SecureBits
-from sfumato.public.codec import Digits, Object, Optional, Real, Schema, Whole
+from sfumato.public.codec import Digits, Object, Optional, Real, Schema, Whole, brief
 from sfumato.public.portable import LARGEST_SEED, PublicStream
 from sfumato.public.ranges import check_reader_cost
 from sfumato.quantizers.answer import Answer
@@ -81,7 +81,7 @@ class InnerProductQuantizer(LinearQuantizer):
         if self.clip is None:
             return
         if isinstance(self.clip, bool) or not isinstance(self.clip, int | float) or not 0 < self.clip < math.inf:
-            raise InputError(f"clip must be a positive number or None, got {self.clip!r}")
+            raise InputError(f"clip must be a positive number or None, got {brief(self.clip)}")
         if self.dimension > MOST_ROTATED:
             raise InputError(f"clip takes a rotation, which is for up to {MOST_ROTATED} columns; leave clip out")
         check_rotation(self.dimension)

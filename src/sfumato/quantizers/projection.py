@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Kernel
-from sfumato.public.codec import Digits, Nested, Object, Schema, Text, Whole
+from sfumato.public.codec import Digits, Nested, Object, Schema, Text, Whole, brief
 from sfumato.public.portable import LARGEST_SEED, PublicStream
 from sfumato.public.ranges import MOST_COLUMNS, check_reader_cost
 from sfumato.quantizers.answer import Answer, Floats, Known
@@ -92,11 +92,13 @@ class Projection:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise InputError(f"project must be 'dense' or 'fast', got {self.kind!r}")
+            raise InputError(f"project must be 'dense' or 'fast', got {brief(self.kind)}")
         given = self.bounds.dimension
         most = padded(given) if self.kind == "fast" else MOST_COLUMNS
         if type(self.columns) is not int or not 1 <= self.columns <= most or given > MOST_COLUMNS:
-            raise InputError(f"a projection of {given} columns must have between 1 and {most}, got {self.columns!r}")
+            raise InputError(
+                f"a projection of {given} columns must have between 1 and {most}, got {brief(self.columns)}"
+            )
         if self.numbers > MOST_NUMBERS:
             raise InputError(f"a dense projection of {given} to {self.columns} columns is too large; use 'fast'")
 

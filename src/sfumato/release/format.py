@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.public.canonical_json import parse
+from sfumato.public.codec import brief
 from sfumato.storage import Bytes, storage_errors
 
 MAGIC = b"\x89SFM\r\n\x1a\n"  # not text, and altered by every transfer that treats files as text
@@ -118,6 +119,8 @@ def decode(source: str | Path | Bytes) -> tuple[dict[str, Any], dict[str, Array]
             return _decode(_read(source))
         except ReleaseFileError as error:
             raise ReleaseFileError(f"{str(source)!r} is {error}") from None
+    if not isinstance(source, bytes | bytearray | memoryview):
+        raise InputError(f"a release is read from a path or from bytes, got {brief(source)}")
     return _decode(bytes(source))
 
 

@@ -21,7 +21,7 @@ from sfumato.kernels import Distance, InnerProduct, Kernel, Product, ShiftInvari
 from sfumato.privacy.bits import warn_unless_private
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.laws import NoiseLaw, part_variances
-from sfumato.public.codec import Documented, Flag, Real, Schema, Whole
+from sfumato.public.codec import Documented, Flag, Real, Schema, Whole, brief
 from sfumato.public.ranges import FARTHEST_QUERY
 from sfumato.public.shown import shown
 from sfumato.quantizers.answer import Answer, Floats, Known
@@ -133,8 +133,8 @@ class Release:
         return (answers, errors) if return_std else answers
 
     def _shrinks(self, read: str) -> bool:
-        if read not in READINGS:
-            raise InputError(f"read must be 'plain' or 'shrunk', got {read!r}")
+        if not isinstance(read, str) or read not in READINGS:
+            raise InputError(f"read must be 'plain' or 'shrunk', got {brief(read)}")
         if read == "shrunk" and isinstance(self.kernel, Distance | InnerProduct):
             raise InputError("read='shrunk' is for densities, which are never negative; leave it out")
         return read == "shrunk"
@@ -288,7 +288,7 @@ class Release:
             Y = self._coded(Y, self.kernel)
         try:
             points = np.asarray(Y, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise InputError("queries must be numbers, one row per query") from None
         return self._checked(points)
 

@@ -30,6 +30,7 @@ import numpy as np
 
 from sfumato.errors import InputError
 from sfumato.methods.request import TYPICAL_DENSITY
+from sfumato.public.codec import brief
 from sfumato.quantizers import (
     FourierQuantizer,
     HashingQuantizer,
@@ -208,7 +209,7 @@ class Plan:
         """Plan a protocol; `density` is the typical mean kernel value, 0.02 if it is not known."""
         typical = TYPICAL_DENSITY if density is None else density
         if not 0 < typical <= 1:
-            raise InputError(f"density must be a number above 0 and at most 1, got {density!r}")
+            raise InputError(f"density must be a number above 0 and at most 1, got {brief(density)}")
         group = min(protocol.groups, key=lambda each: each.participants)
         features, bitsum = protocol.features, group.bitsum
         mean_bit = 1 / protocol.quantizer.width if features.binary else 0.5

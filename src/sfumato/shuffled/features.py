@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.privacy.bits import SecureBits
-from sfumato.public.codec import Field, Many, Schema, Text, Whole, refuse
+from sfumato.public.codec import Field, Many, Schema, Text, Whole, brief, refuse
 from sfumato.quantizers import HashingQuantizer, LatticeQuantizer, Quantizer
 from sfumato.quantizers.base import Bound, Floats, Integers, Known, LinearQuantizer, Reading
 from sfumato.quantizers.box import Box
@@ -176,7 +176,7 @@ class RotatedLandmarks(LinearQuantizer):
         if self.inner.size > MOST_ROTATED:
             raise InputError(f"a rotation is for up to {MOST_ROTATED} features; got {self.inner.size}")
         if not 0 < self.clip < math.inf or self.largest < 1:
-            raise InputError(f"clip must be a positive number that leaves something, got {self.clip!r}")
+            raise InputError(f"clip must be a positive number that leaves something, got {brief(self.clip)}")
 
     @property
     def box(self) -> Box:

@@ -31,10 +31,10 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from sfumato.errors import InputError
-from sfumato.public.codec import Many, Nested, Schema, Text, Whole
+from sfumato.public.codec import Many, Nested, Schema, Text, Whole, brief
 from sfumato.shuffled.bitsum import NAMES, BitSum, calibrate
 from sfumato.shuffled.bitsum.bit_sum import LARGEST_PARTICIPANTS, ComposableBitSum
-from sfumato.shuffled.bitsum.calibration import KINDS, LARGEST_EPSILON
+from sfumato.shuffled.bitsum.calibration import KINDS, LARGEST_EPSILON, checked_messages
 from sfumato.shuffled.bitsum.rr import RandomisedResponse, SampledResponse
 from sfumato.shuffled.bitsum.search import Search
 from sfumato.shuffled.bitsum.signed import Pure
@@ -210,7 +210,7 @@ def calibrated(name: str, n: int, budget: Budget, features: BitFeatures, message
     A message budget is for all instances.
     """
     epsilon, delta = budget.epsilon, budget.delta
-    each = None if messages is None else messages * budget.changed / features.instances
+    each = None if messages is None else checked_messages(messages) * budget.changed / features.instances
     fixed = name in ("rr", "rr-published") and messages is None  # one message an instance: every draw fits
     left = delta if fixed else (1 - SHARE) * delta
     bitsum = calibrate(name, n=n, instances=budget.changed, epsilon=epsilon, delta=left, messages=each).protocol
@@ -331,7 +331,9 @@ def participants_of(participants: Any, labels: tuple[Label | None, ...]) -> list
     if isinstance(participants, Mapping):
         counts = {plain_label(name): count for name, count in participants.items()}
         if set(counts) != set(labels):
-            raise InputError(f"participants must give a number for each class of {list(labels)}, got {participants!r}")
+            raise InputError(
+                f"participants must give a number for each class of {list(labels)}, got {brief(participants)}"
+            )
         return [counts[label] for label in labels]  # type: ignore[index]
     if isinstance(participants, Sequence):
         if len(participants) != len(labels):

@@ -34,6 +34,7 @@ from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.privacy.guarantee import exact_positive
 from sfumato.privacy.laws import ReportNoise
 from sfumato.privacy.response import keeps_epsilon
+from sfumato.public.codec import brief
 from sfumato.quantizers.base import Encoder, Floats
 from sfumato.release import Count, Release
 from sfumato.shuffled.bitsum.bit_sum import CHANCE_DENOMINATOR, rate_below
@@ -212,7 +213,7 @@ def plain_label(label: Any) -> Label:
     """
     value = label.item() if isinstance(label, np.generic) else label
     if isinstance(value, bool) or not isinstance(value, int | str) or (isinstance(value, int) and abs(value) >= 2**63):
-        raise InputError(f"a class must be a whole number or a text, got {ascii(label)[:40]}")
+        raise InputError(f"a class must be a whole number or a text, got {brief(label)}")
     return value
 
 
@@ -224,9 +225,10 @@ def checked_classes(classes: Sequence[Any] | NDArray[Any]) -> tuple[Label, ...]:
     >>> checked_classes(["World", "Sports"])
     ('World', 'Sports')
     """
-    if isinstance(classes, str) or not isinstance(classes, Sequence | np.ndarray):
-        raise InputError(f"classes must be the public list of classes, got {classes!r}")
+    listed = isinstance(classes, Sequence) or (isinstance(classes, np.ndarray) and classes.ndim == 1)
+    if not listed or isinstance(classes, str | bytes):
+        raise InputError(f"classes must be the public list of classes, got {brief(classes)}")
     names = tuple(map(plain_label, classes))
     if len(set(names)) != len(names) or not 1 <= len(names) <= MOST_CLASSES:
-        raise InputError(f"classes must be from 1 to {MOST_CLASSES} distinct ones, got {classes!r}")
+        raise InputError(f"classes must be from 1 to {MOST_CLASSES} distinct ones, got {brief(classes)}")
     return names

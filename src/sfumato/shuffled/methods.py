@@ -45,6 +45,8 @@ from sfumato.methods.method import Method, Prediction
 from sfumato.methods.registry import SHUFFLED
 from sfumato.methods.request import Request
 from sfumato.public import document as documents
+from sfumato.public.arguments import says
+from sfumato.public.codec import brief
 from sfumato.quantizers import (
     Box,
     FourierQuantizer,
@@ -184,9 +186,9 @@ def named(name: str, request: Request) -> Method:
     >>> named("auto", request_for(InnerProduct(), 3, seed=1)).name
     'inner-product'
     """
-    if name != "auto":
-        if name not in SHUFFLED:
-            raise InputError(f"quantizer must be 'auto' or one of {', '.join(SHUFFLED)}; got {name!r}")
+    if not says(name, "auto"):
+        if not isinstance(name, str) or name not in SHUFFLED:
+            raise InputError(f"quantizer must be 'auto' or one of {', '.join(SHUFFLED)}; got {brief(name)}")
         return SHUFFLED[name]
     for method in SHUFFLED.values():
         if method.baseline or method.refuse(request) is not None:

@@ -24,6 +24,7 @@ from sfumato.kernels import Kernel, get_kernel
 from sfumato.methods.registry import SHUFFLED
 from sfumato.privacy.guarantee import Guarantee, check_choice, checked_delta, exact_epsilon
 from sfumato.public import document as documents
+from sfumato.public.arguments import says
 from sfumato.public.codec import Nested, Optional, Ratio, Schema, Text, Whole
 from sfumato.quantizers import Quantizer
 from sfumato.release import Release
@@ -139,8 +140,7 @@ class Protocol:
         expires: str | date | None = None,
         seed: int | str | None = None,
     ) -> None:
-        if bitsum not in NAMES:
-            raise InputError(f"Unknown bit-sum protocol {bitsum!r}; choose one of {', '.join(NAMES)}.")
+        check_choice("bitsum", bitsum, tuple(NAMES))
         check_choice("threat", threat, THREATS)
         labels = labels_of(classes)
         counts = participants_of(participants, labels)
@@ -157,7 +157,7 @@ class Protocol:
             bounds=bounds,
             landmarks=landmarks,
             bitsum=bitsum,
-            **({} if instances == "auto" else {"instances": instances}),
+            **({} if says(instances, "auto") else {"instances": instances}),
         )
         features = BitFeatures(SHUFFLED.build(named(quantizer, request).name, request))
         budget = Budget(exact, delta, features.changed)

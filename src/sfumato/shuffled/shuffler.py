@@ -37,7 +37,7 @@ import numpy as np
 from sfumato.errors import InputError, StorageError
 from sfumato.owner import private_folder, private_opener
 from sfumato.privacy.bits import SecureBits
-from sfumato.public.codec import Optional, Schema, Text, Whole
+from sfumato.public.codec import Optional, Schema, Text, Whole, brief
 from sfumato.shuffled.bitsum.shares import permutation
 from sfumato.shuffled.inbox import Inbox, StateFolder
 from sfumato.shuffled.messages import Header, Submission, write_batch_to, written_batch
@@ -96,7 +96,7 @@ class Shuffler:
 
     def __init__(self, folder: str | Path, protocol: Protocol, label: Any = None, *, memory: int = MEMORY) -> None:
         if isinstance(memory, bool) or not isinstance(memory, int) or memory < SMALLEST_MEMORY:
-            raise InputError(f"memory must be at least {SMALLEST_MEMORY} bytes, got {memory!r}")
+            raise InputError(f"memory must be at least {SMALLEST_MEMORY} bytes, got {brief(memory)}")
         if protocol.classes is not None and label is None:
             raise InputError("the protocol has classes: pass label=, the class whose messages are shuffled here")
         self._place, group = protocol.group(label)

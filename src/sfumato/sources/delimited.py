@@ -27,6 +27,7 @@ import pyarrow.csv
 
 from sfumato.errors import InputError
 from sfumato.kernels.product import Overlap
+from sfumato.public.codec import brief
 from sfumato.sources.arrow import Layout
 from sfumato.sources.base import Block, Rows, Source, readable, reblock
 from sfumato.sources.cells import NUMBER, codes_of_distinct
@@ -53,7 +54,7 @@ class TextFormat:
     def __post_init__(self) -> None:
         for name, mark in (("separator", self.separator), ("decimal", self.decimal)):
             if not isinstance(mark, str) or len(mark) != 1 or not mark.isascii() or mark.isalnum() or mark in '"\r\n+-':
-                raise InputError(f"{name} must be one character, such as ';' or ','; got {mark!r}")
+                raise InputError(f"{name} must be one character, such as ';' or ','; got {brief(mark)}")
         if self.separator == self.decimal:
             raise InputError(f"separator and decimal are both {self.decimal!r}: pass two characters")
 

@@ -16,6 +16,8 @@ import numpy as np
 
 from sfumato.errors import InputError, OddDataWarning
 from sfumato.kernels.product import Overlap
+from sfumato.public.arguments import listed
+from sfumato.public.codec import brief
 from sfumato.public.ranges import MOST_COLUMNS
 
 # Columns that have names, each of which costs text and tables a few kilobytes of memory, used or not.
@@ -104,7 +106,7 @@ class Selection:
         """Take the lengths off columns that are named with one, as in "embedding[384]", unless that is their name."""
         if self.columns is None or isinstance(self.columns, str | int | np.integer):
             return self.columns, {}
-        columns, lengths = list(self.columns), {}
+        columns, lengths = listed("columns", self.columns), {}
         for place, column in enumerate(columns):
             found = None if not isinstance(column, str) or column in (names or ()) else _WITH_LENGTH.fullmatch(column)
             if found is not None:
@@ -222,7 +224,7 @@ def check_unique(names: Sequence[str], origin: str) -> None:
 
 def _coordinates(columns: Columns, names: Sequence[str] | None, count: int, origin: str) -> list[int]:
     if isinstance(columns, str | int | np.integer):
-        raise InputError(f"columns={columns!r} must be a list. Pass columns=[{columns!r}].")
+        raise InputError(f"columns={brief(columns)} must be a list. Pass columns=[{brief(columns)}].")
     chosen = [_position(column, names, count, origin, "columns") for column in columns]
     if not chosen:
         raise InputError(f"columns= is empty. Pass at least one of the columns of {origin}: {_present(names, count)}.")
@@ -240,11 +242,11 @@ def _position(column: object, names: Sequence[str] | None, count: int, origin: s
     present = _present(names, count)
     if isinstance(column, int | np.integer) and not isinstance(column, bool):
         if not 0 <= column < count:
-            raise InputError(f"{origin} has no column at position {column}; there are {count}: {present}.")
+            raise InputError(f"{origin} has no column at position {brief(column)}; there are {count}: {present}.")
         return int(column)
     if not isinstance(column, str):
         wanted = "names or positions (integers from 0)" if argument == "columns" else "a name or a position"
-        raise InputError(f"{argument}= holds {column!r}. Pass {wanted} among: {present}.")
+        raise InputError(f"{argument}= holds {brief(column)}. Pass {wanted} among: {present}.")
     if names is None:
         raise InputError(f"{origin} has no column names, so {column!r} selects nothing. Pass {present}.")
     if column not in names:

@@ -42,6 +42,7 @@ from functools import lru_cache
 from sfumato.errors import InputError
 from sfumato.local.promises import DIRECTIONS
 from sfumato.privacy.guarantee import amount_text
+from sfumato.public.codec import brief
 
 RULES = ("exact", "theorem-1", "corollary-1")
 SMALLEST_ETA = 1e-200
@@ -258,13 +259,13 @@ def calibrate(
     corollary-1 0.097
     """
     if rule not in RULES:
-        raise InputError(f"calibration must be one of {', '.join(RULES)}; got {rule!r}")
+        raise InputError(f"calibration must be one of {', '.join(RULES)}; got {brief(rule)}")
     if not SMALLEST_ETA <= eta < 1:
-        raise InputError(f"eta must be a probability above 0 and below 1, such as 1e-6; got {eta!r}")
+        raise InputError(f"eta must be a probability above 0 and below 1, such as 1e-6; got {brief(eta)}")
     if rows < 1:
         raise InputError(f"the number of rows must be positive, got {rows}")
     if not 0 <= difference <= 1:
-        raise InputError(f"the chance of different buckets must be from 0 to 1; got {difference!r}")
+        raise InputError(f"the chance of different buckets must be from 0 to 1; got {brief(difference)}")
     apart = Fraction(max(1, different_rows(rows, difference, eta, grinding)))
     if rule != "exact":
         # A bound of the tail cannot be less than the tail itself, but for the rounding of its last digits.

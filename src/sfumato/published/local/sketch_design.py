@@ -35,6 +35,7 @@ from sfumato.local.rows_server import RowsServer
 from sfumato.local.server import Design
 from sfumato.methods.request import Request
 from sfumato.privacy.response import Window
+from sfumato.public.codec import brief
 from sfumato.public.domain import Domain
 from sfumato.published.local.calibration import Calibration, calibrate, tail
 from sfumato.published.local.closeness import Closeness, Steps, closeness_of
@@ -200,7 +201,7 @@ class Sketch:
         """Read a whole number among the options."""
         value = self.request.options.get(option, default)
         if type(value) is not int or not least <= value <= most:
-            raise InputError(f"{option} must be an integer from {least} to {most}, got {value!r}")
+            raise InputError(f"{option} must be an integer from {least} to {most}, got {brief(value)}")
         return value
 
     def _hashing(self, buckets: int) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from sfumato.local.server import Design, Payloads, Server, Sums, Tally
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.response import OTHER, Response, Window, same_weight
+from sfumato.public.codec import brief
 from sfumato.published.local.calibration import RULES
 from sfumato.published.local.point import planar_law, planar_step, too_many_columns
 from sfumato.published.local.readers import CHANCE, SketchReader
@@ -159,7 +160,7 @@ class MetricSketchServer(SketchServer):
         eta = DEFAULT_ETA if request.eta is None else request.eta
         rule = request.options.get("calibration", cls.rules[0])
         if rule not in cls.rules:
-            raise InputError(f"calibration must be one of {', '.join(cls.rules)}; got {rule!r}")
+            raise InputError(f"calibration must be one of {', '.join(cls.rules)}; got {brief(rule)}")
         check_eta(float(eta))
         size = sketch.best(eta, rule)
         same = same_weight(size.calibration.gamma)

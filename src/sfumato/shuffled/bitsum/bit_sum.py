@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits
-from sfumato.public.codec import Field, Ratio, Schema, refuse
+from sfumato.public.codec import Field, Ratio, Schema, brief, refuse
 from sfumato.shuffled.bitsum.curves import Accuracy, Curve
 
 Floats = NDArray[np.float64]
@@ -159,7 +159,7 @@ class ComposableBitSum(BitSum):
 def checked_participants(n: int) -> int:
     """Return the number of participants if it is one."""
     if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= LARGEST_PARTICIPANTS:
-        raise InputError(f"n, the number of honest participants, must be an int from 1 to 10**9; got {n!r}.")
+        raise InputError(f"n, the number of honest participants, must be an int from 1 to 10**9; got {brief(n)}.")
     return n
 
 

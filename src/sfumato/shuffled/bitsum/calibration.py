@@ -35,6 +35,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -44,6 +45,8 @@ from sfumato.errors import InputError, SfumatoError
 from sfumato.owner import user_folder
 from sfumato.privacy.guarantee import exact_epsilon, exact_positive
 from sfumato.public.canonical_json import parse
+from sfumato.public.codec import brief
+from sfumato.public.ranges import LARGEST_NUMBER
 from sfumato.shuffled.bitsum.bit_sum import (
     BitSum,
     ComposableBitSum,
@@ -286,7 +289,7 @@ def calibrate(
         raise InputError(f"Unknown bit-sum protocol {name!r}; choose one of {', '.join(NAMES)}.")
     checked_participants(n)
     if isinstance(instances, bool) or not isinstance(instances, int) or not 1 <= instances <= LARGEST_INSTANCES:
-        raise InputError(f"instances must be an int from 1 to 10**6; got {instances!r}.")
+        raise InputError(f"instances must be an int from 1 to 10**6; got {brief(instances)}.")
     exact = exact_epsilon(epsilon)
     if exact > LARGEST_EPSILON:
         raise InputError(f"epsilon must be at most {LARGEST_EPSILON} for a bit-sum protocol; got {float(exact):g}.")
@@ -303,17 +306,26 @@ def calibrate(
 def check_delta(name: str, delta: float) -> None:
     """Refuse a delta that a protocol cannot keep, or does not need."""
     if name == "pure":
-        if delta:
-            raise InputError(f"'pure' keeps delta = 0; got delta {delta!r}. Leave it out, or choose another protocol.")
+        if not isinstance(delta, int | float) or delta:
+            raise InputError(
+                f"'pure' keeps delta = 0; got {brief(delta)}. Leave delta out, or choose another protocol."
+            )
     elif isinstance(delta, bool) or not isinstance(delta, int | float) or not SMALLEST_DELTA <= delta < 1:
         raise InputError(
-            f"delta must lie between {SMALLEST_DELTA:g} and 1 for {name!r}; got {delta!r}. Only 'pure' does without."
+            f"delta must lie between {SMALLEST_DELTA:g} and 1 for {name!r}; got {brief(delta)}. "
+            "Only 'pure' does without."
         )
 
 
+def checked_messages(messages: Any) -> float:
+    """Return a message budget, a positive number."""
+    if isinstance(messages, bool) or not isinstance(messages, int | float) or not 0 < messages <= LARGEST_NUMBER:
+        raise InputError(f"messages must be a positive number; got {brief(messages)}.")
+    return float(messages)
+
+
 def _send_chance(messages: float, instances: int) -> Fraction | None:
-    if not 0 < messages < math.inf:
-        raise InputError(f"messages must be a positive number; got {messages!r}.")
+    messages = checked_messages(messages)
     return rate_below(messages / instances) if messages < instances else None
 
 

@@ -1,0 +1,94 @@
+"""What callers pass in Python, checked for its type: texts, lists, mappings, numbers and seeds.
+
+Documents are read by `public.codec`; this is its counterpart for arguments, which may be objects of any type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral
+from typing import Any
+
+from sfumato.errors import InputError
+from sfumato.public.codec import brief
+
+LARGEST_SEED = 2**256 - 1
+
+
+def says(value: object, word: str) -> bool:
+    """Whether an argument of several types is this text; arrays compare item by item.
+
+    Examples
+    --------
+    >>> says("auto", "auto"), says([], "auto")
+    (True, False)
+    """
+    return isinstance(value, str) and value == word
+
+
+def checked_mapping(name: str, value: Any) -> Mapping[Any, Any]:
+    """Return a mapping; None is an empty one.
+
+    Examples
+    --------
+    >>> checked_mapping("options", None)
+    {}
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InputError(f"{name} must be a mapping, such as a dict, got {brief(value)}")
+    return value
+
+
+def listed(name: str, value: Any) -> list[Any]:
+    """Return what a caller lists.
+
+    Examples
+    --------
+    >>> listed("columns", ("lon", "lat"))
+    ['lon', 'lat']
+    """
+    try:
+        return list(value)
+    except TypeError:  # of no iterable, and of an array of no dimension
+        raise InputError(f"{name} must be a list, got {brief(value)}") from None
+
+
+def checked_options(value: Any) -> dict[str, Any]:
+    """Return the options of a method, by their names.
+
+    Examples
+    --------
+    >>> checked_options({"n_features": 500})
+    {'n_features': 500}
+    """
+    options = dict(checked_mapping("options", value))
+    for name in options:
+        if not isinstance(name, str):
+            raise InputError(f"options have names, which are texts; got {brief(name)}")
+    return options
+
+
+def plain_number(value: Any) -> Any:
+    """Take a number out of NumPy's wrapping, for a check that knows Python's own types.
+
+    Examples
+    --------
+    >>> plain_number(24)
+    24
+    """
+    return value.item() if hasattr(value, "dtype") and not getattr(value, "shape", None) else value
+
+
+def checked_seed(value: Any, name: str = "feature_seed") -> int:
+    """Return a public seed that every document of a release can hold.
+
+    Examples
+    --------
+    >>> checked_seed(7)
+    7
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= int(value) <= LARGEST_SEED:
+        raise InputError(f"{name} must be a whole number from 0 to 2**256 - 1, got {brief(value)}")
+    return int(value)
