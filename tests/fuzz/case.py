@@ -20,10 +20,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from tests.fuzz.grammar import altered_bytes
-from tests.fuzz.library import SfumatoError
 
 T = TypeVar("T")
-ACCEPTED, REFUSED = "accepted", "refused"
+ACCEPTED, REFUSED, UNMADE = "accepted", "refused", "unmade"
 RAW_SHARE = 0.1
 MOST_STEPS = 4
 
@@ -124,16 +123,6 @@ def made(form: Format[Any], case: Case) -> tuple[str, bytes]:
             content = form.alter(content, case.random(step))
     data = form.encode(content, case.random("encode"))
     return name, form.alter_bytes(data, case.random("raw")) if MOST_STEPS in kept else data
-
-
-def run(form: Format[Any], case: Case, folder: Path) -> tuple[str, bytes]:
-    """Make a case and use it; return what became of it and its content, or raise what it raised."""
-    try:
-        name, content = made(form, case)
-        form.use(content, name, folder, case.random("use"))
-    except SfumatoError:
-        return REFUSED, b""
-    return ACCEPTED, content
 
 
 def signature(problem: BaseException) -> str:

@@ -143,6 +143,29 @@ def test_refusals_are_no_defects() -> None:
     assert not found.failures and found.summary.outcomes["refused"] > 10
 
 
+class SlowlyMade(Planted):
+    """Cases that the fuzzer is slow to make, now and then endlessly."""
+
+    def encode(self, content: bytes, random: Random) -> bytes:
+        """Take most of the time that a case has, or more."""
+        end = time.process_time() + (60.0 if random.random() < 0.3 else 0.2)
+        while time.process_time() < end:
+            pass
+        return content
+
+
+def test_the_time_of_making_a_case_is_not_the_librarys() -> None:
+    def slow(content: bytes) -> None:
+        end = time.process_time() + 0.2
+        while time.process_time() < end:
+            pass
+
+    found = fuzz([SlowlyMade(slow)], {"planted": 12}, 2, limits=Limits(0.3, 300))["planted"]
+    assert not found.failures and found.summary.cases == 12
+    assert found.summary.outcomes["unmade"] and found.summary.outcomes["accepted"]
+    assert 0.15 < found.summary.slowest <= 0.3
+
+
 def test_cases_are_made_smaller() -> None:
     found = caught(lambda content: {}["a"])
     (failure,) = found.failures.values()
