@@ -128,6 +128,49 @@ def test_a_fork_beside_a_query_waits_for_nothing_that_waits_for_it() -> None:
     assert (done.stdout, done.stderr) == ("0\n", "")
 
 
+# A fork waits for a lock that another thread holds, and is interrupted meanwhile: Python forks where a hook raises.
+INTERRUPTED_FORK = """
+import os, signal, sys, threading, time
+from sfumato.threads import held_over_forks
+
+lock, held, told = threading.Lock(), threading.Event(), []
+held_over_forks(lock)
+
+def work():
+    with lock:
+        held.set()
+        while not told:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        told.append(lock.locked())
+
+def interrupt(number, frame):
+    told.append("interrupted")
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGALRM, interrupt)
+sys.unraisablehook = lambda given: told.append(given.exc_type.__name__)
+working = threading.Thread(target=work)
+working.start()
+held.wait()
+signal.setitimer(signal.ITIMER_REAL, 0.1)
+child = os.fork()
+if not child:
+    with lock:
+        os._exit(0)
+working.join()
+with lock:
+    print(told, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_an_interrupted_fork_gives_back_no_lock_of_another_thread() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(sfumato.__file__).parents[1])}
+    command = [sys.executable, "-W", "ignore", "-c", INTERRUPTED_FORK]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout, done.stderr) == ("['interrupted', True, 'KeyboardInterrupt'] 0\n", "")
+
+
 def test_what_fails_aside_is_told() -> None:
     with pytest.raises(ZeroDivisionError):
         threads._aside(lambda: 1 // 0)

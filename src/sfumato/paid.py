@@ -16,6 +16,8 @@ from sfumato.errors import InputError, StorageError
 from sfumato.owner import private_opener
 from sfumato.storage import AtomicFile, Bytes, checked_path
 
+_LONGEST_NAME = 200  # bytes of a file's name that leave room for more: 255 are the most
+
 
 def write_paid(path: str | Path, content: Bytes, overwrite: bool = False) -> Path:
     """Write what may have been paid for so that it cannot be lost; returns the file that holds it.
@@ -63,9 +65,10 @@ def rescued(content: Bytes, target: Path, *, paid: bool = True) -> str:
         Path.cwd,
         lambda: Path(tempfile.gettempdir()),
     )
+    name = os.fsdecode(os.fsencode(target.name)[:_LONGEST_NAME])
     for place in places:
         with suppress(OSError):
-            path = place() / f"{target.name}.rescued-{os.urandom(4).hex()}"
+            path = place() / f"{name}.rescued-{os.urandom(4).hex()}"
             _keep(content, path)
             had = "had been paid for and was" if paid else "was"
             return f"; it {had} kept in {str(path)!r}: move it to where it belongs"

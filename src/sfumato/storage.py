@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO
 
 try:
     import fcntl
@@ -87,6 +87,21 @@ def storage_errors(action: str, path: str | Path) -> Iterator[None]:
         raise StorageError(f"cannot {action} {str(path)!r}: it is not a text file ({error.encoding})") from None
 
 
+@contextmanager
+def reading(path: str | Path) -> Iterator[BinaryIO]:
+    r"""Open a file, pipe or device to read.
+
+    Examples
+    --------
+    >>> with reading("/dev/zero") as file:
+    ...     file.read(3)
+    b'\x00\x00\x00'
+    """
+    name = checked_path("the file to read", path)
+    with storage_errors("read", name), open(name, "rb") as file:
+        yield file
+
+
 def read_at_most(path: str | Path, most: int) -> bytes:
     """Read a file, pipe or device, and no more of it than one byte beyond `most`, which tells that it is too large.
 
@@ -95,7 +110,7 @@ def read_at_most(path: str | Path, most: int) -> bytes:
     >>> len(read_at_most("/dev/zero", 1000))
     1001
     """
-    with storage_errors("read", path), open(path, "rb") as file:
+    with reading(path) as file:
         return file.read(most + 1)
 
 
@@ -158,6 +173,7 @@ class AtomicFile:
         self._descriptor = -1
         self._reserved = 0
         self._written = 0
+        self._committed = False
 
     def __enter__(self) -> AtomicFile:
         with storage_errors("write", self.path):
@@ -257,11 +273,16 @@ class AtomicFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if kind is None:
-                with storage_errors("write", self.path):
-                    self._commit()
+            if kind is None and not self._committed:
+                self.commit()
         finally:
             self._discard()
+
+    def commit(self) -> None:
+        """Give what was written the target's name now, and not at the end of the block."""
+        with storage_errors("write", self.path):
+            self._commit()
+        self._committed = True
 
     def _commit(self) -> None:
         if self._temporary is None:

@@ -13,15 +13,18 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
+    from _thread import LockType
     from concurrent.futures import Future, ProcessPoolExecutor
 
     from threadpoolctl import ThreadpoolController
 
 from sfumato.errors import EngineError
+from sfumato.public.ranges import check_whole
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Given = ParamSpec("Given")
+MOST_THREADS = 2**12
 _single = threading.Lock()
 # One for each caller that wants BLAS on one thread, with the caller's thread; the limits are all the first one's.
 _limits: list[tuple[int, Any]] = []
@@ -31,6 +34,17 @@ _left: Any = None  # the limit of callers that a fork left behind: it holds in t
 def default_threads() -> int:
     """Count the cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+def workers_of(threads: int | None, name: str = "threads") -> int:
+    """Check how many workers a caller asks for; as many as there are cores by default.
+
+    Examples
+    --------
+    >>> workers_of(3)
+    3
+    """
+    return default_threads() if threads is None else check_whole(name, threads, MOST_THREADS)
 
 
 def spread(
@@ -45,7 +59,7 @@ def spread(
     """
     from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
-    workers = default_threads() if workers is None else workers
+    workers = workers_of(workers)
     rest = iter(items)
     with one_blas_thread(), ThreadPoolExecutor(workers) as pool:  # which starts no thread before it is given work
         first = list(islice(rest, 2))
@@ -180,9 +194,38 @@ def _after_fork_in_child() -> None:
     if _limits and not kept:
         _left = _limits[0][1]
     _limits[:] = kept
-    _single.release()
 
 
-if hasattr(os, "register_at_fork"):
-    # Nobody is forked in the middle of a change, with a lock that no thread of the child would give back.
-    os.register_at_fork(before=_single.acquire, after_in_parent=_single.release, after_in_child=_after_fork_in_child)
+def held_over_forks(lock: LockType, in_child: Callable[[], None] = lambda: None) -> None:
+    """Let nobody be forked in the middle of a change, with a lock that no thread of the child would give back.
+
+    Python forks also where a hook raises, as the handler of a signal may while a hook waits: this one waits on, or the
+    lock that another thread holds would be given back for it. Afterwards Python tells of the exception, and goes on.
+    """
+    held, raised = False, list[BaseException]()
+
+    def before() -> None:
+        nonlocal held
+        while not held:
+            try:
+                held = lock.acquire()
+            except BaseException as problem:
+                raised.append(problem)
+
+    def after() -> None:
+        nonlocal held
+        held = False
+        lock.release()
+        if raised:
+            raise raised.pop()
+
+    def after_in_child() -> None:
+        in_child()
+        raised.clear()
+        after()
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=before, after_in_parent=after, after_in_child=after_in_child)
+
+
+held_over_forks(_single, _after_fork_in_child)

@@ -49,7 +49,7 @@ def test_scikit_learn_conventions(estimator: Any, check: Any) -> None:
         ({"n_hint": None}, "n_hint is missing: pass n_hint="),
         ({"n_hint": 0}, "n_hint must be a whole number from 1"),
         ({"n_hint": "paid", "neighbours": "replace"}, "n is public"),
-        ({"neighbours": "similar"}, "'add-remove' or 'replace'"),
+        ({"neighbours": "similar"}, "'add-remove', 'replace'"),
         ({"delta": 1.0}, "delta must be"),
         ({"delta": -1e-9}, "delta must be"),
         ({"method": "magic"}, "unknown method 'magic'"),

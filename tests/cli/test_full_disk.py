@@ -352,7 +352,7 @@ def test_what_no_ledger_paid_for_is_kept_and_not_called_paid(
         commit(self)
 
     monkeypatch.setattr(AtomicFile, "_commit", full)
-    result = run("local", "simulate", device / "p.json", files["csv"], "-o", device / "out.sfm")
+    result = run("local", "simulate", device / "p.json", files["csv"], "-o", device / "out.sfm", "--no-ledger")
     assert result.exit_code == 5 and "disk; it was kept in" in plain(result.stderr)
     (kept,) = device.glob("out.sfm.rescued-*")
     assert sfumato.load(kept)

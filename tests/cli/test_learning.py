@@ -306,8 +306,14 @@ def test_public_points_are_read_with_the_marks_of_the_records(run: Run, tmp_path
         assert result.exit_code == 0, result.output
 
 
-def test_too_little_memory_is_an_error(run: Run, released: Path, tmp_path: Path) -> None:
-    result = run("sample", released, "-k", 10**15, "--extent", "-3,3", "-o", tmp_path / "points.csv")
+def test_too_little_memory_is_an_error(
+    run: Run, released: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def large(*points: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("sfumato.maps.sampling.quality", large)
+    result = run("sample", released, "-k", 10, "--extent", "-3,3", "-o", tmp_path / "points.csv")
     assert result.exit_code == 1 and "not enough memory" in result.stderr
 
 

@@ -246,7 +246,8 @@ def test_a_name_that_is_taken_is_told(run: Run, protocol: Path, files: dict[str,
     assert json.loads(again.stdout)["release"] == str(tmp_path / "out-2.sfm")
     assert plain(again.stderr).startswith("warning: ") and "out-2.sfm" in again.stderr
     simulated = run("local", "simulate", protocol, files["csv"], "-o", out, "--json")
-    assert json.loads(simulated.stdout)["release"] == str(tmp_path / "out-3.sfm")
+    assert simulated.exit_code == 2 and "exists already" in plain(simulated.stderr)  # before anything is paid for
+    assert not (tmp_path / "out-3.sfm").exists()
 
 
 def test_reports_come_through_a_pipe(run: Run, protocol: Path, files: dict[str, Path], tmp_path: Path) -> None:

@@ -328,7 +328,7 @@ class TestClasses:
         monkeypatch.setattr(AtomicFile, "_commit", full)
         points = (labelled / "points.csv", "--columns", "a,b", "--label-column", "topic")
         result = run("shuffled", "simulate", labelled / "p.json", *points, "-o", labelled / "out")
-        assert result.exit_code == 5 and "it was kept in" in plain(result.stderr)
+        assert result.exit_code == 5 and "it had been paid for and was kept in" in plain(result.stderr)
         (kept,) = (labelled / "out").glob("class-0.sfm.rescued-*")
         assert sfumato.load(kept).parameters["class"] == "Sci/Tech"
         assert sfumato.load(labelled / "out" / "class-1.sfm").parameters["class"] == "World"
@@ -349,7 +349,7 @@ class TestClasses:
         (("--participants", 12, "--public-key", "zz"), "--public-key must be 64 hexadecimal digits"),
         (("--participants", 12, "--public-key", "00", "--new-key", "k"), "not both"),
         (("--participants", 12, "--dimension", 0), "dimension must be a positive whole number"),
-        (("--participants", 12, "--bitsum", "rr2"), "Unknown bit-sum protocol"),
+        (("--participants", 12, "--bitsum", "rr2"), "bitsum must be one of"),
     ],
 )
 def test_wrong_flags(run: Run, tmp_path: Path, flags: tuple[object, ...], message: str) -> None:

@@ -133,7 +133,7 @@ def test_an_engine_is_named_or_passed() -> None:
         PrivateKDE(bandwidth=1.0, epsilon=1, n_hint=10, engine="abacus").fit(POINTS)
     with pytest.raises(InputError, match="where the engine is made"):
         engine_of(Parts(), 2)
-    with pytest.raises(InputError, match="threads must be 1 or more"):
+    with pytest.raises(InputError, match="threads must be a positive whole number"):
         Threads(0)
 
 

@@ -151,7 +151,7 @@ def test_observed_classes_are_the_labels_that_are_not_missing() -> None:
         (["a\0", "a"], "lose digits or letters"),
         ([], "classes is empty"),
         (np.ones((2, 2)), "must be a list of classes"),
-        (5, "must be a list of classes"),
+        (5, "must be a list"),
     ],
 )
 def test_classes_that_cannot_be_kept_apart_are_refused(classes: Any, message: str) -> None:

@@ -143,7 +143,7 @@ def test_memory_does_not_grow_with_the_pool() -> None:
         ({"k": 0.1, "pool": iter([POOL])}, "length is not known beforehand"),
         ({"pool": POOL[:, :3]}, "3 columns and the release has 4"),
         ({"release": KINDS["distance"], "sample": True}, "sampling needs similarities"),
-        ({"threads": 0}, "threads must be 1 or more"),
+        ({"threads": 0}, "threads must be a positive whole number"),
     ],
 )
 def test_refusals(change: dict[str, Any], message: str) -> None:

@@ -42,6 +42,14 @@ def test_an_account_is_private_from_the_start(tmp_path: Path) -> None:
     assert not (tmp_path / "account.json.lock").read_bytes()
 
 
+@pytest.mark.parametrize("place", ["/dev/zero", "."])
+def test_what_is_no_file_is_no_account(tmp_path: Path, place: str) -> None:
+    """A device never ends."""
+    (tmp_path / "account.json").symlink_to(place)
+    with pytest.raises(SfumatoError):
+        DeviceAccount(tmp_path / "account.json", budget=2).charge("protocol", Fraction(1))
+
+
 def test_an_account_is_made_where_a_link_points(tmp_path: Path) -> None:
     (tmp_path / "link.json").symlink_to(tmp_path / "account.json")
     DeviceAccount(tmp_path / "link.json", budget=2).charge("protocol", Fraction(1))

@@ -65,3 +65,9 @@ def test_nobody_else_reads_json_and_nobody_unpickles() -> None:
     found = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in root.rglob("*.py")}
     reading = re.compile(r"\b(json|pickle|marshal|shelve)\.(loads?|open)\b|\bJSONDecoder\b|\ballow_pickle=True")
     assert [name for name, text in found.items() if reading.search(text)] == ["public/canonical_json.py"]
+
+
+def test_pythons_advice_is_not_repeated() -> None:
+    """A reader of files cannot follow it."""
+    with pytest.raises(InputError, match="a number has too many digits$"):
+        parse(b"[" + b"1" * 5000 + b"]")

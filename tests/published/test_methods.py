@@ -168,7 +168,7 @@ MATRIX = {"kernel": Gaussian([[1.0, 0.2], [0.0, 1.0]])}
         ("bernstein", {"options": {"degree": 256}}, r"6.6e\+04 integers of every record.*at most 255"),
         ("bernstein", {"dimension": 17, "bounds": (0, 1)}, r"1.31e\+05 integers"),
         ("pmw", {"bounds": (0, 1e4)}, r"4e\+08 nodes, and 16384 are allowed"),
-        ("pmw", {"options": {"spacing": 0}}, "positive number"),
+        ("pmw", {"options": {"spacing": 0}}, "must be a number from"),
         ("pmw", {"options": {"rounds": 1000}}, "at most 200"),
         ("pmw", {"delta": 1e-6, "epsilon": Fraction(1, 10**5), "options": {"rounds": 200}}, "fewer rounds"),
         ("smalldb", {"options": {"points": 9, "spacing": 0.5}}, "sets, each of which is looked at"),

@@ -264,7 +264,7 @@ class TestChoices:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"bitsum": "4nb"}, "Unknown bit-sum protocol"),
+            ({"bitsum": "4nb"}, "bitsum must be one of"),
             ({"quantizer": "grid"}, "quantizer must be 'auto' or one of"),
             ({"quantizer": "inner-product"}, "is for the inner product"),
             ({"quantizer": "landmarks"}, "pass landmarks="),

@@ -23,6 +23,7 @@ from sfumato.methods.parameters import PAID, Parameters
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import noise_bits
 from sfumato.privacy.guarantee import Guarantee
+from sfumato.public.arguments import checked_progress
 from sfumato.public.ranges import MOST_RECORDS
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
@@ -221,7 +222,7 @@ class PrivateEstimator(ReleaseEstimator):
         counted = source
         if source.weighted or source.keyed:
             counted = engine.counted(source, request.records_per_user, bits)
-        return Curator(counted, account_of(self.ledger, X), bits, engine, progress), source, request
+        return Curator(counted, account_of(self.ledger, X), bits, engine, checked_progress(progress)), source, request
 
 
 def _opened(X: Any, chosen: Any, users: Any, weights: Any, categories: Mapping[Any, Overlap]) -> Source:

@@ -20,9 +20,7 @@ Whoever calls holds `STATE`.
 from __future__ import annotations
 
 import math
-import os
 import secrets
-import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,17 +35,18 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.laws import SummedNoise, part_variances
 from sfumato.privacy.ledger import Account
 from sfumato.privacy.process import Mark, process_mark
+from sfumato.public.arguments import listed
 from sfumato.public.codec import Many, Optional, Text, refuse
 from sfumato.quantizers.hashing import HashingQuantizer
 from sfumato.release import Count, Release
+from sfumato.threads import held_over_forks
 
 # One lock for all sketches and parts: merged ones share their parts' charges, so that whether records were released
 # before is a question to all of them at once. It is held while counters and charges change, never while rows are
 # hashed.
 STATE = threading.Lock()
 _UNIQUE_BITS = 40
-if sys.platform != "win32":  # a fork must not copy it while another thread holds it
-    os.register_at_fork(before=STATE.acquire, after_in_parent=STATE.release, after_in_child=STATE.release)
+held_over_forks(STATE)
 
 
 def merge_releases(releases: Sequence[Release]) -> Release:
@@ -74,9 +73,10 @@ def merge_releases(releases: Sequence[Release]) -> Release:
     >>> merge_releases(published).parameters["sites"]
     3
     """
-    if not releases:
-        raise InputError("there is nothing to merge: pass at least one release")
-    first = releases[0]
+    releases = listed("the releases to merge", releases)
+    if not releases or not all(isinstance(each, Release) for each in releases):
+        raise InputError("there is nothing to merge: pass a list of releases, one at least")
+    first: Release = releases[0]
     for release in releases:
         _check_alike(first, release)
     _check_distinct(releases)

@@ -37,6 +37,7 @@ from sfumato.methods.request import Request
 from sfumato.privacy.bits import noise_bits
 from sfumato.privacy.guarantee import exact_epsilon
 from sfumato.privacy.ledger import Account
+from sfumato.public.arguments import listed
 from sfumato.public.codec import Flag, Many, Nested, Optional, Schema, Text, Whole
 from sfumato.public.ranges import MOST_COLUMNS, MOST_RECORDS
 from sfumato.quantizers.base import Integers
@@ -219,6 +220,7 @@ def merge_parts(parts: Sequence[Part], *, ledger: Account | None = None, random_
     InputError
         If public parameters differ, or a part or a site is there twice. Nothing is charged then.
     """
+    parts = listed("the parts", parts)
     mechanism, bits = joint_mechanism(parts, private=random_state is None), noise_bits(random_state)
     pay(parts, mechanism, ledger)
     sums = np.asarray(np.sum([part.sums for part in parts], axis=0, dtype=np.int64))
@@ -255,8 +257,8 @@ def largest_size(part: Part) -> int:
 
 
 def _checked(parts: Sequence[Part]) -> tuple[Part, Receipts]:
-    if not parts:
-        raise InputError("there is nothing to merge: pass the part of every site")
+    if not parts or not all(isinstance(each, Part) for each in parts):
+        raise InputError("there is nothing to merge: pass a list with the part of every site")
     first, receipts = parts[0], Receipts({})
     for part in parts:
         if part.public != first.public:

@@ -28,10 +28,10 @@ from sfumato.kernels import Kernel, get_kernel, kernel_from_document
 from sfumato.methods.method import Mechanism
 from sfumato.methods.request import Request, check_kernel
 from sfumato.privacy.bits import noise_bits
-from sfumato.privacy.guarantee import exact_epsilon
+from sfumato.privacy.guarantee import NEIGHBOURS, check_choice, checked_delta, exact_epsilon
 from sfumato.privacy.ledger import Account, Epsilon
 from sfumato.public.arguments import checked_seed
-from sfumato.public.codec import Nested, Schema, Whole
+from sfumato.public.codec import Nested, Schema, Whole, brief
 from sfumato.public.ranges import LARGEST_OPTION, MOST_COLUMNS, check_size, check_whole
 from sfumato.quantizers.base import Integers
 from sfumato.quantizers.hashing import HashingQuantizer
@@ -245,7 +245,11 @@ class RaceSketch:
         BudgetError
             If the records were released before and `ledger` does not hold the charge for it, or if it is overdrawn.
         """
-        mechanism = self._mechanism(exact_epsilon(epsilon), delta, neighbours, own_count, random_state is None)
+        check_choice("neighbours", neighbours, NEIGHBOURS)
+        if not isinstance(own_count, bool):
+            raise InputError(f"own_count must be True or False, got {brief(own_count)}")
+        terms = exact_epsilon(epsilon), checked_delta(delta), neighbours, own_count
+        bits, mechanism = noise_bits(random_state), self._mechanism(*terms, random_state is None)
         cost, loss = mechanism.cost(count_is_bought=False)
         with STATE:
             self._receipts.check(cost, ledger)
@@ -256,7 +260,7 @@ class RaceSketch:
             self._receipts.add(charge)
             counters, kept, seen = self._counters.copy(), self._kept, self._seen
         sums = counters * mechanism.encoder.bound.largest
-        return publish(mechanism, sums, kept, seen, noise_bits(random_state))
+        return publish(mechanism, sums, kept, seen, bits)
 
     def _mechanism(self, epsilon: Fraction, delta: float, neighbours: str, own_count: bool, private: bool) -> Mechanism:
         request = Request(

@@ -20,7 +20,7 @@ from sfumato.cli.console import complain, done, out, tell, warn_of_seed
 from sfumato.cli.flags import flag
 from sfumato.cli.ledger import account_to_charge, spending
 from sfumato.cli.outputs import refuse_inputs, refuse_unkept
-from sfumato.cli.paid import Interrupts, charged
+from sfumato.cli.paid import charge_collection, longest_size, make_files
 from sfumato.cli.typed import parse_bandwidth, parse_columns, parse_options, read_bounds
 from sfumato.errors import InputError, StorageError
 from sfumato.local.client import MAX_DELTA, MAX_EPSILON
@@ -207,6 +207,7 @@ def simulate(
     It spends what one report promises, as a release does, and the ledger keeps count.
     """
     from sfumato.local import Protocol
+    from sfumato.local.organiser import blank
     from sfumato.sources import open_source
 
     account = account_to_charge(data, dataset, ledger, no_ledger, seed_noise_not_private)
@@ -215,11 +216,12 @@ def simulate(
         refuse_unkept(output)
     made, source = Protocol.load(protocol_file), open_source(data, parse_columns(columns, data))
     _check_people(made, source)
-    with Interrupts() as interrupts:
-        with charged(account, made.mechanism, _guarantee(made)):
-            release = made.simulate(source, random_state=seed_noise_not_private)
-        interrupts.hold()
-        output = release.save(output, overwrite=force)
+
+    def run() -> dict[Path, Release]:
+        charge_collection(account, made.mechanism, _guarantee(made))
+        return {output: made.simulate(source, random_state=seed_noise_not_private)}
+
+    release = make_files(run, {output: longest_size(blank(made))}, account, force=force)[output]
     book, standing = spending(account)
     document = {"people": release.count.value, "ledger": book}
     _told(release, output, document, [("people", str(release.count.value))], as_json, [("ledger", standing)])

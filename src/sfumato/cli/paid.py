@@ -11,8 +11,8 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -93,51 +93,81 @@ def make_file(
     account : Account or None
         What `run` charges.
     """
+
+    def runs() -> dict[Path, Thing]:
+        if show:
+            complain(f"{str(target)!r} will take at most {size_text(size)}")
+        with progress_bar(source, show) as progress:
+            return {target: run(progress)}
+
+    return make_files(runs, {target: size}, account, force=force)[target]
+
+
+def make_files(
+    run: Callable[[], Mapping[Path, Thing]], sizes: Mapping[Path, int], account: Account | None, *, force: bool
+) -> Mapping[Path, Thing]:
+    """Make what belongs in several files, all of them reserved on disk before `run` charges the account.
+
+    Each is written whether or not the disk takes the others.
+    """
     charged_before = _charge_ids(account)
-    content = b""
+    made: Mapping[Path, Thing] = {}
     with Interrupts() as interrupts:
         try:
-            with AtomicFile(target, overwrite=force) as file:
-                file.reserve(size)
-                if show:
-                    complain(f"{str(target)!r} will take at most {size_text(size)}")
-                with progress_bar(source, show) as progress:
-                    made = run(progress)
+            with ExitStack() as stack:
+                files = {path: stack.enter_context(AtomicFile(path, overwrite=force)) for path in sizes}
+                for path, size in sizes.items():
+                    files[path].reserve(size)
+                made = run()
                 interrupts.hold()
-                content = made.to_bytes()
-                file.write(content)
+                kept = [_kept(file, made[path].to_bytes(), path, account) for path, file in files.items()]
+                if problems := [problem for problem in kept if problem]:
+                    raise StorageError("; ".join(problems))
         except (StorageError, InputError) as error:
-            if isinstance(error, InputError) and not content:
+            if made:
                 raise
-            # An InputError with the content at hand: somebody took the name while the sum ran.
             lost = _spent_in_vain(account, charged_before)
-            kept = rescued(content, target) if content else ""
-            raise StorageError(f"{error}{kept or lost or '; nothing was spent'}") from error
+            nothing = "; nothing was spent" if isinstance(error, StorageError) else ""
+            raise type(error)(f"{error}{lost or nothing}") from error
         except KeyboardInterrupt:
             lost = _spent_in_vain(account, charged_before) or " and nothing was spent"
             raise KeyboardInterrupt(f"interrupted; nothing was written{lost}") from None
     return made
 
 
-@contextmanager
-def charged(account: Account | None, mechanism: str, guarantee: Guarantee) -> Iterator[None]:
-    """Charge what a collection promises, then simulate it: whoever holds all points may publish what comes of it.
+def _kept(file: AtomicFile, content: bytes, path: Path, account: Account | None) -> str:
+    """Write what is paid for; return where it is kept where that cannot be, nothing if it is where it belongs.
+
+    The disk may refuse, or somebody took the name while the sum ran.
+    """
+    try:
+        file.write(content)
+        file.commit()
+    except (StorageError, InputError) as error:
+        paid = account is not None
+        return f"{error}{rescued(content, path, paid=paid) or ('; what was paid for it stays spent' if paid else '')}"
+    return ""
+
+
+def charge_collection(account: Account | None, mechanism: str, guarantee: Guarantee) -> None:
+    """Charge what a collection promises before it is simulated: whoever holds all points may publish what comes of it.
 
     A promise that holds within a distance only is charged with its epsilon, and a note that says so. What makes no
     promise is not charged, as nothing that is marked NOT PRIVATE is.
     """
-    charged_before = _charge_ids(account)
-    try:
-        if account is not None and guarantee.private:
-            terms: Terms = {"neighbours": guarantee.neighbours, "unit": guarantee.unit, "note": guarantee.within}
-            account.charge(mechanism, guarantee.epsilon, guarantee.delta, **terms)
-        yield
-    except (StorageError, InputError) as error:
-        lost = _spent_in_vain(account, charged_before)
-        raise type(error)(f"{error}{lost}") from error
-    except KeyboardInterrupt:
-        lost = _spent_in_vain(account, charged_before) or " and nothing was spent"
-        raise KeyboardInterrupt(f"interrupted; nothing was written{lost}") from None
+    if account is not None and guarantee.private:
+        terms: Terms = {"neighbours": guarantee.neighbours, "unit": guarantee.unit, "note": guarantee.within}
+        account.charge(mechanism, guarantee.epsilon, guarantee.delta, **terms)
+
+
+def longest_size(release: Release) -> int:
+    """Most bytes that a release like this one can take: with the longest numbers that there are."""
+    import numpy as np
+
+    from sfumato.release import Count
+
+    longest = np.full(len(release.values), 2**62)
+    return len(replace(release, values=longest, count=Count(10**18, 1 / 3, public=False)).to_bytes())
 
 
 def largest_size(model: PrivateEstimator, source: Source) -> int:
@@ -147,9 +177,8 @@ def largest_size(model: PrivateEstimator, source: Source) -> int:
     from sfumato.release import Count
 
     mechanism = model.mechanism(source)
-    # The longest numbers there can be, so that no true release is longer.
-    values, count = np.full(mechanism.reader.size, 2**62), Count(10**18, 1 / 3, public=False)
-    return len(replace(mechanism.release(values, count), columns=source.column_names).to_bytes())
+    blank = mechanism.release(np.zeros(mechanism.reader.size, dtype=np.int64), Count(1, 0.0, public=False))
+    return longest_size(replace(blank, columns=source.column_names))
 
 
 @contextmanager

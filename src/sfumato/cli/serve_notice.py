@@ -24,11 +24,10 @@ def notice(
     from sfumato.public.canonical_json import parse
     from sfumato.services.notice import LARGEST, SignedNotice
     from sfumato.services.signing import SignedProtocol, SigningKey
-    from sfumato.storage import storage_errors
+    from sfumato.storage import read_at_most
 
     refuse_inputs(output, asked, signed, key)
-    with storage_errors("read", asked), open(asked, "rb") as file:
-        content = parse(file.read(LARGEST + 1), "the notice", LARGEST)
+    content = parse(read_at_most(asked, LARGEST), "the notice", LARGEST)
     made = SignedNotice.sign(content, SignedProtocol.load(signed), SigningKey.load(key))
     made.save(output, overwrite=force)
     tell({}, [("signed", str(output)), ("organiser", made.key)])

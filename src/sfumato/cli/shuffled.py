@@ -13,7 +13,7 @@ from sfumato.cli.console import complain, err, tell, warn_of_seed
 from sfumato.cli.flags import argument, flag
 from sfumato.cli.ledger import account_to_charge, spending
 from sfumato.cli.outputs import refuse_existing, refuse_inputs, refuse_unkept
-from sfumato.cli.paid import Interrupts, charged
+from sfumato.cli.paid import charge_collection, longest_size, make_files
 from sfumato.cli.submissions import (
     check_people,
     class_named,
@@ -333,7 +333,7 @@ def simulate(
     It spends what taking part promises, as a release does, and the ledger keeps count.
     """
     from sfumato.shuffled import Protocol
-    from sfumato.shuffled.analyzer import METHOD
+    from sfumato.shuffled.analyzer import METHOD, blank
 
     account = account_to_charge(data, dataset, ledger, no_ledger, seed_noise_not_private)
     read = (protocol_file, data, None if account is None else account.ledger.path)
@@ -352,27 +352,17 @@ def simulate(
     if made.classes is not None:
         with storage_errors("write", output):
             output.mkdir(parents=True, exist_ok=True)
-    with Interrupts() as interrupts:
-        with charged(account, METHOD, made.guarantee()):
-            found: Any = made.simulate(points, labels, random_state=seed_noise_not_private)
-            found = made.unmix(found) if unmix else found
-        interrupts.hold()
-        each = zip(written, made.classes or (), strict=True)
-        saved = _saved({path: found[name] for path, name in each} or {output: found}, force)
-    _told(saved, as_json, spending(account))
 
+    def saved(found: Any) -> dict[Path, Release]:
+        found = made.unmix(found) if unmix else found
+        return {path: found[name] for path, name in zip(written, made.classes or (), strict=True)} or {output: found}
 
-def _saved(releases: dict[Path, Release], force: bool) -> dict[Path, Release]:
-    """Write releases that are paid for, each also where the disk refused another, and tell where they are."""
-    saved, problems = {}, []
-    for path, release in releases.items():
-        try:
-            saved[release.save(path, overwrite=force)] = release
-        except StorageError as error:  # which says where it is kept instead
-            problems.append(error)
-    if problems:
-        raise StorageError("; ".join(map(str, problems))) from problems[0]
-    return saved
+    def run() -> dict[Path, Release]:
+        charge_collection(account, METHOD, made.guarantee())
+        return saved(made.simulate(points, labels, random_state=seed_noise_not_private))
+
+    sizes = {path: longest_size(release) for path, release in saved(blank(made)).items()}
+    _told(dict(make_files(run, sizes, account, force=force)), as_json, spending(account))
 
 
 def _given(state: Path | None) -> Path:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sfumato.engines.shipping import Partial, Shipping, Work, dealt, is_limited
 from sfumato.errors import InputError
 from sfumato.sources.remote import Files, Remote, Shard
-from sfumato.threads import default_threads, spawned, spread
+from sfumato.threads import spawned, spread, workers_of
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,14 @@ class Processes(Shipping):
     name, takes = "processes", "files"
     workers: int | None = None
 
+    def __post_init__(self) -> None:
+        workers_of(self.workers, "workers")
+
     def run(self, read: Remote, work: Work, take: Callable[[Partial], None]) -> None:
         """Run all tasks; see `Shipping.run`. With users there is one, for all rows of a user must meet in it."""
         if not isinstance(read, Files):
             raise InputError("the engine processes reads files: pass paths, or engine='spark' for a Spark DataFrame")
-        workers, shards = self.workers or default_threads(), read.shards()
+        workers, shards = workers_of(self.workers), read.shards()
         hands = dealt(shards, 1) if is_limited(read.steps) else work.hands(shards)
         with spawned(workers) as pool:
             spread(hands, lambda hand: pool.submit(_task, work, hand).result(), take, workers)

@@ -22,7 +22,7 @@ from sfumato.quantizers.base import Integers
 from sfumato.sources import Source
 from sfumato.sources.base import BATCH_ROWS
 from sfumato.sources.remote import Frame
-from sfumato.threads import spread
+from sfumato.threads import spread, workers_of
 
 NAMES = ("threads", "processes", "spark")
 
@@ -49,8 +49,7 @@ class Threads(Engine):
     batch: int = BATCH_ROWS
 
     def __post_init__(self) -> None:
-        if self.workers is not None and self.workers < 1:
-            raise InputError(f"threads must be 1 or more, got {self.workers}")
+        workers_of(self.workers)
 
     def sum(
         self,

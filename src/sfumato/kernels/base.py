@@ -366,5 +366,5 @@ def kernel_from_document(document: Mapping[str, Any]) -> Kernel:
 
 def _family(name: str) -> type[Kernel]:
     if name not in _FAMILIES:
-        raise InputError(f"unknown kernel {name!r}; known: {', '.join(sorted(_FAMILIES))}")
+        raise InputError(f"unknown kernel {brief(name)}; known: {', '.join(sorted(_FAMILIES))}")
     return _FAMILIES[name]

@@ -7,7 +7,6 @@ the rows, so the answer does not depend on the number of threads. It is not priv
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,7 +17,7 @@ import numpy as np
 from sfumato.deferred import cdist
 from sfumato.errors import InputError
 from sfumato.public.portable import FloatArray
-from sfumato.threads import one_blas_thread
+from sfumato.threads import one_blas_thread, workers_of
 
 if TYPE_CHECKING:
     from sfumato.kernels.base import Kernel
@@ -89,17 +88,15 @@ def exp_negative(exponents: FloatArray) -> FloatArray:
 def exact_density(kernel: Kernel, X: Any, Y: Any, threads: int | None = None) -> FloatArray:
     """``(1/n) sum over x of k(x, y)`` for each row y of `Y`; see `Kernel.exact_density`."""
     queries = as_points(Y, "Y")
-    threads = (os.cpu_count() or 1) if threads is None else threads
-    if threads < 1:
-        raise InputError(f"threads must be at least 1; got {threads}")
+    workers = workers_of(threads)
     total = np.zeros(len(queries))
     count = 0
     waiting: deque[Future[FloatArray]] = deque()
-    with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
         for rows in _tasks(X):
             count += len(rows)
             waiting.append(pool.submit(_kernel_sum, kernel, rows, queries))
-            if len(waiting) >= 2 * threads:
+            if len(waiting) >= 2 * workers:
                 total += waiting.popleft().result()
         for future in waiting:
             total += future.result()

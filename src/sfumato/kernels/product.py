@@ -41,7 +41,7 @@ def value_text(value: Any) -> str:
     if isinstance(value, np.timedelta64):  # a whole number to NumPy
         raise InputError(f"a category's values must be text or finite numbers, got {brief(value)}")
     if isinstance(value, int | np.integer | np.bool_):
-        if int(value).bit_length() > LONGEST_VALUE:
+        if int(value).bit_length() > 4 * LONGEST_VALUE:  # which is quick to tell; the schema counts digits
             raise InputError(f"a category's values have up to {LONGEST_VALUE} characters, got {brief(value)}")
         return str(int(value))
     if isinstance(value, float | np.floating) and math.isfinite(value):
@@ -82,7 +82,7 @@ class Overlap(Documented):
     def __init__(self, values: Iterable[Any], mismatch: float = 0.0, unseen: str = "drop") -> None:
         if isinstance(values, str | bytes):
             raise InputError("a category needs a list of its values, not one text")
-        texts = [value_text(value) for value in listed("the values of a category", values)]
+        texts = [value_text(value) for value in listed("the values of a category", values, MOST_VALUES)]
         written = {"values": texts, "mismatch": mismatch, "unseen": unseen}
         for name, value in self.schema.read(written, "category").items():
             object.__setattr__(self, name, value)

@@ -42,7 +42,7 @@ from sfumato.methods.method import Mechanism
 from sfumato.methods.parameters import bounds_in_order
 from sfumato.privacy.bits import noise_bits, warn_unless_private
 from sfumato.privacy.guarantee import TRUSTS, check_choice
-from sfumato.public.arguments import says
+from sfumato.public.arguments import checked_progress, says
 from sfumato.public.codec import brief
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
@@ -185,7 +185,7 @@ class DensityClassifier(ClassifierMixin, ReleaseEstimator):  # type: ignore[misc
             releases = collecting.collect(self.trust, kernel, data, settings)
             return self._fitted(data.classes, releases, files.BY_LABEL, rule)
         bits, engine = noise_bits(self.random_state), engine_of(self.engine, threads, data.coded)
-        run = fitting.Fitting(settings, data, rule, bits, engine, progress)
+        run = fitting.Fitting(settings, data, rule, bits, engine, checked_progress(progress))
         if rule == rules.LINEAR:
             return self._trained(data.classes, run.linear())
         center = fitting.checked_center(self.center, kernel, self.trust, data.source.dimension)

@@ -26,6 +26,7 @@ from sfumato.learn import rules
 from sfumato.learn.labels import LabelledSource
 from sfumato.privacy.bits import SecureBits, noise_bits
 from sfumato.privacy.guarantee import Guarantee, amount_text
+from sfumato.public.arguments import checked_options, checked_seed, says
 from sfumato.public.codec import brief
 from sfumato.release import Release
 
@@ -67,7 +68,9 @@ def collect(trust: str, kernel: Kernel, data: LabelledSource, settings: Mapping[
         raise InputError("pass epsilon=, the budget of a person's point, and n_hint=, about how many people there are")
     names = ("epsilon", "method", "bounds", "random_state")
     common = {name: settings[name] for name in names}
-    common |= {"n": int(n), "options": settings["options"] or {}, "seed": settings["feature_seed"]}
+    common |= {"n": int(n), "options": checked_options(settings["options"]), "seed": settings["feature_seed"]}
+    if common["random_state"] is not None:
+        checked_seed(common["random_state"], "random_state")
     if trust == "shuffled":
         return _shuffled(kernel, data, delta=settings["delta"], landmarks=settings["landmarks"], **common)
     if settings["delta"] or settings["landmarks"] is not None:
@@ -93,7 +96,7 @@ def _shuffled(
 
     _check_options(options, SHUFFLED_OPTIONS)
     settings = dict(options)
-    if method != "auto":
+    if not says(method, "auto"):
         settings["bitsum"] = method
     # A protocol promises for a least number of people in every class; half of an even share leaves room.
     people = settings.pop("participants", max(1, n // (2 * len(data.classes))))

@@ -29,7 +29,7 @@ from sfumato.compiled import njit
 from sfumato.engines import Progress
 from sfumato.errors import InputError
 from sfumato.kernels import Distance
-from sfumato.public.arguments import checked_seed
+from sfumato.public.arguments import checked_progress, checked_seed
 from sfumato.public.codec import brief
 from sfumato.quantizers import FourierQuantizer, ShardedFourier
 from sfumato.quantizers.base import Floats, Integers
@@ -37,7 +37,7 @@ from sfumato.quantizers.cosines import pair_amplitudes
 from sfumato.release import Release
 from sfumato.sources import Source, open_source
 from sfumato.sources.selection import Columns
-from sfumato.threads import default_threads, one_blas_thread
+from sfumato.threads import one_blas_thread, workers_of
 
 BLOCK_VALUES = 1 << 21  # of one block of rows
 FEWEST_ROWS = 1024
@@ -145,7 +145,7 @@ def select(
         )
     if sample and isinstance(release.kernel, Distance):
         raise InputError("sampling needs similarities, and this is a release of distances: pass sample=False")
-    best = _Best(_size(k, source))
+    best, progress = _Best(_size(k, source)), checked_progress(progress)
     seed = np.random.SeedSequence(None if random_state is None else checked_seed(random_state, "random_state"))
     first = 0
     for scores in _scores(release, source, threads):
@@ -170,9 +170,7 @@ def _size(k: int | float, source: Source) -> int:
 
 def _scores(release: Release, source: Source, threads: int | None) -> Iterator[Floats]:
     """Scores of the rows, block by block in their order; as many blocks in memory as there are workers, and two."""
-    workers = default_threads() if threads is None else threads
-    if workers < 1:
-        raise InputError(f"threads must be 1 or more, got {threads}")
+    workers = workers_of(threads)
     score, rows = scorer(release), max(FEWEST_ROWS, BLOCK_VALUES // source.dimension)
     pending: deque[Future[Floats]] = deque()
     with one_blas_thread(), ThreadPoolExecutor(workers) as pool:

@@ -16,6 +16,7 @@ import hmac
 import json
 import os
 import secrets
+import stat
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,13 +25,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import BudgetError, LedgerError
+from sfumato.errors import BudgetError, InputError, LedgerError
 from sfumato.locks import lock_file
 from sfumato.owner import private_opener
 from sfumato.privacy.guarantee import added, amount_text, promised_epsilon
-from sfumato.public.canonical_json import parse
+from sfumato.public.canonical_json import LARGEST_TEXT, parse
 from sfumato.public.codec import Ratio
-from sfumato.storage import AtomicFile, checked_path, storage_errors
+from sfumato.storage import AtomicFile, checked_path, read_at_most, storage_errors
 
 FORMAT, VERSION = "sfumato-device-account", 2
 _WITHOUT_LOCKS = "two reports could spend the same budget; keep the account on a local disk (ledger=)"
@@ -132,7 +133,10 @@ class DeviceAccount:
                     "protocols": {},
                     "kept": {},
                 }
-            text, names = self.path.read_bytes(), self.path.stat().st_nlink
+            found = self.path.stat()
+            if not stat.S_ISREG(found.st_mode):
+                raise InputError(f"{str(self.path)!r} is no file, which an account must be; pass the path of a file")
+            text, names = read_at_most(self.path, LARGEST_TEXT), found.st_nlink
         if names > 1:
             raise LedgerError(
                 f"{str(self.path)!r} is one of {names} names (hard links) of an account: keep one of them, or each "

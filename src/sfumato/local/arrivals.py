@@ -41,7 +41,7 @@ from sfumato.local.runs import (
 )
 from sfumato.local.server import Payloads
 from sfumato.public.document import PREFIX_BYTES
-from sfumato.storage import storage_errors
+from sfumato.storage import reading, storage_errors
 
 TAIL_BYTES = 1 << 16
 NAME = re.compile(r"[0-9a-f]{16}\.reports")
@@ -108,7 +108,7 @@ def _file_blocks(path: Path, size: int, reports: int, places: Mapping[str, Place
         raise InputError(f"cannot read {str(path)!r}: there is no such file")
     name = os.path.realpath(path)
     refuse_devices(path)
-    with storage_errors("read", path), open(path, "rb") as file:
+    with reading(path) as file:
         if not file.seekable():  # a pipe gives its bytes once, and has no place to go on from
             yield from _stream_blocks(file, size, reports)
             return

@@ -30,7 +30,7 @@ from sfumato.local.device import ID_BYTES, Device, device_for
 from sfumato.privacy.guarantee import amount_text, checked_delta, promised_epsilon
 from sfumato.public.canonical_json import canonical
 from sfumato.public.document import check_document, exact, expired, fingerprint, plain, prefix, seed_of
-from sfumato.storage import storage_errors
+from sfumato.storage import read_at_most
 
 # What a device agrees to unless its owner says otherwise; never taken from a document.
 MAX_EPSILON, MAX_DELTA = Fraction(4), 1e-6
@@ -204,8 +204,7 @@ def read_point(path: str | Path = "-") -> list[float]:
     """
     try:
         if str(path) != "-":
-            with storage_errors("read", path), open(path, "rb") as file:
-                content = file.read(MOST_CHARACTERS + 1)
+            content = read_at_most(path, MOST_CHARACTERS)
             text = content.decode() if len(content) <= MOST_CHARACTERS else ""
         elif sys.stdin.isatty():
             print("Your point, one number for each column, in one line:", file=sys.stderr)

@@ -51,6 +51,7 @@ from sfumato.local.server import Payloads, Tally
 from sfumato.privacy.process import process_mark
 from sfumato.public.codec import brief
 from sfumato.public.document import PREFIX_BYTES, prefix
+from sfumato.storage import checked_path
 
 if TYPE_CHECKING:
     from sfumato.local.protocol import Protocol
@@ -108,7 +109,7 @@ class Collector:
         self.protocol = protocol
         self.server = protocol.server()
         self._temporary = temporary_folder() if state is None else None
-        self.folder = Path(self._temporary.name if self._temporary else state or "")
+        self.folder = Path(self._temporary.name if self._temporary else checked_path("the folder of the state", state))
         self._prefix = np.frombuffer(prefix(protocol.document), dtype=np.uint8)
         self.report_bytes = HEADER_BYTES + self.server.device.payload_bytes
         self._unlock = weakref.finalize(self, unlock_folder, lock_folder(self.folder), process_mark())

@@ -203,6 +203,12 @@ def simulate(protocol: Protocol, X: Any, random_state: int | None = None) -> Rel
     return make_release(protocol, server, tally, people, private=bits.private, conditions=(CONDITION,))
 
 
+def blank(protocol: Protocol) -> Release:
+    """Return what a collection gives, with nothing counted: how long it is, and what is read in it."""
+    server = protocol.server()
+    return make_release(protocol, server, server.tally(), 1, conditions=(CONDITION,))
+
+
 def prepared(device: Device, points: Floats) -> Floats:
     """Do to many points what `Device.prepared` does to one, bit for bit."""
     return clip(device.domain, directions(points) if device.angular else points)

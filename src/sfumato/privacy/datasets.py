@@ -18,6 +18,7 @@ from pathlib import Path
 
 from sfumato.errors import InputError
 from sfumato.privacy.loss import visible_form
+from sfumato.storage import checked_path
 
 # Endings of the files that are read in a folder or by a pattern; arrays of .npz are read by their name alone.
 KINDS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".npy", ".arrow", ".feather")
@@ -86,8 +87,9 @@ def file_and_array(data: str | os.PathLike[str]) -> tuple[str, str | None]:
     >>> file_and_array("trips.npz:a[0]"), file_and_array("trips.npz")
     (('trips.npz', 'a[0]'), ('trips.npz', None))
     """
-    path, marker, name = os.fspath(data).partition(".npz:")
-    return (f"{path}.npz", name) if marker and not os.path.lexists(data) else (os.fspath(data), None)
+    whole = checked_path("the data's path", data)
+    path, marker, name = whole.partition(".npz:")
+    return (f"{path}.npz", name) if marker and not os.path.lexists(whole) else (whole, None)
 
 
 def identity_of(data: str | os.PathLike[str]) -> str:

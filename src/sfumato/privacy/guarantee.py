@@ -231,7 +231,7 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
 def checked_delta(delta: object) -> float:
     """Return `delta` as a float, which must be at least 0 and below 1."""
     if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not 0 <= delta < 1:
-        raise InputError(f"delta must be a number with 0 <= delta < 1, got {_told(delta)}")
+        raise InputError(f"delta must be a number with 0 <= delta < 1, got {brief(delta)}")
     return float(delta)
 
 
@@ -347,27 +347,19 @@ def exact_positive(value: int | float | str | Decimal | Fraction, name: str, lar
     wanted = f"{name} must be a finite number above 0 and at most {largest}, such as 1, 0.5, '0.1' or Fraction(1, 3)"
     parsed = _parse(value)
     if parsed is None:
-        raise InputError(f"{wanted}; got {_told(value)}.")
+        raise InputError(f"{wanted}; got {brief(value)}.")
     if isinstance(parsed, Decimal):
         # Judged before the conversion to a fraction, whose integers grow with the exponent.
         if not parsed.is_finite() or parsed <= 0 or parsed > largest:
-            raise InputError(f"{wanted}; got {_told(value)}.")
+            raise InputError(f"{wanted}; got {brief(value)}.")
         if parsed.adjusted() < SMALLEST_EXPONENT:
             raise InputError(
                 f"{name} is too small to be of use: got {brief(value)}. Pass at least 1e{SMALLEST_EXPONENT}."
             )
         parsed = Fraction(parsed)
     if not 0 < parsed <= largest:
-        raise InputError(f"{wanted}; got {_told(value)}.")
+        raise InputError(f"{wanted}; got {brief(value)}.")
     return _round_down(parsed)
-
-
-def _told(value: object) -> str:
-    """Show a value that is refused."""
-    try:
-        return repr(value)
-    except ValueError:  # of a whole number
-        return "a number of thousands of digits"
 
 
 def _parse(value: object) -> Decimal | Fraction | None:

@@ -137,7 +137,7 @@ class Ledger:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep every other thread and process from adding an event; the block itself must add none.
+        """Keep every other thread and process from adding an event; the block itself must add none, nor fork.
 
         Examples
         --------

@@ -6,13 +6,14 @@ Documents are read by `public.codec`; this is its counterpart for arguments, whi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from numbers import Integral
 from typing import Any
 
 from sfumato.errors import InputError
 from sfumato.public.codec import brief
-
-LARGEST_SEED = 2**256 - 1
+from sfumato.public.portable import LARGEST_SEED
+from sfumato.public.ranges import MOST_COLUMNS as MOST_LISTED
 
 
 def says(value: object, word: str) -> bool:
@@ -41,8 +42,8 @@ def checked_mapping(name: str, value: Any) -> Mapping[Any, Any]:
     return value
 
 
-def listed(name: str, value: Any) -> list[Any]:
-    """Return what a caller lists.
+def listed(name: str, value: Any, most: int = MOST_LISTED) -> list[Any]:
+    """Return what a caller lists, read once and no further than allowed.
 
     Examples
     --------
@@ -50,9 +51,24 @@ def listed(name: str, value: Any) -> list[Any]:
     ['lon', 'lat']
     """
     try:
-        return list(value)
+        items = list(islice(value, most + 1))
     except TypeError:  # of no iterable, and of an array of no dimension
         raise InputError(f"{name} must be a list, got {brief(value)}") from None
+    if len(items) > most:
+        raise InputError(f"{name} must be a list of at most {most}")
+    return items
+
+
+def checked_progress(value: Any) -> Any:
+    """Return who is told about rows done, which nobody need be.
+
+    Examples
+    --------
+    >>> checked_progress(None)
+    """
+    if value is not None and not callable(value):
+        raise InputError(f"progress must be a function, which is told how many rows were done; got {brief(value)}")
+    return value
 
 
 def checked_options(value: Any) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from sfumato.public.codec import brief
 
 LARGEST_TEXT = 1 << 26  # bytes; values take at most about 32 times as much memory
 MOST_DEPTH = 32
+TOO_MANY_DIGITS = "a number has too many digits"
 MOST_BITS = 1023  # of a whole number, so that it fits a double too
 
 
@@ -60,7 +61,9 @@ def parse(content: bytes | str, what: str = "the document", largest: int = LARGE
     except RecursionError:
         raise InputError(f"{what} is nested too deeply") from None
     except ValueError as problem:
-        raise InputError(f"{what} is not JSON as it is read here: {ascii(str(problem))[1:-1]:.200}") from None
+        # Python's own advice, to allow more digits, is nothing that a reader of files can follow.
+        told = TOO_MANY_DIGITS if "integer string conversion" in str(problem) else ascii(str(problem))[1:-1]
+        raise InputError(f"{what} is not JSON as it is read here: {told:.200}") from None
     return value
 
 
@@ -89,7 +92,7 @@ def _check_parsed(value: Any) -> None:
             elif isinstance(part, float) and not math.isfinite(part):
                 raise ValueError(f"{part} is no finite number")
             elif isinstance(part, int) and part.bit_length() > MOST_BITS:
-                raise ValueError("a number has too many digits")
+                raise ValueError(TOO_MANY_DIGITS)
         if not inside:
             return
         level = inside

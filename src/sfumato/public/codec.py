@@ -48,6 +48,8 @@ def brief(value: object) -> str:
         shown = ascii(value)
     except ValueError:  # Python does not write integers of more than 4,300 digits, on their own or in a list
         return f"{'an int' if isinstance(value, int) else f'a {type(value).__name__} with a number'} of too many digits"
+    except Exception:  # of lists within lists without end, and of anybody's class
+        return f"an object of type {type(value).__name__}"
     return shown if len(shown) <= 40 else f"{shown[:40]}..."
 
 

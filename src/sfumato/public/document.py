@@ -45,7 +45,7 @@ from sfumato.public.canonical_json import canonical, exact, fingerprint, parse, 
 from sfumato.public.codec import brief
 from sfumato.public.domain import Domain
 from sfumato.public.ranges import MOST_COLUMNS
-from sfumato.storage import AtomicFile, storage_errors
+from sfumato.storage import AtomicFile, read_at_most
 
 __all__ = [
     "Domain",
@@ -298,8 +298,7 @@ def load(path: str | Path, model: str | None = None) -> dict[str, Any]:
     model : {"local", "shuffled"}, optional
         Refuse documents of the other.
     """
-    with storage_errors("read", path), open(path, "rb") as file:
-        content = file.read(LARGEST_FILE + 1)
+    content = read_at_most(path, LARGEST_FILE)
     if len(content) > LARGEST_FILE:
         raise InputError(f"{str(path)!r} is too large to be a protocol")
     return loads(content, model)

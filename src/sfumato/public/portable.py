@@ -209,7 +209,7 @@ class PublicStream:
     def __init__(self, seed: int, label: str) -> None:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed <= LARGEST_SEED:
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= int(seed) <= LARGEST_SEED:
             raise InputError(f"a public seed must be an integer from 0 to 2**256 - 1; got {brief(seed)}")
         self.seed = int(seed)
         self.label = label

@@ -33,7 +33,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from sfumato.errors import InputError
 from sfumato.privacy.process import check_openssl
-from sfumato.storage import AtomicFile, storage_errors
+from sfumato.storage import AtomicFile, read_at_most
 
 KEY_BITS = (2048, 3072, 4096)
 NONCE_BYTES = 32
@@ -198,8 +198,7 @@ class IssuerKey:
     @classmethod
     def load(cls, path: str | Path) -> IssuerKey:
         """Read a PEM file."""
-        with storage_errors("read", path), open(path, "rb") as file:
-            content = file.read(_LARGEST_KEY_FILE)
+        content = read_at_most(path, _LARGEST_KEY_FILE)
         try:
             key = serialization.load_pem_private_key(content, None)
         except (ValueError, TypeError, UnsupportedAlgorithm):

@@ -35,7 +35,7 @@ from sfumato.public.canonical_json import parse
 from sfumato.public.codec import Many, Object, Real, Schema, Text, refuse
 from sfumato.services.signing import SignedProtocol, SigningKey, verified
 from sfumato.shuffled.sealing import Hexadecimal
-from sfumato.storage import AtomicFile, storage_errors
+from sfumato.storage import AtomicFile, read_at_most
 
 LARGEST = 1 << 20
 SIGNED_TEXT = b"sfumato-notice-1\0"
@@ -107,8 +107,7 @@ class SignedNotice:
     @classmethod
     def load(cls, path: str | Path, protocol: SignedProtocol) -> SignedNotice:
         """Read a file."""
-        with storage_errors("read", path), open(path, "rb") as file:
-            return cls.read(file.read(LARGEST + 1), protocol)
+        return cls.read(read_at_most(path, LARGEST), protocol)
 
 
 class _Content(Text):

@@ -38,7 +38,7 @@ from sfumato.public.codec import Optional, Schema, Text
 from sfumato.public.document import check_document, fingerprint
 from sfumato.services.wire import BATCH_TEXT
 from sfumato.shuffled.sealing import Hexadecimal
-from sfumato.storage import AtomicFile, storage_errors
+from sfumato.storage import AtomicFile, read_at_most
 
 FORMAT, VERSION = "sfumato-signed-protocol", 1
 LARGEST = 1 << 24
@@ -70,8 +70,7 @@ class SigningKey:
     @classmethod
     def load(cls, path: str | Path) -> SigningKey:
         """Read a key's file, which holds it in hexadecimal."""
-        with storage_errors("read", path), open(path, "rb") as file:
-            text = file.read(_LARGEST_KEY)
+        text = read_at_most(path, _LARGEST_KEY)
         try:
             return cls(bytes.fromhex(text.decode("ascii").strip()))
         except ValueError:
@@ -222,8 +221,7 @@ class SignedProtocol:
     @classmethod
     def load(cls, path: str | Path, key: str | None = None) -> SignedProtocol:
         """Read a file."""
-        with storage_errors("read", path), open(path, "rb") as file:
-            return cls.read(file.read(LARGEST + 1), key)
+        return cls.read(read_at_most(path, LARGEST), key)
 
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write a file."""

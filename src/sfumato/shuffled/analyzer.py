@@ -232,6 +232,16 @@ def simulate(protocol: Protocol, X: Any, y: Any, random_state: int | None) -> An
     }
 
 
+def blank(protocol: Protocol) -> Any:
+    """Return what a collection gives, with nothing counted: how long it is, and what is read in it."""
+    nothing = np.zeros(protocol.features.instances, dtype=np.int64)
+    releases = {}
+    for group in protocol.groups:
+        counts = Counts(nothing + group.participants, nothing)
+        releases[group.label] = release_from(protocol, group, counts, group.participants)
+    return releases if protocol.classes is not None else releases[None]
+
+
 def _reported(protocol: Protocol, y: Any, secure: SecureBits) -> Integers:
     if protocol.labels is None:
         return np.array([protocol.group(label)[0] for label in y], dtype=np.int64)

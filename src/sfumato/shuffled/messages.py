@@ -26,7 +26,7 @@ from sfumato.errors import InputError, ReleaseFileError
 from sfumato.public.canonical_json import parse
 from sfumato.public.codec import Documented, Schema, Whole
 from sfumato.shuffled.sealing import MESSAGE_BYTES, Context, Hexadecimal
-from sfumato.storage import AtomicFile, storage_errors
+from sfumato.storage import AtomicFile, reading
 
 IDENTITY_BYTES = 16
 DIGEST_BYTES = 16
@@ -167,20 +167,20 @@ def written_batch(path: str | Path) -> str | None:
             pass
     except ReleaseFileError:
         return None
-    with storage_errors("read", path), open(path, "rb") as file:
+    with reading(path) as file:
         file.seek(-_CHECKSUM_BYTES, os.SEEK_END)
         return file.read().hex()
 
 
 def read_header(path: str | Path) -> Header:
     """Read what a batch says it is, and check its length."""
-    with storage_errors("read", path), open(path, "rb") as file:
+    with reading(path) as file:
         return _header(file, path)[0]
 
 
 def read_batch(path: str | Path) -> Iterator[bytes]:
     """Give the messages of a batch in blocks; the checksum is checked before the last block is given."""
-    with storage_errors("read", path), open(path, "rb") as file:
+    with reading(path) as file:
         header, start = _header(file, path)
         digest = hashlib.sha256(start)
         left = header.messages * MESSAGE_BYTES

@@ -31,7 +31,7 @@ from sfumato.privacy.bits import Integers
 from sfumato.privacy.process import check_openssl
 from sfumato.public.codec import Field, Optional, Schema, Text, refuse
 from sfumato.public.document import expired, expiry_text
-from sfumato.storage import AtomicFile, storage_errors
+from sfumato.storage import AtomicFile, read_at_most
 
 _PLAINTEXT = struct.Struct("<IB")
 MESSAGE_BYTES = 32 + _PLAINTEXT.size + 16
@@ -137,8 +137,7 @@ class AnalyzerKey:
     @classmethod
     def load(cls, path: str | Path) -> AnalyzerKey:
         """Read what `save` wrote."""
-        with storage_errors("read", path), open(path, "rb") as file:
-            content = file.read(_LARGEST_KEY_FILE)
+        content = read_at_most(path, _LARGEST_KEY_FILE)
         try:
             key = serialization.load_pem_private_key(content, password=None)
         except (ValueError, TypeError, UnsupportedAlgorithm):

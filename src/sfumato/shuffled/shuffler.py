@@ -42,7 +42,7 @@ from sfumato.shuffled.bitsum.shares import permutation
 from sfumato.shuffled.inbox import Inbox, StateFolder
 from sfumato.shuffled.messages import Header, Submission, write_batch_to, written_batch
 from sfumato.shuffled.sealing import MESSAGE_BYTES, Hexadecimal
-from sfumato.storage import AtomicFile, storage_errors
+from sfumato.storage import AtomicFile, checked_path, storage_errors
 
 if TYPE_CHECKING:
     from sfumato.shuffled.protocol import Protocol
@@ -105,7 +105,7 @@ class Shuffler:
         self._fingerprint = protocol.fingerprint
         self._memory = memory
         self._inbox: Inbox | None = None
-        self._folder = StateFolder(Path(folder))
+        self._folder = StateFolder(Path(checked_path("the folder of the state", folder)))
         try:
             self._open()
         except BaseException:

@@ -183,7 +183,7 @@ class TestCache:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("rrr", {}, "Unknown bit-sum protocol"),
+        ("rrr", {}, "bitsum must be one of"),
         ("rr", {"n": 0}, "honest participants"),
         ("rr", {"n": 10.0}, "honest participants"),
         ("rr", {"instances": 0}, "instances must be"),

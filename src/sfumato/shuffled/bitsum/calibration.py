@@ -43,10 +43,11 @@ from scipy.special import gammaln
 
 from sfumato.errors import InputError, SfumatoError
 from sfumato.owner import user_folder
-from sfumato.privacy.guarantee import exact_epsilon, exact_positive
+from sfumato.privacy.guarantee import check_choice, exact_epsilon, exact_positive
+from sfumato.public.arguments import plain_number
 from sfumato.public.canonical_json import parse
 from sfumato.public.codec import brief
-from sfumato.public.ranges import LARGEST_NUMBER
+from sfumato.public.ranges import LARGEST_NUMBER, check_budget
 from sfumato.shuffled.bitsum.bit_sum import (
     BitSum,
     ComposableBitSum,
@@ -285,8 +286,7 @@ def calibrate(
     >>> round(calibrate("pure", n=1000, instances=1, epsilon=1).rmse, 2)
     1.4
     """
-    if name not in NAMES:
-        raise InputError(f"Unknown bit-sum protocol {name!r}; choose one of {', '.join(NAMES)}.")
+    check_choice("bitsum", name, NAMES)
     checked_participants(n)
     if isinstance(instances, bool) or not isinstance(instances, int) or not 1 <= instances <= LARGEST_INSTANCES:
         raise InputError(f"instances must be an int from 1 to 10**6; got {brief(instances)}.")
@@ -295,6 +295,7 @@ def calibrate(
         raise InputError(f"epsilon must be at most {LARGEST_EPSILON} for a bit-sum protocol; got {float(exact):g}.")
     if messages is not None and name != "rr":
         raise InputError(f"Only 'rr' has a message budget; leave out messages for {name!r}.")
+    check_budget(exact, 0.0)
     check_delta(name, delta)
     if name == "pure":
         protocol = published_pure(n, instances, exact, exact_positive(rho, "rho", 1))
@@ -319,6 +320,7 @@ def check_delta(name: str, delta: float) -> None:
 
 def checked_messages(messages: Any) -> float:
     """Return a message budget, a positive number."""
+    messages = plain_number(messages)
     if isinstance(messages, bool) or not isinstance(messages, int | float) or not 0 < messages <= LARGEST_NUMBER:
         raise InputError(f"messages must be a positive number; got {brief(messages)}.")
     return float(messages)

@@ -1,0 +1,121 @@
+"""Collections that a curator simulates: what cannot be kept is refused before it is paid for, as releases are."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sfumato
+from sfumato.cli.paid import longest_size
+from sfumato.local.organiser import blank as blank_local
+from sfumato.privacy.ledger import Ledger
+from sfumato.shuffled.analyzer import blank as blank_shuffled
+from sfumato.storage import AtomicFile
+
+from .conftest import Run, plain
+
+PEOPLE = 60
+LOCAL = ("--dimension", 2, "--epsilon", 1, "--bandwidth", 0.3, "--bounds", "0,1", "--participants", PEOPLE)
+SHUFFLED = ("--dimension", 2, "--epsilon", 4, "--delta", "1e-2", "--bandwidth", 0.5, "--participants", 12)
+CLASSES = ("--participants", "12,13", "--classes", "a,b", "--new-key", "classes.key")
+
+
+@pytest.fixture
+def here(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of points and protocols, the current one."""
+    monkeypatch.chdir(tmp_path)
+    points = np.random.default_rng(0).uniform(size=(PEOPLE, 2))
+    np.save("points.npy", points)
+    Path("classes.csv").write_text("\n".join(["x,y,c", *(f"{x},{y},{'ab'[i % 2]}" for i, (x, y) in enumerate(points))]))
+    for words in (
+        ("local", "protocol", "-o", "local.json", *LOCAL),
+        ("shuffled", "protocol", "-o", "shuffled.json", "--new-key", "one.key", *SHUFFLED),
+        ("shuffled", "protocol", "-o", "classes.json", *SHUFFLED[:-2], *CLASSES),
+    ):
+        result = run(*words)
+        assert result.exit_code == 0, result.output
+    return tmp_path
+
+
+RUNS: dict[str, tuple[object, ...]] = {
+    "local": ("local", "simulate", "local.json", "points.npy"),
+    "shuffled": ("shuffled", "simulate", "shuffled.json", "points.npy"),
+    "classes": ("shuffled", "simulate", "classes.json", "classes.csv", "--columns", "x,y", "--label-column", "c"),
+}
+
+
+def charges() -> int:
+    ledger = Ledger(os.environ["SFUMATO_LEDGER"])
+    return sum(len(ledger.account(name).charges) for name in ledger.datasets)
+
+
+def folder_of_the_name(name: str) -> str:
+    taken = Path("out", "class-0.sfm") if name == "classes" else Path("out")
+    taken.mkdir(parents=True)
+    return "out"
+
+
+def missing_folder(name: str) -> str:
+    Path("file").touch()
+    return "file/out.sfm"
+
+
+def long_name(name: str) -> str:
+    return "x" * 300
+
+
+@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("place", [folder_of_the_name, missing_folder, long_name])
+def test_what_cannot_be_kept_is_not_paid_for(run: Run, here: Path, name: str, place: Callable[[str], str]) -> None:
+    result = run(*RUNS[name], "-o", place(name))
+    assert result.exit_code in (2, 5), result.output
+    assert not charges() and not list(here.rglob("*.rescued-*"))
+    assert run(*RUNS[name], "-o", "good").exit_code == 0
+    assert charges() == 1
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_full_disk_is_found_before_anything_is_paid_for(
+    run: Run, here: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: AtomicFile, size: int) -> None:
+        assert size > 100
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(AtomicFile, "_allocate", full)
+    result = run(*RUNS[name], "-o", "out")
+    assert result.exit_code == 5 and "the disk is full" in plain(result.stderr)
+    assert "nothing was spent" in plain(result.stderr) and not charges()
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_what_fails_after_the_charge_says_so(run: Run, here: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*given: object, **named: object) -> None:
+        raise KeyboardInterrupt
+
+    room = sfumato.local if name == "local" else sfumato.shuffled
+    monkeypatch.setattr(room.Protocol, "simulate", interrupted)
+    result = run(*RUNS[name], "-o", "out")
+    assert result.exit_code == 130 and "had been charged already and stays spent" in plain(result.stderr)
+    assert charges() == 1 and not list(here.rglob("out*.sfm"))
+
+
+def test_a_name_that_is_taken_is_refused_before_anything_is_paid_for(run: Run, here: Path) -> None:
+    Path("out.sfm").write_text("another's")
+    result = run(*RUNS["local"], "-o", "out.sfm")
+    assert result.exit_code == 2 and "exists already" in plain(result.stderr) and not charges()
+    assert run(*RUNS["local"], "-o", "out.sfm", "--force").exit_code == 0
+    assert sfumato.load("out.sfm").guarantee.private and charges() == 1
+
+
+def test_no_release_is_longer_than_what_was_reserved(here: Path) -> None:
+    points = np.load("points.npy")
+    local = sfumato.local.Protocol.load("local.json")
+    shuffled = sfumato.shuffled.Protocol.load("shuffled.json")
+    assert len(local.simulate(points).to_bytes()) <= longest_size(blank_local(local))
+    assert len(shuffled.simulate(points).to_bytes()) <= longest_size(blank_shuffled(shuffled))
