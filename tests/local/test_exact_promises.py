@@ -36,6 +36,7 @@ MECHANISMS: list[tuple[str, Kernel, dict[str, Any]]] = [
     ("sw", Gaussian(0.5), {}),
     ("gi", Gaussian(0.5), {}),
 ]
+DIVIDING = ("rows", "phases", "metric-phases", "vector", "mldp-kde")  # by the gap between two weights
 LIES: list[dict[str, Any]] = [
     {"trust": "central"},
     {"trust": "shuffled"},
@@ -243,3 +244,17 @@ def test_documents_of_the_first_version_explain_releases_only() -> None:
     assert device_for(old, released=True).name == "mldp-kde"
     with pytest.raises(InputError, match="version 1 .* ask the organiser for a new one"):
         Client(old, unchecked=True)
+
+
+@pytest.mark.parametrize(("name", "kernel", "options"), [each for each in MECHANISMS if each[0] in DIVIDING])
+def test_answers_that_say_nothing_are_not_collected(name: str, kernel: Kernel, options: dict[str, Any]) -> None:
+    """Odds of 1 keep every promise, so that devices report; the organiser would divide by the gap between them."""
+    document = made(name, kernel, options)
+    protocol = Protocol.from_document(changed(document, "mechanism", same=1 << 20, other=1 << 20))
+
+    def read() -> None:
+        server = protocol.server()
+        server.quantizer(server.tally())
+
+    with pytest.raises(InputError, match="they say nothing"):
+        read()

@@ -22,6 +22,7 @@ from sfumato.local.vector_server import _landmark_candidates, codebook, coordina
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
 from sfumato.privacy.response import OTHER, same_weight
+from sfumato.public.document import exact, sealed
 from sfumato.public.rows import NORMAL
 from tests.published.local.chances import same_law
 
@@ -224,3 +225,16 @@ def test_the_order_of_landmarks_says_nothing() -> None:
 
     # Of 60 points of five kinds, held out at random, mean squares deviate by 0.03; by their places they would be 0.
     assert found(listed) == pytest.approx(found(listed[np.argsort(np.arange(300) % 5, kind="stable")]), abs=0.2)
+
+
+def altered(made: Any, **parameters: Any) -> Protocol:
+    mechanism = {**made.document["mechanism"], **exact(parameters)}
+    return Protocol.from_document(sealed({**made.document, "mechanism": mechanism}))
+
+
+def test_codebooks_that_no_collection_draws_are_refused() -> None:
+    """A small document would take seconds and gigabytes."""
+    made = protocol("codebook", n=2**16)
+    assert made.server()
+    with pytest.raises(InputError, match="8388608 vectors of 4 numbers, and a collection draws 524288 at most"):
+        altered(made, blocks=2**16, vectors=128, likely=2).server()

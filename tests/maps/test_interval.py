@@ -82,6 +82,12 @@ def test_noise_that_is_not_drawn_again_has_the_union_bound(curve: Release, noise
     assert found is not None and found.how == "union bound over 64 points"
 
 
+def test_the_count_of_a_file_from_others_may_have_no_variance(curve: Release) -> None:
+    """With the sign of the zero that JSON keeps, which no normal law takes for its scale."""
+    exact = replace(curve, count=replace(curve.count, variance=-0.0))
+    assert np.isfinite(evaluate(exact, size=16).cutoff)
+
+
 @pytest.mark.parametrize("columns", [1, 2])
 def test_answers_without_fixed_weights_are_drawn(columns: int) -> None:
     points = np.random.default_rng(0).uniform(size=(1000, columns))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato import Part, PrivateDistance, PrivateKDE, RaceSketch, ReleaseFileError
+from sfumato import Part, PrivateDistance, PrivateKDE, RaceSketch, ReleaseFileError, local
 from sfumato.kernels import L2LSH, Gaussian, Overlap, Product
 from sfumato.release import format as container
 from sfumato.release import from_content
@@ -45,6 +45,16 @@ def test_what_is_private_is_called_so(tmp_path: Path) -> None:
     RaceSketch(L2LSH(1.0), dimension=1, rows=2, width=4, feature_seed=1).save(tmp_path / "raw")
     with pytest.raises(ReleaseFileError, match="a raw sketch, .* sfumato.RaceSketch.load"):
         load(tmp_path / "raw")
+
+
+def test_a_release_without_sums_is_refused() -> None:
+    """Of a reader whose integers are the reports, none of which need be there."""
+    protocol = local.Protocol("gaussian", 2, 1, 10, mechanism="gi", bandwidth=0.5, bounds=(0, 1), radius=0.1)
+    release = protocol.simulate(np.full((10, 2), 0.5), random_state=1)
+    header, arrays = container.decode(release.to_bytes())
+    assert len(from_content(header, arrays).values) == 20
+    with pytest.raises(ReleaseFileError, match="holds no sums"):
+        from_content(header, {**arrays, "values": np.zeros(0, dtype=np.int64)})
 
 
 @pytest.mark.parametrize("field", ["guarantee", "kernel", "noise", "quantizer", "count"])

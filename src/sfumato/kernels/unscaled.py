@@ -31,9 +31,10 @@ import numpy as np
 
 from sfumato.deferred import cdist
 from sfumato.errors import InputError
-from sfumato.kernels.base import LARGEST, SMALLEST, Bandwidth, Kernel, register
+from sfumato.kernels.base import Bandwidth, Kernel, register
 from sfumato.public.codec import Optional, Real, Schema, Text, Whole, brief
 from sfumato.public.portable import FloatArray
+from sfumato.public.ranges import LARGEST_LENGTH, SMALLEST_LENGTH, check_length
 
 # One integer holds the signs of so many hyperplanes.
 MOST_POWER = 32
@@ -133,12 +134,13 @@ class InnerProduct(Kernel):
 
     radius: float = 1.0
     name = "inner-product"
-    schema = Schema(radius=Real(SMALLEST, LARGEST))
+    schema = Schema(radius=Real(SMALLEST_LENGTH, LARGEST_LENGTH))
 
     def __post_init__(self) -> None:
         radius = self.radius
-        if isinstance(radius, bool) or not isinstance(radius, int | float) or not SMALLEST <= radius <= LARGEST:
+        if isinstance(radius, bool) or not isinstance(radius, int | float):
             raise InputError(f"radius must be a positive length in the points' units; got {brief(radius)}")
+        check_length("radius", radius)
         object.__setattr__(self, "radius", float(radius))
 
     @classmethod

@@ -52,7 +52,7 @@ from sfumato.local.pooled import (
 from sfumato.local.server import Design, Sums, Tally
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
-from sfumato.privacy.response import OTHER, Response, same_weight
+from sfumato.privacy.response import OTHER, Response, check_says, same_weight
 from sfumato.public import portable
 from sfumato.quantizers.answer import Answer, Combined, Known
 from sfumato.quantizers.base import Floats, Integers, combined_terms
@@ -224,6 +224,7 @@ class ReportedPhases(PoolReader):
     device: Phases
 
     def __init__(self, device: Phases, pool: PhasePool | None = None) -> None:
+        check_says(device.same, device.other)
         super().__init__(device)
         self.pool = pool or PhasePool(device, self.terms)
         self._factor = math.ldexp(device.groups / resultant(device.response), -COSINE_BITS)

@@ -50,7 +50,7 @@ from sfumato.local.pooled import CODE_BYTES, GROUP_BYTES, LARGEST_POOL, Rows
 from sfumato.local.server import Design, Sums, Tally, others, spread
 from sfumato.methods.request import Request
 from sfumato.privacy.bits import SecureBits
-from sfumato.privacy.response import OTHER, Response, same_weight
+from sfumato.privacy.response import OTHER, Response, check_says, same_weight
 from sfumato.public.rows import CAUCHY, CELLS, NORMAL
 from sfumato.quantizers.base import Floats, Integers
 
@@ -67,8 +67,7 @@ class RowAnswer:
     collision: float
 
     def __post_init__(self) -> None:
-        if not self.response.gap * (1 - self.collision) > 0:
-            raise InputError("answers of this protocol are the same for all points: they say nothing")
+        check_says(self.response.gap * (1 - self.collision), 0.0)
 
     @property
     def range(self) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 
 from sfumato.local.pool_server import ProtocolReader
 from sfumato.local.vector import SIGN_LABEL, UNIT, LandmarkFeatures, Vector
+from sfumato.privacy.response import check_says
 from sfumato.public.document import plain
 from sfumato.public.rows import NORMAL, row_bytes
 from sfumato.quantizers.base import Floats, LinearReader, Reading
@@ -22,6 +23,7 @@ class VectorReader(ProtocolReader, LinearReader):
     device: Vector
 
     def __init__(self, device: Vector, kernel: Any) -> None:
+        check_says(device.same, device.other)
         self.device = device
         self.kernel = kernel
         self.parameters = plain(device.parameters)

@@ -31,7 +31,7 @@ from scipy.stats import binom, halfnorm
 
 from sfumato.compiled import njit
 from sfumato.errors import InputError
-from sfumato.kernels import Cauchy, Exponential, Gaussian, InnerProduct, Laplacian
+from sfumato.kernels import Cauchy, Exponential, Gaussian, InnerProduct, Kernel, Laplacian
 from sfumato.local.pool import numbers, row_table
 from sfumato.local.server import Design, Payloads, Server, Sums, Tally
 from sfumato.local.vector import (
@@ -79,6 +79,17 @@ def mean_of_largest(vectors: int, likely: int) -> float:
     return float(simpson(x * halfnorm.pdf(x) * among, x=x)) * vectors / likely
 
 
+def most_vectors(size: int) -> int:
+    """Most vectors of so many numbers that a collection holds.
+
+    Examples
+    --------
+    >>> most_vectors(3), most_vectors(1025)
+    (524288, 16368)
+    """
+    return min(SERVER_NUMBERS // size, SERVER_VECTORS)
+
+
 @dataclass(frozen=True)
 class Randomiser:
     """One way to randomise: its parameters, the variance of a report, and that of a block which many people share."""
@@ -93,8 +104,7 @@ def codebook(same: int, other: int, size: int, participants: int) -> Randomiser:
     most = max(2, min(MOST_VECTORS, DEVICE_NUMBERS // (size + 1)))
     found = []
     for vectors in (count for count in VECTOR_COUNTS if count <= most):
-        held = min(SERVER_NUMBERS // (size + 1), SERVER_VECTORS)
-        blocks = max(1, min(MOST_BLOCKS, participants, held // vectors))
+        blocks = max(1, min(MOST_BLOCKS, participants, most_vectors(size + 1) // vectors))
         for likely in _likely(vectors, same / other):
             total = likely * same + (2 * vectors - likely) * other
             gain = likely * (same - other) / total * mean_of_largest(vectors, likely)
@@ -170,6 +180,16 @@ class VectorServer(Server):
         size = len(best[1]["projection"][0]) if "projection" in best[1] else request.dimension
         sums = size if best[1]["randomiser"] == "codebook" else 1 << (size - 1).bit_length()
         return Design(best[1], _domain(request), best[0], INDEX_BYTES + OUTPUT_BYTES, sums)
+
+    def __init__(self, device: Vector, kernel: Kernel) -> None:
+        super().__init__(device, kernel)
+        if device.randomiser == "codebook":
+            vectors, size = device.blocks * device.vectors, device.features.size + 1
+            if vectors > max(device.vectors, most_vectors(size)):
+                raise InputError(
+                    f"the protocol's codebook has {vectors} vectors of {size} numbers, and a collection draws "
+                    f"{most_vectors(size)} at most"
+                )
 
     def tally(self) -> Sums:
         """One sum for each feature or coordinate."""

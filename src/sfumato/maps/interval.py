@@ -196,7 +196,7 @@ def _error_paths(release: Release, answers: Floats, points: Floats, seed: int, t
     if totals:
         return paths
     scale = math.sqrt(release.count.variance)
-    count = np.random.default_rng([seed, 1]).normal(scale=scale, size=(DRAWS, 1))
+    count = scale * np.random.default_rng([seed, 1]).standard_normal((DRAWS, 1))
     return np.asarray((paths + count * answers) / release.count.value)
 
 

@@ -98,6 +98,17 @@ def check_weights(same: object, other: object, epsilon: Fraction) -> tuple[int, 
     return same, other
 
 
+def check_says(same: float, other: float) -> None:
+    """Refuse to read reports that are as likely for one secret as for any other; promises are kept by them.
+
+    Examples
+    --------
+    >>> check_says(2718, 1000)
+    """
+    if not same > other:
+        raise InputError("answers of this protocol are the same for all points: they say nothing")
+
+
 class Coins(Protocol):
     """Whatever draws exactly uniform integers."""
 

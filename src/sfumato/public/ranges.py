@@ -152,7 +152,7 @@ def check_length(name: str, value: float) -> None:
     """
     if not SMALLEST_LENGTH <= value <= LARGEST_LENGTH:
         raise InputError(
-            f"{name} must lie between {SMALLEST_LENGTH:g} and {LARGEST_LENGTH:g}, got {value:g}; use other units"
+            f"{name} must lie between {SMALLEST_LENGTH:g} and {LARGEST_LENGTH:g}, got {brief(value)}; use other units"
         )
 
 

@@ -90,6 +90,8 @@ def quantizer_from_document(
     document: dict[str, Any], arrays: dict[str, NDArray[Any]], kernel: Any, size: int
 ) -> Reader:
     """Rebuild a release's quantizer of `size` integers; a document that claims more is refused before it is drawn."""
+    if not size:
+        raise ReleaseFileError("the release holds no sums")
     family = QUANTIZERS.get(str(document.get("quantizer")))
     if family is None:
         raise ReleaseFileError(f"unknown quantizer {document.get('quantizer')!r}; a newer sfumato may know it")
