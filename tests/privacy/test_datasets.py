@@ -49,6 +49,11 @@ def test_a_hard_link_has_the_account_of_the_file(trips: Path) -> None:
     assert account_among(known, other) == known[0]
 
 
+def test_a_path_that_no_account_can_have_is_told_with_what_to_do() -> None:
+    with pytest.raises(InputError, match=r"'/data/a\\nb.csv' has characters .* --dataset NAME"):
+        account_among((), "/data/a\nb.csv")
+
+
 def test_a_file_of_a_known_folder_has_the_folders_account(trips: Path) -> None:
     folder = os.path.realpath(trips.parent)
     assert account_among((folder, "a name"), trips) == folder and holds(folder, os.path.realpath(trips))

@@ -120,6 +120,11 @@ def holds(folder: str, path: str) -> bool:
     return path != folder and path.startswith(os.path.join(folder, ""))
 
 
+_NAMED = (
+    "say which account it belongs to (--dataset NAME on the command line, ledger=Ledger(path).account(NAME) in Python)"
+)
+
+
 def account_among(known: tuple[str, ...], data: str | os.PathLike[str]) -> str:
     """Name of the account of data that was given no name, among the names that a ledger knows.
 
@@ -129,6 +134,8 @@ def account_among(known: tuple[str, ...], data: str | os.PathLike[str]) -> str:
     """
     path = identity_of(data)
     found = related(known, path)
+    if not found and not path.isprintable():
+        raise InputError(f"the data's path {path!a} has characters that no account's name may have: {_NAMED}")
     if not found:
         return path
     is_part = any(found[0] == form or holds(found[0], form) for form in _forms(path)) or os.path.isfile(path)
@@ -136,8 +143,7 @@ def account_among(known: tuple[str, ...], data: str | os.PathLike[str]) -> str:
         raise InputError(
             f"{str(data)!r} shares records with the data {'set' if len(found) == 1 else 'sets'} "
             f"{', '.join(map(repr, found[:5]))} of the ledger, and a second account would be a second budget for "
-            "them: say which account it belongs to (--dataset NAME on the command line, "
-            "ledger=Ledger(path).account(NAME) in Python)"
+            f"them: {_NAMED}"
         )
     return found[0]
 
