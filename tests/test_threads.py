@@ -171,6 +171,41 @@ def test_an_interrupted_fork_gives_back_no_lock_of_another_thread() -> None:
     assert (done.stdout, done.stderr) == ("['interrupted', True, 'KeyboardInterrupt'] 0\n", "")
 
 
+# One thread's fork has the lock that is taken first and waits for the other one, when another thread forks too.
+FORKS_AT_ONCE = """
+import os, sys, threading, time
+from sfumato.threads import held_over_forks
+
+last, first, told = threading.Lock(), threading.Lock(), []
+held_over_forks(last)
+held_over_forks(first)
+sys.unraisablehook = lambda given: told.append(given.exc_type.__name__)
+
+def fork():
+    child = os.fork()
+    if not child:
+        with last, first:
+            os._exit(0)
+    told.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+with last:
+    forking = [threading.Thread(target=fork) for _ in range(2)]
+    for thread in forking:
+        thread.start()
+        time.sleep(0.2)
+for thread in forking:
+    thread.join()
+print(told, last.locked(), first.locked())
+"""
+
+
+def test_threads_that_fork_at_once_hold_the_lock_one_after_another() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(sfumato.__file__).parents[1])}
+    command = [sys.executable, "-W", "ignore", "-c", FORKS_AT_ONCE]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout, done.stderr) == ("[0, 0] False False\n", "")
+
+
 def test_what_fails_aside_is_told() -> None:
     with pytest.raises(ZeroDivisionError):
         threads._aside(lambda: 1 // 0)

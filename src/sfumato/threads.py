@@ -202,19 +202,17 @@ def held_over_forks(lock: LockType, in_child: Callable[[], None] = lambda: None)
     Python forks also where a hook raises, as the handler of a signal may while a hook waits: this one waits on, or the
     lock that another thread holds would be given back for it. Afterwards Python tells of the exception, and goes on.
     """
-    held, raised = False, list[BaseException]()
+    raised: list[BaseException] = []
 
     def before() -> None:
-        nonlocal held
+        held: list[bool] = []  # by this fork: another thread may fork at the same time
         while not held:
             try:
-                held = lock.acquire()
+                held.extend(map(lock.acquire, [True]))  # no signal comes between taking the lock and noting it
             except BaseException as problem:
                 raised.append(problem)
 
     def after() -> None:
-        nonlocal held
-        held = False
         lock.release()
         if raised:
             raise raised.pop()
