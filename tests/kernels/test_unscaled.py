@@ -31,6 +31,13 @@ def test_inner_products_and_distances_are_what_numpy_says() -> None:
         assert Distance(metric).value(X, Y) == pytest.approx(exact)
 
 
+@pytest.mark.parametrize("radius", [1e-60, 1e60, 0.0, float("nan"), 10**400])
+def test_a_radius_has_the_range_of_lengths(radius: float) -> None:
+    assert InnerProduct(np.float32(2)) == get_kernel("inner-product", np.int64(2)) == InnerProduct(2.0)
+    with pytest.raises(InputError, match="radius must lie between 1e-50 and"):
+        InnerProduct(radius)
+
+
 def test_a_bandwidth_is_refused_where_there_is_none() -> None:
     with pytest.raises(InputError):
         get_kernel("jaccard", 1.0)

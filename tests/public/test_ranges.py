@@ -14,7 +14,7 @@ import sfumato
 from sfumato import PrivateKDE, bandwidth, distances, local, shuffled
 from sfumato.central.sketch import RaceSketch
 from sfumato.errors import InputError
-from sfumato.kernels import L2LSH, Gaussian, InnerProduct
+from sfumato.kernels import L2LSH, Gaussian
 from sfumato.methods.request import Request
 from sfumato.public.domain import Domain
 from sfumato.public.ranges import (
@@ -96,7 +96,6 @@ class TestChecks:
         ({"kernel": Gaussian(1e60)}, "bandwidth"),
         ({"kernel": Gaussian([1.0, 1e-60])}, "bandwidth"),
         ({"kernel": Gaussian([[1e-60, 0.0], [0.0, 1.0]])}, "bandwidth"),
-        ({"kernel": InnerProduct(1e-60)}, "radius"),
         ({"bounds": Box((-1e60, 0.0), (1e60, 1.0))}, "bounds of column 0"),
     ],
 )

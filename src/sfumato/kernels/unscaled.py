@@ -32,6 +32,7 @@ import numpy as np
 from sfumato.deferred import cdist
 from sfumato.errors import InputError
 from sfumato.kernels.base import Bandwidth, Kernel, register
+from sfumato.public.arguments import plain_number
 from sfumato.public.codec import Optional, Real, Schema, Text, Whole, brief
 from sfumato.public.portable import FloatArray
 from sfumato.public.ranges import LARGEST_LENGTH, SMALLEST_LENGTH, check_length
@@ -137,7 +138,7 @@ class InnerProduct(Kernel):
     schema = Schema(radius=Real(SMALLEST_LENGTH, LARGEST_LENGTH))
 
     def __post_init__(self) -> None:
-        radius = self.radius
+        radius = plain_number(self.radius)
         if isinstance(radius, bool) or not isinstance(radius, int | float):
             raise InputError(f"radius must be a positive length in the points' units; got {brief(radius)}")
         check_length("radius", radius)
@@ -146,6 +147,7 @@ class InnerProduct(Kernel):
     @classmethod
     def with_bandwidth(cls, bandwidth: Bandwidth | None) -> InnerProduct:
         """Make the kernel with a bandwidth as its radius, or with radius 1."""
+        bandwidth = plain_number(bandwidth)
         if bandwidth is not None and not isinstance(bandwidth, int | float):
             raise InputError("the kernel 'inner-product' takes one number as its bandwidth: the points' largest length")
         return cls(1.0 if bandwidth is None else bandwidth)

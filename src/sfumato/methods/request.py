@@ -397,14 +397,12 @@ class Request:
 
 
 def check_kernel(kernel: Kernel) -> None:
-    """Refuse a bandwidth or radius outside the stated limits."""
+    """Refuse a bandwidth outside the stated limits."""
     if isinstance(kernel, Product):
         if kernel.numbers is not None:
             check_kernel(kernel.numbers)
         return
-    radius, scale = getattr(kernel, "radius", None), getattr(kernel, "scale", None)
-    if isinstance(radius, float):
-        check_length("radius", radius)
+    scale = getattr(kernel, "scale", None)
     if not isinstance(scale, Scale):
         return
     lengths = np.abs(scale.numbers)
