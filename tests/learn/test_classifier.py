@@ -209,7 +209,7 @@ class TestInputs:
             ({"priors": [0.5, 0.5]}, "priors must be 3 numbers"),
             ({"kernel": "gaussian"}, "needs a bandwidth"),
             ({"method": "magic"}, "unknown method"),
-            ({"kernel": "inner-product", "bandwidth": -1.0}, "radius must be a positive length"),
+            ({"kernel": "inner-product", "bandwidth": -1.0}, "radius must lie between"),
         ],
     )
     def test_wrong_parameters_are_named_and_cost_nothing(self, arguments: dict[str, Any], message: str) -> None:

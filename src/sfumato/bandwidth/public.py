@@ -66,7 +66,7 @@ def from_public(
 
 def checked_choice(target_density: float | None, rule: str | None, kernel: str) -> float | None:
     """Check what was asked for; returns the target density, the typical one if nothing was."""
-    if rule is not None and rule not in RULES:
+    if rule is not None and (not isinstance(rule, str) or rule not in RULES):
         raise InputError(f"rule must be 'scott' or 'silverman', got {brief(rule)}")
     if target_density is None:
         if rule is not None and kernel != Gaussian.name:

@@ -29,6 +29,7 @@ from sfumato.engines import Engine
 from sfumato.errors import InputError
 from sfumato.kernels import Gaussian, Laplacian
 from sfumato.privacy.bits import SecureBits
+from sfumato.public.codec import brief
 from sfumato.quantizers.base import Floats, Integers
 from sfumato.quantizers.box import Box
 from sfumato.quantizers.clamping import whole_within
@@ -162,8 +163,10 @@ class PairDistances:
     lengths: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if self.kernel not in POWERS:
-            raise InputError(f"a private target density needs the kernel gaussian or laplacian, not {self.kernel}")
+        if not isinstance(self.kernel, str) or self.kernel not in POWERS:
+            raise InputError(
+                f"a private target density needs the kernel gaussian or laplacian, not {brief(self.kernel)}"
+            )
 
     @property
     def l1(self) -> int:

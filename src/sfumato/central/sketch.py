@@ -30,7 +30,7 @@ from sfumato.methods.request import Request, check_kernel
 from sfumato.privacy.bits import noise_bits
 from sfumato.privacy.guarantee import NEIGHBOURS, check_choice, checked_delta, exact_epsilon
 from sfumato.privacy.ledger import Account, Epsilon
-from sfumato.public.arguments import checked_seed
+from sfumato.public.arguments import checked_seed, plain_number
 from sfumato.public.codec import Nested, Schema, Whole, brief
 from sfumato.public.ranges import LARGEST_OPTION, MOST_COLUMNS, check_size, check_whole
 from sfumato.quantizers.base import Integers
@@ -205,6 +205,8 @@ class RaceSketch:
         merged._begin(self.quantizer)
         merged._receipts = Receipts({})
         for part in (self, *others):
+            if not isinstance(part, RaceSketch):
+                raise InputError(f"a sketch is merged with sketches, got {brief(part)}")
             if part.fingerprint != self.fingerprint:
                 raise InputError(
                     "the sketches have different public parameters: make all shards with the same kernel, bounds, "
@@ -246,6 +248,7 @@ class RaceSketch:
             If the records were released before and `ledger` does not hold the charge for it, or if it is overdrawn.
         """
         check_choice("neighbours", neighbours, NEIGHBOURS)
+        own_count = plain_number(own_count)
         if not isinstance(own_count, bool):
             raise InputError(f"own_count must be True or False, got {brief(own_count)}")
         terms = exact_epsilon(epsilon), checked_delta(delta), neighbours, own_count

@@ -25,8 +25,8 @@ from sfumato.kernels import Kernel
 from sfumato.learn import rules
 from sfumato.learn.labels import LabelledSource
 from sfumato.privacy.bits import SecureBits, noise_bits
-from sfumato.privacy.guarantee import Guarantee, amount_text
-from sfumato.public.arguments import checked_options, checked_seed, says
+from sfumato.privacy.guarantee import Guarantee, amount_text, checked_delta
+from sfumato.public.arguments import checked_options, plain_number, says
 from sfumato.public.codec import brief
 from sfumato.release import Release
 
@@ -70,10 +70,11 @@ def collect(trust: str, kernel: Kernel, data: LabelledSource, settings: Mapping[
     common = {name: settings[name] for name in names}
     common |= {"n": int(n), "options": checked_options(settings["options"]), "seed": settings["feature_seed"]}
     if common["random_state"] is not None:
-        checked_seed(common["random_state"], "random_state")
+        SecureBits.seeded(common["random_state"])  # which refuses what is no seed
     if trust == "shuffled":
         return _shuffled(kernel, data, delta=settings["delta"], landmarks=settings["landmarks"], **common)
-    if settings["delta"] or settings["landmarks"] is not None:
+    delta = 0.0 if settings["delta"] is None else checked_delta(plain_number(settings["delta"]))
+    if delta or settings["landmarks"] is not None:
         raise InputError("trust='local' is a pure model and knows no landmarks: leave delta and landmarks out")
     return _local(kernel, data, **common)
 

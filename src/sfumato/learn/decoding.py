@@ -86,7 +86,13 @@ def decode(release: Release, vocabulary: Any, words: Sequence[str] | Any, top: i
     """
     if isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 1:
         raise InputError(f"top must be a positive number of words, got {brief(top)}")
+    if not isinstance(release, Release):
+        raise InputError(f"decode reads a release, got {brief(release)}")
     source = open_source(vocabulary)
+    try:
+        count = len(words)
+    except TypeError:
+        raise InputError(f"words must be a list, got {brief(words)}") from None
     if source.dimension != release.dimension:
         raise InputError(
             f"the vocabulary has {source.dimension} columns and the release has {release.dimension}: embed the words "
@@ -94,8 +100,8 @@ def decode(release: Release, vocabulary: Any, words: Sequence[str] | Any, top: i
         )
     answers = [release.query(batch, return_std=True) for batch in source.batches(BATCH_ROWS)]
     values, errors = (np.concatenate([part[side] for part in answers] or [np.empty(0)]) for side in (0, 1))
-    if len(values) != len(words):
-        raise InputError(f"the vocabulary has {len(values)} rows and there are {len(words)} words; pass one for each")
+    if len(values) != count:
+        raise InputError(f"the vocabulary has {len(values)} rows and there are {count} words; pass one for each")
     sign = -1.0 if isinstance(release.kernel, Distance) else 1.0
     above = sign * (values - values.mean()) if len(values) else values
     order = np.argsort(-sign * values, kind="stable")[: int(top)]

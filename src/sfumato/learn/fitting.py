@@ -112,8 +112,8 @@ Settings = Mapping[str, Any]
 def rule_of(settings: Settings, source: Source, classes: int) -> Any:
     """Return the rule that is asked for, or that "auto" stands for; of the source only its kind is looked at."""
     possible = (
-        bool(checked_delta(settings["delta"]))
-        and settings["trust"] == "central"
+        settings["trust"] == "central"
+        and bool(checked_delta(settings["delta"]))
         and says(settings["method"], "auto")
         and settings["landmarks"] is None
         and set(checked_options(settings["options"])) <= set(linear.OPTIONS)

@@ -138,6 +138,8 @@ def select(
     >>> bool((select(release, pool, 10).positions >= 50).all())
     True
     """
+    if not isinstance(release, Release):
+        raise InputError(f"select reads a release, got {brief(release)}")
     source = open_source(pool, columns)
     if source.dimension != release.dimension:
         raise InputError(

@@ -95,8 +95,10 @@ def sample(
     return np.asarray(mesh.points[cells] + widths * generator.uniform(-0.5, 0.5, size=(count, len(axes))))
 
 
-def generator_of(random_state: int | None) -> np.random.Generator:
+def generator_of(random_state: Any) -> np.random.Generator:
     """Return the generator of points, which are drawn from what is public: of a seed, or of fresh entropy."""
+    if isinstance(random_state, np.random.Generator | np.random.SeedSequence):
+        return np.random.default_rng(random_state)
     return np.random.default_rng(None if random_state is None else checked_seed(random_state, "random_state"))
 
 

@@ -6,6 +6,9 @@ Documents are read by `public.codec`; this is its counterpart for arguments, whi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from decimal import Decimal
+from fractions import Fraction
 from itertools import islice
 from numbers import Integral
 from typing import Any
@@ -87,13 +90,16 @@ def checked_options(value: Any) -> dict[str, Any]:
 
 
 def plain_number(value: Any) -> Any:
-    """Take a number out of NumPy's wrapping, for a check that knows Python's own types.
+    """Take a number out of NumPy's wrapping, or as the double nearest to it, for a check that knows int and float.
 
     Examples
     --------
-    >>> plain_number(24)
-    24
+    >>> plain_number(24), plain_number(Fraction(1, 2))
+    (24, 0.5)
     """
+    if isinstance(value, Fraction | Decimal):
+        with suppress(OverflowError, ValueError):  # beyond all doubles, or no number: the check refuses it
+            return float(value)
     return value.item() if hasattr(value, "dtype") and not getattr(value, "shape", None) else value
 
 

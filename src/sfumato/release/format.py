@@ -114,14 +114,16 @@ def decode(source: str | Path | Bytes) -> tuple[dict[str, Any], dict[str, Array]
     Traceback (most recent call last):
     sfumato.errors.ReleaseFileError: not a release: it does not begin like a .sfm file
     """
-    if isinstance(source, (str, Path)):
+    if isinstance(source, str | os.PathLike):
         try:
             return _decode(_read(source))
         except ReleaseFileError as error:
             raise ReleaseFileError(f"{str(source)!r} is {error}") from None
-    if not isinstance(source, bytes | bytearray | memoryview):
-        raise InputError(f"a release is read from a path or from bytes, got {brief(source)}")
-    return _decode(bytes(source))
+    try:
+        content = bytes(memoryview(source))  # of mmap, Arrow and NumPy too
+    except (TypeError, ValueError, BufferError, NotImplementedError):
+        raise InputError(f"a release is read from a path or from bytes, got {brief(source)}") from None
+    return _decode(content)
 
 
 @contextmanager

@@ -307,6 +307,7 @@ def calibrate(
 def check_delta(name: str, delta: float) -> None:
     """Refuse a delta that a protocol cannot keep, or does not need."""
     if name == "pure":
+        delta = plain_number(delta)
         if not isinstance(delta, int | float) or delta:
             raise InputError(
                 f"'pure' keeps delta = 0; got {brief(delta)}. Leave delta out, or choose another protocol."

@@ -1,0 +1,89 @@
+"""Arguments of other types that say the same are taken; of those that say nothing, none comes out raw."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato
+from sfumato import bandwidth, kernels, learn, shuffled
+from sfumato.errors import InputError, ReleaseFileError
+
+POINTS = np.random.default_rng(0).uniform(size=(40, 2))
+LABELS = ["a", "b"] * 20
+GRID: dict[str, Any] = {"bandwidth": 0.2, "epsilon": 1, "n_hint": 40, "bounds": (0, 1), "method": "grid"}
+BOUGHT: dict[str, Any] = {"epsilon": 20, "bounds": (0, 1), "n_hint": 40}
+MADE = sfumato.PrivateKDE(**GRID).fit(POINTS).release_
+CLASSIFIER: dict[str, Any] = {**BOUGHT, "kernel": "gaussian", "bandwidth": 0.5, "classes": ["a", "b"]}
+
+
+class Place(os.PathLike[str]):
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+
+def test_a_release_is_read_from_what_holds_its_bytes_or_names_its_file(tmp_path: Path) -> None:
+    path = MADE.save(tmp_path / "made.sfm")
+    content = path.read_bytes()
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        for source in (content, mapped, pa.py_buffer(content), np.frombuffer(content, np.uint8), Place(path)):
+            assert sfumato.load(source).to_bytes() == content
+    for odd in (5, None, [1], np.datetime64("2026-01-01"), np.array(["a"]), object()):
+        with pytest.raises((InputError, ReleaseFileError)):
+            sfumato.load(odd)
+
+
+@pytest.mark.parametrize("random_state", [1, "seven", b"seven", -1, 2**300])
+@pytest.mark.parametrize("trust", ["central", "local"])
+def test_every_trust_takes_the_same_seeds(trust: str, random_state: Any) -> None:
+    learn.DensityClassifier(**CLASSIFIER, trust=trust, random_state=random_state).fit(POINTS, LABELS)
+
+
+@pytest.mark.parametrize("delta", [0, None, np.int64(0), np.float32(0), Fraction(0)])
+def test_no_delta_is_no_delta_in_the_local_model(delta: Any) -> None:
+    learn.DensityClassifier(**CLASSIFIER, trust="local", delta=delta).fit(POINTS, LABELS)
+
+
+@pytest.mark.parametrize("delta", [0, np.int64(0), np.float32(0), Fraction(0), Decimal(0)])
+def test_pure_takes_every_zero(delta: Any) -> None:
+    assert shuffled.bitsum.calibrate("pure", n=1000, instances=4, epsilon=1, delta=delta).rmse > 0
+
+
+def test_numbers_of_every_type() -> None:
+    assert kernels.Circle(Fraction(24)) == kernels.Circle(Decimal(24)) == kernels.Circle(24.0)
+    given = {"n": 1000, "instances": 16, "epsilon": 1, "delta": 1e-5}
+    plain = shuffled.bitsum.calibrate("rr", messages=4, **given)
+    assert shuffled.bitsum.calibrate("rr", messages=Fraction(4), **given) == plain
+    sketch = sfumato.RaceSketch("l2-lsh", bandwidth=1.0, dimension=2, rows=5).add(POINTS)
+    sketch.release(epsilon=1, own_count=np.True_)
+    made = MADE.sample(3, random_state=np.random.default_rng(1))
+    np.testing.assert_array_equal(made, MADE.sample(3, random_state=1))
+
+
+@pytest.mark.parametrize("odd", [10**5000, [], np.array([])], ids=["huge", "list", "array"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda odd: bandwidth.private(POINTS, **BOUGHT, target_density=0.1, kernel=odd),
+        lambda odd: bandwidth.private(POINTS, **BOUGHT, rule=odd),
+        lambda odd: sfumato.RaceSketch("l2-lsh", bandwidth=1.0, dimension=2, rows=5).merge(odd),
+        lambda odd: learn.decode(odd, POINTS[:2], ["a", "b"]),
+        lambda odd: learn.decode(MADE, POINTS[:2], odd),
+        lambda odd: learn.select(odd, POINTS, 3),
+    ],
+)
+def test_what_is_of_no_use_is_refused(call: Callable[[Any], Any], odd: Any) -> None:
+    with pytest.raises(InputError):
+        call(odd)
