@@ -21,7 +21,7 @@ from sfumato.distances import plan as distance_plan
 from sfumato.distances.hat import HatQuantizer
 from sfumato.distances.moments import MomentQuantizer
 from sfumato.errors import InputError
-from sfumato.kernels import Gaussian, InnerProduct, Overlap
+from sfumato.kernels import Gaussian, Overlap
 from sfumato.kernels.unscaled import Distance
 from sfumato.methods.registry import DISTANCES, METHODS
 from sfumato.privacy.bits import SecureBits
@@ -237,7 +237,7 @@ def _makers(box: Box) -> dict[str, Callable[[], Quantizer]]:
         "convex-hypothesis": lambda: ConvexHypothesis(l1, box, 8, 0.1),
         "inner-product": lambda: InnerProductQuantizer(small, None),
         "inner-product clipped": lambda: InnerProductQuantizer(small, 2.5),
-        "inner-product-signs": lambda: InnerProductSigns(Ball(box, InnerProduct(1e-100).radius, 100), 3, seed=1),
+        "inner-product-signs": lambda: InnerProductSigns(Ball(box, 1e-50, 100), 3, seed=1),
         "bernstein": lambda: BernsteinQuantizer(kernel, box, 2, 1000, 0.02),
         "even-trig": lambda: TrigonometricQuantizer(kernel, box, 3, 1000, 0.02),
         "grid-records": lambda: GridRecords(kernel, box, (3,), 10),

@@ -206,6 +206,35 @@ def test_threads_that_fork_at_once_hold_the_lock_one_after_another() -> None:
     assert (done.stdout, done.stderr) == ("[0, 0] False False\n", "")
 
 
+# A signal arrives while the process is copied: its handler runs before the first step of a hook that is Python's. libc
+# raises it in the last hook before the copy, which is the first that was registered, with no step of Python between.
+SIGNAL_AT_THE_FORK = """
+import ctypes, functools, os, signal, sys
+os.register_at_fork(before=functools.partial(ctypes.CDLL(None)["raise"], int(signal.SIGUSR1)))
+from sfumato import threads
+
+def interrupt(number, frame):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGUSR1, interrupt)
+sys.unraisablehook = lambda given: None
+try:
+    child = os.fork()
+    if not child:
+        os._exit(threads._single.locked())
+except KeyboardInterrupt:
+    pass
+print(threads._single.locked(), os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+
+
+def test_a_signal_while_a_process_is_copied_leaves_no_lock_behind() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(sfumato.__file__).parents[1])}
+    command = [sys.executable, "-W", "ignore", "-c", SIGNAL_AT_THE_FORK]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout, done.stderr) == ("False 0\n", "")
+
+
 def test_what_fails_aside_is_told() -> None:
     with pytest.raises(ZeroDivisionError):
         threads._aside(lambda: 1 // 0)

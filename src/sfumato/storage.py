@@ -51,6 +51,7 @@ _NO_HARD_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 _ZEROS = bytes(1 << 20)
 _LEFTOVER = re.compile(r"\.sfumato-(?:[0-9a-f]{16}\.tmp|[a-z0-9_]{8}\.csv)")  # the latter of `query`
 LEFTOVER_SECONDS = 24 * 3600
+_OTHER_FILES = 256  # that a process has open besides
 _swept: set[str] = set()  # folders, each once in a process: there may be many files in them
 
 
@@ -323,6 +324,21 @@ class AtomicFile:
             with suppress(OSError):
                 os.unlink(self._temporary)
             self._temporary = None
+
+
+def allow_files(number: int) -> None:
+    """Let this process have `number` more files open at once, where the system lets it: 1,024 in all is the usual."""
+    try:
+        import resource
+    except ImportError:  # pragma: no cover - Windows has another limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = number + _OTHER_FILES
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if resource.RLIM_INFINITY != soft < wanted:
+        with suppress(OSError, ValueError):  # what opens one too many says so
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _lock(descriptor: int) -> bool:

@@ -212,18 +212,19 @@ def held_over_forks(lock: LockType, in_child: Callable[[], None] = lambda: None)
             except BaseException as problem:
                 raised.append(problem)
 
-    def after() -> None:
-        lock.release()
+    def tell() -> None:
         if raised:
             raise raised.pop()
 
     def after_in_child() -> None:
-        in_child()
         raised.clear()
-        after()
+        in_child()
 
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=before, after_in_parent=after, after_in_child=after_in_child)
+        # A signal that arrives while the process is copied is handled before the first step of the next hook that is
+        # Python's, which then does nothing: what gives the lock back has none.
+        os.register_at_fork(before=before, after_in_parent=lock.release, after_in_child=lock.release)
+        os.register_at_fork(after_in_parent=tell, after_in_child=after_in_child)
 
 
 held_over_forks(_single, _after_fork_in_child)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -105,6 +107,74 @@ def test_what_fails_after_the_charge_says_so(run: Run, here: Path, name: str, mo
     assert charges() == 1 and not list(here.rglob("out*.sfm"))
 
 
+@pytest.mark.parametrize("problem", [MemoryError, RuntimeError("can't start new thread")])
+@pytest.mark.parametrize("name", RUNS)
+def test_whatever_fails_after_the_charge_what_is_spent_is_told(
+    run: Run,
+    here: Path,
+    name: str,
+    problem: BaseException,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def failing(*given: object, **named: object) -> None:
+        raise problem
+
+    monkeypatch.setattr((sfumato.local if name == "local" else sfumato.shuffled).Protocol, "simulate", failing)
+    told: list[str] = []
+    monkeypatch.setattr("sfumato.cli.paid.complain", told.append)
+    with suppress(RuntimeError):  # which is a mistake of ours, and is raised as it is
+        assert run(*RUNS[name], "-o", "out").exit_code != 0
+    assert charges() == 1 and len(told) == 1 and "had been charged already and stays spent" in told[0]
+
+
+@pytest.mark.parametrize("mechanism", ["dm", "pm", "sw", "gi"])
+def test_a_release_of_every_report_is_reserved_in_full(
+    run: Run, here: Path, mechanism: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its length grows with the people."""
+    reserved, reserve = list[int](), AtomicFile.reserve
+    monkeypatch.setattr(AtomicFile, "reserve", lambda file, size: (reserved.append(size), reserve(file, size))[1])
+    words = ("--radius", 0.3) if mechanism == "gi" else ()
+    assert run("local", "protocol", "-o", "all.json", *LOCAL, "--mechanism", mechanism, *words).exit_code == 0
+    assert run("local", "simulate", "all.json", "points.npy", "-o", "out.sfm", "--no-ledger").exit_code == 0
+    assert reserved[-1] >= Path("out.sfm").stat().st_size
+
+
+def test_rows_that_cannot_be_read_are_not_paid_for(run: Run, here: Path) -> None:
+    rows = np.random.default_rng(1).uniform(size=(200_000, 2)).tolist()
+    whole = gzip.compress("\n".join(["x,y", *(f"{x},{y}" for x, y in rows)]).encode(), 1)
+    Path("cut.csv.gz").write_bytes(whole[: len(whole) // 2])
+    result = run("local", "simulate", "local.json", "cut.csv.gz", "-o", "out.sfm")
+    assert result.exit_code == 2 and "Truncated" in plain(result.stderr), result.output
+    assert not charges()
+
+
+def test_classes_that_a_device_would_swallow_are_not_paid_for(run: Run, here: Path) -> None:
+    Path("out").mkdir()
+    Path("out", "class-1.sfm").symlink_to("/dev/null")
+    result = run(*RUNS["classes"], "-o", "out")
+    assert result.exit_code == 2 and "keeps nothing" in plain(result.stderr) and not charges()
+
+
+def test_more_classes_than_files_may_be_open_are_released(run: Run, here: Path) -> None:
+    resource = pytest.importorskip("resource")
+    classes, people = [f"k{place}" for place in range(60)], 12
+    rows = [f"0.{i % 7},0.{i % 5},{name}" for name in classes for i in range(people)]
+    Path("many.csv").write_text("\n".join(["x,y,c", *rows]))
+    words = ("--participants", ",".join(["12"] * 60), "--classes", ",".join(classes), "--new-key", "many.key")
+    assert run("shuffled", "protocol", "-o", "many.json", *SHUFFLED[:-2], *words).exit_code == 0
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/dev/fd")) + 40, hard))
+    try:
+        result = run(
+            "shuffled", "simulate", "many.json", "many.csv", "--columns", "x,y", "--label-column", "c", "-o", "all"
+        )
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert result.exit_code == 0, result.output
+    assert len(os.listdir("all")) == 60
+
+
 def test_a_name_that_is_taken_is_refused_before_anything_is_paid_for(run: Run, here: Path) -> None:
     Path("out.sfm").write_text("another's")
     result = run(*RUNS["local"], "-o", "out.sfm")
@@ -117,5 +187,5 @@ def test_no_release_is_longer_than_what_was_reserved(here: Path) -> None:
     points = np.load("points.npy")
     local = sfumato.local.Protocol.load("local.json")
     shuffled = sfumato.shuffled.Protocol.load("shuffled.json")
-    assert len(local.simulate(points).to_bytes()) <= longest_size(blank_local(local))
+    assert len(local.simulate(points).to_bytes()) <= longest_size(blank_local(local, PEOPLE))
     assert len(shuffled.simulate(points).to_bytes()) <= longest_size(blank_shuffled(shuffled))

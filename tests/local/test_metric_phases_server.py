@@ -148,3 +148,10 @@ def test_what_does_not_fit_is_refused() -> None:
     for damage in ({"largest": -1}, {"radius": exact(-0.1)}):
         with pytest.raises(InputError):
             device_for({**document, "mechanism": {**document["mechanism"], **damage}})
+
+
+def test_people_whose_rows_are_all_arcs_are_simulated() -> None:
+    made = protocol(radius=0.5, epsilon=0.1)
+    server = cast(MetricPhasesServer, made.server())
+    arcs = np.flatnonzero(server.resultants.scales > server.device.largest)
+    assert len(server.random_digits(np.zeros((len(arcs), 2), dtype=np.int64), arcs, SecureBits.seeded(1))) == len(arcs)

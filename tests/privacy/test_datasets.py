@@ -50,7 +50,7 @@ def test_a_hard_link_has_the_account_of_the_file(trips: Path) -> None:
 
 
 def test_a_path_that_no_account_can_have_is_told_with_what_to_do() -> None:
-    with pytest.raises(InputError, match=r"'/data/a\\nb.csv' has characters .* --dataset NAME"):
+    with pytest.raises(InputError, match=r"'/data/a\\nb.csv' has characters .*--dataset NAME"):
         account_among((), "/data/a\nb.csv")
 
 

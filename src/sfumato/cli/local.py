@@ -215,25 +215,32 @@ def simulate(
     if account is not None:
         refuse_unkept(output)
     made, source = Protocol.load(protocol_file), open_source(data, parse_columns(columns, data))
-    _check_people(made, source)
+    people = _checked_people(made, source)
 
     def run() -> dict[Path, Release]:
         charge_collection(account, made.mechanism, _guarantee(made))
         return {output: made.simulate(source, random_state=seed_noise_not_private)}
 
-    release = make_files(run, {output: longest_size(blank(made))}, account, force=force)[output]
+    release = make_files(run, {output: longest_size(blank(made, people))}, account, force=force)[output]
     book, standing = spending(account)
     document = {"people": release.count.value, "ledger": book}
     _told(release, output, document, [("people", str(release.count.value))], as_json, [("ledger", standing)])
 
 
-def _check_people(made: Protocol, source: Source) -> None:
-    """Refuse before the charge what a simulation refuses."""
+def _checked_people(made: Protocol, source: Source) -> int:
+    """Refuse before the charge what a simulation refuses, rows that cannot be read too; return how many people it is.
+
+    Of what is read only once nobody knows it yet: about as many as the protocol is for.
+    """
     columns = made.document["dimension"]
     if source.dimension != columns:
         raise InputError(f"the protocol has {columns} columns, the points {source.dimension}")
-    if source.repeatable and next(source.batches(1), None) is None:
+    if not source.repeatable:
+        return int(made.document["participants"])
+    people = sum(len(block) for block in source.batches())
+    if not people:
         raise InputError("there is nobody in the data, so there is nothing to release")
+    return people
 
 
 def _guarantee(made: Protocol) -> Guarantee:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from sfumato.cli.console import complain, err, size_text
 from sfumato.errors import InputError, StorageError
 from sfumato.paid import rescued
-from sfumato.storage import AtomicFile
+from sfumato.storage import AtomicFile, allow_files
 
 if TYPE_CHECKING:
     from sfumato.central.estimator import PrivateEstimator
@@ -115,6 +115,7 @@ def make_files(
     with Interrupts() as interrupts:
         try:
             with ExitStack() as stack:
+                allow_files(len(sizes))
                 files = {path: stack.enter_context(AtomicFile(path, overwrite=force)) for path in sizes}
                 for path, size in sizes.items():
                     files[path].reserve(size)
@@ -124,7 +125,7 @@ def make_files(
                 if problems := [problem for problem in kept if problem]:
                     raise StorageError("; ".join(problems))
         except (StorageError, InputError) as error:
-            if made:
+            if made and isinstance(error, StorageError):  # which says already what became of it
                 raise
             lost = _spent_in_vain(account, charged_before)
             nothing = "; nothing was spent" if isinstance(error, StorageError) else ""
@@ -132,6 +133,10 @@ def make_files(
         except KeyboardInterrupt:
             lost = _spent_in_vain(account, charged_before) or " and nothing was spent"
             raise KeyboardInterrupt(f"interrupted; nothing was written{lost}") from None
+        except Exception:  # memory or threads that ran out, or a mistake of ours: told besides, whatever it says itself
+            if lost := _spent_in_vain(account, charged_before):
+                complain(lost.removeprefix("; but "))
+            raise
     return made
 
 

@@ -344,6 +344,8 @@ def simulate(
     written = [output / f"class-{place}.sfm" for place in range(len(made.classes or ()))]
     for path in written:
         refuse_inputs(path, *read)
+        if account is not None:
+            refuse_unkept(path)
     if unmix and made.labels is None:
         raise InputError("--unmix undoes randomised classes, and this protocol has none: leave it out")
     points, places = people(made, data, columns, label_column)

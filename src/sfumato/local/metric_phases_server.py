@@ -139,7 +139,8 @@ class MetricPhasesServer(PhasesServer):
         phases = self.pool.phases(X, noisy, rows[noisy])
         order = np.argsort(scales[noisy], kind="stable")
         values, starts = np.unique(scales[noisy][order], return_index=True)
-        for scale, places in zip(values.tolist(), np.split(order, starts[1:]), strict=True):
+        # Where all are arcs there is no scale, and yet one part, an empty one.
+        for scale, places in zip(values.tolist(), np.split(order, starts[1:])[: len(values)], strict=True):
             phases[places] += DiscreteLaplace(Fraction(1, scale)).sample(bits, len(places))
         digits[noisy] = (phases & ((1 << made.shift) - 1)) >> (made.shift - POSITION_BITS)
         return digits

@@ -14,7 +14,7 @@ from sfumato.errors import InputError
 from sfumato.kernels import Kernel, get_kernel, kernel_from_document
 from sfumato.local.device import Device, device_for
 from sfumato.local.pool import directions
-from sfumato.local.server import Design, Server, Tally
+from sfumato.local.server import Design, Records, Server, Tally
 from sfumato.methods.ranking import Ranking, Row, compare
 from sfumato.methods.registry import LOCAL
 from sfumato.methods.request import Request
@@ -203,10 +203,13 @@ def simulate(protocol: Protocol, X: Any, random_state: int | None = None) -> Rel
     return make_release(protocol, server, tally, people, private=bits.private, conditions=(CONDITION,))
 
 
-def blank(protocol: Protocol) -> Release:
-    """Return what a collection gives, with nothing counted: how long it is, and what is read in it."""
+def blank(protocol: Protocol, people: int) -> Release:
+    """Return what a collection from `people` gives, with nothing counted: how long it is, and what is read in it."""
     server = protocol.server()
-    return make_release(protocol, server, server.tally(), 1, conditions=(CONDITION,))
+    tally = server.tally()
+    if isinstance(tally, Records):  # which keeps every report, so that it is as long as there are people
+        tally.append(np.zeros((people, tally.width), dtype=np.int64))
+    return make_release(protocol, server, tally, people, conditions=(CONDITION,))
 
 
 def prepared(device: Device, points: Floats) -> Floats:
