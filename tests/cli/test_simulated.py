@@ -107,6 +107,20 @@ def test_what_fails_after_the_charge_says_so(run: Run, here: Path, name: str, mo
     assert charges() == 1 and not list(here.rglob("out*.sfm"))
 
 
+@pytest.mark.parametrize("name", RUNS)
+def test_what_another_run_spends_meanwhile_is_not_called_this_ones(
+    run: Run, here: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: AtomicFile, size: int) -> None:
+        data = os.path.realpath(str(RUNS[name][3]))
+        Ledger(os.environ["SFUMATO_LEDGER"]).account(data).charge("another's", 2, neighbours="replace")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(AtomicFile, "_allocate", full)
+    result = run(*RUNS[name], "-o", "out")
+    assert result.exit_code == 5 and "nothing was spent" in plain(result.stderr) and charges() >= 1
+
+
 @pytest.mark.parametrize("problem", [MemoryError, RuntimeError("can't start new thread")])
 @pytest.mark.parametrize("name", RUNS)
 def test_whatever_fails_after_the_charge_what_is_spent_is_told(

@@ -110,7 +110,7 @@ def make_files(
 
     Each is written whether or not the disk takes the others.
     """
-    charged_before = _charge_ids(account)
+    charged_before = 0 if account is None else len(account.own_charges)
     made: Mapping[Path, Thing] = {}
     with Interrupts() as interrupts:
         try:
@@ -228,18 +228,14 @@ def speed_text(rows: float | None) -> str:
     return "" if rows is None else f"{rows:,.0f} rows/s"
 
 
-def _charge_ids(account: Account | None) -> set[str]:
-    return set() if account is None else {charge.id for charge in account.charges}
-
-
-def _spent_in_vain(account: Account | None, before: set[str]) -> str:
-    """Say what was charged since `before` for a release that does not exist; nothing if nothing was."""
+def _spent_in_vain(account: Account | None, before: int) -> str:
+    """Say what this run charged, after so many other charges, for what does not exist; nothing if nothing was."""
     if account is None:
         return ""
     from sfumato.privacy.guarantee import amount_text
     from sfumato.privacy.ledger import basic_composition
 
-    epsilon, delta = basic_composition(charge for charge in account.charges if charge.id not in before)
+    epsilon, delta = basic_composition(account.own_charges[before:])
     if not epsilon:
         return ""
     return (

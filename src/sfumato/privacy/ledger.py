@@ -216,6 +216,7 @@ class Account:
         self.ledger = ledger
         self.dataset = account_name(dataset)
         self._unnamed = unnamed
+        self._tried: set[str] = set()
 
     @property
     def budget(self) -> tuple[Fraction, float] | None:
@@ -227,6 +228,11 @@ class Account:
     def charges(self) -> tuple[Charge, ...]:
         """Every spending, oldest first."""
         return self.ledger._standing(self.dataset).charges
+
+    @property
+    def own_charges(self) -> tuple[Charge, ...]:
+        """Those of the charges that were made by this object, and not by another process or another run."""
+        return tuple(charge for charge in self.charges if charge.id in self._tried)
 
     @property
     def rule(self) -> str:
@@ -318,6 +324,7 @@ class Account:
             If the account is kept under another relation or unit, the file is damaged, or the lock is not free.
         """
         charge = self._charge(mechanism, epsilon, delta, terms)
+        self._tried.add(charge.id)  # first: what fails afterwards may be on disk
         self.ledger._append(charge, self._unnamed)
         return charge
 
