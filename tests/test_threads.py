@@ -133,7 +133,7 @@ INTERRUPTED_FORK = """
 import os, signal, sys, threading, time
 from sfumato.threads import held_over_forks
 
-lock, held, told = threading.Lock(), threading.Event(), []
+lock, held, told = threading.RLock(), threading.Event(), []
 held_over_forks(lock)
 
 def work():
@@ -142,7 +142,7 @@ def work():
         while not told:
             time.sleep(0.01)
         time.sleep(0.1)
-        told.append(lock.locked())
+        told.append(lock._is_owned())
 
 def interrupt(number, frame):
     told.append("interrupted")
@@ -176,7 +176,7 @@ FORKS_AT_ONCE = """
 import os, sys, threading, time
 from sfumato.threads import held_over_forks
 
-last, first, told = threading.Lock(), threading.Lock(), []
+last, first, told = threading.RLock(), threading.RLock(), []
 held_over_forks(last)
 held_over_forks(first)
 sys.unraisablehook = lambda given: told.append(given.exc_type.__name__)
@@ -195,7 +195,7 @@ with last:
         time.sleep(0.2)
 for thread in forking:
     thread.join()
-print(told, last.locked(), first.locked())
+print(told, last.acquire(False), first.acquire(False))
 """
 
 
@@ -203,7 +203,7 @@ def test_threads_that_fork_at_once_hold_the_lock_one_after_another() -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(sfumato.__file__).parents[1])}
     command = [sys.executable, "-W", "ignore", "-c", FORKS_AT_ONCE]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.stdout, done.stderr) == ("[0, 0] False False\n", "")
+    assert (done.stdout, done.stderr) == ("[0, 0] True True\n", "")
 
 
 # A signal arrives while the process is copied: its handler runs before the first step of a hook that is Python's. libc
@@ -221,10 +221,10 @@ sys.unraisablehook = lambda given: None
 try:
     child = os.fork()
     if not child:
-        os._exit(threads._single.locked())
+        os._exit(threads._single._is_owned())
 except KeyboardInterrupt:
     pass
-print(threads._single.locked(), os.waitstatus_to_exitcode(os.wait()[1]))
+print(threads._single._is_owned(), os.waitstatus_to_exitcode(os.wait()[1]))
 """
 
 
@@ -233,6 +233,46 @@ def test_a_signal_while_a_process_is_copied_leaves_no_lock_behind() -> None:
     command = [sys.executable, "-W", "ignore", "-c", SIGNAL_AT_THE_FORK]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
     assert (done.stdout, done.stderr) == ("False 0\n", "")
+
+
+# A signal arrives before the first step of our hook: the fork goes on without the lock, which another thread has.
+SIGNAL_BEFORE_THE_FORK = """
+import ctypes, functools, os, signal, sys, threading, time
+from sfumato.threads import held_over_forks
+
+lock, held, told = threading.RLock(), threading.Event(), []
+held_over_forks(lock)
+os.register_at_fork(before=functools.partial(ctypes.CDLL(None)["raise"], int(signal.SIGUSR1)))
+
+def work():
+    with lock:
+        held.set()
+        time.sleep(0.2)
+        told.append(lock._is_owned())
+
+def interrupt(number, frame):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGUSR1, interrupt)
+sys.unraisablehook = lambda given: None
+working = threading.Thread(target=work)
+working.start()
+held.wait()
+child = os.fork()
+if not child:
+    with lock:
+        os._exit(0)
+working.join()
+with lock:
+    print(told, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_fork_that_could_not_wait_gives_back_no_lock_of_another_thread() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(sfumato.__file__).parents[1])}
+    command = [sys.executable, "-W", "ignore", "-c", SIGNAL_BEFORE_THE_FORK]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout, done.stderr) == ("[True] 0\n", "")
 
 
 def test_what_fails_aside_is_told() -> None:

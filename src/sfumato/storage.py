@@ -43,9 +43,10 @@ _ADVICE = {
     errno.EPERM: "operation not permitted; change the permissions or choose another folder",
     errno.ENOENT: "the folder does not exist; create it first",
     errno.ENOTDIR: "a part of the path is a file, not a folder; correct the path",
+    errno.EMFILE: "this process may have no more files open; raise the limit (ulimit -n)",
     errno.EPIPE: "the reader at the other end has closed",
 }
-_STREAM = re.compile(r"/dev/(?:fd/(\d+)|(stdout)|(stderr))")
+STREAM = re.compile(r"/dev/(?:fd/(\d+)|(stdout)|(stderr))")
 _NO_RESERVATION = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}  # what file systems without fallocate answer
 _NO_HARD_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 _ZEROS = bytes(1 << 20)
@@ -186,7 +187,7 @@ class AtomicFile:
         return self
 
     def _open(self) -> None:
-        stream = _STREAM.fullmatch(self.path)
+        stream = STREAM.fullmatch(self.path)
         if stream:
             # Opening the name again would start at the beginning of a file that the shell may be appending to.
             self._descriptor = os.dup(int(stream[1]) if stream[1] else 1 if stream[2] else 2)

@@ -13,7 +13,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from _thread import LockType
+    from _thread import RLock
     from concurrent.futures import Future, ProcessPoolExecutor
 
     from threadpoolctl import ThreadpoolController
@@ -25,7 +25,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 Given = ParamSpec("Given")
 MOST_THREADS = 2**12
-_single = threading.Lock()
+_single = threading.RLock()
 # One for each caller that wants BLAS on one thread, with the caller's thread; the limits are all the first one's.
 _limits: list[tuple[int, Any]] = []
 _left: Any = None  # the limit of callers that a fork left behind: it holds in the child, where nobody takes it back
@@ -196,11 +196,13 @@ def _after_fork_in_child() -> None:
     _limits[:] = kept
 
 
-def held_over_forks(lock: LockType, in_child: Callable[[], None] = lambda: None) -> None:
+def held_over_forks(lock: RLock, in_child: Callable[[], None] = lambda: None) -> None:
     """Let nobody be forked in the middle of a change, with a lock that no thread of the child would give back.
 
-    Python forks also where a hook raises, as the handler of a signal may while a hook waits: this one waits on, or the
-    lock that another thread holds would be given back for it. Afterwards Python tells of the exception, and goes on.
+    Python forks also where a hook raises, as the handler of a signal may while a hook waits: this one waits on, and
+    afterwards Python tells of the exception. A signal that arrives just before a hook that is Python's ends it before
+    its first step. So what gives the lock back is none, and the lock is one that only its owner can give back: not a
+    fork that did not get it, for the thread that has it.
     """
     raised: list[BaseException] = []
 
@@ -221,9 +223,8 @@ def held_over_forks(lock: LockType, in_child: Callable[[], None] = lambda: None)
         in_child()
 
     if hasattr(os, "register_at_fork"):
-        # A signal that arrives while the process is copied is handled before the first step of the next hook that is
-        # Python's, which then does nothing: what gives the lock back has none.
-        os.register_at_fork(before=before, after_in_parent=lock.release, after_in_child=lock.release)
+        as_new = lock._at_fork_reinit  # type: ignore[attr-defined]  # for its owner may be a thread of the parent alone
+        os.register_at_fork(before=before, after_in_parent=lock.release, after_in_child=as_new)
         os.register_at_fork(after_in_parent=tell, after_in_child=after_in_child)
 
 

@@ -233,7 +233,7 @@ def test_a_damaged_ledger_refuses(run: Run, files: dict[str, Path], tmp_path: Pa
     assert ledger_path.read_text() == "not a ledger\n"
 
 
-@pytest.mark.parametrize("place", ["-", "/dev/null", "pipe"])
+@pytest.mark.parametrize("place", ["-", "/dev/stdout", "/dev/fd/2", "/dev/null", "pipe"])
 def test_what_keeps_nothing_is_refused_before_the_charge(
     run: Run, files: dict[str, Path], ledger_path: Path, tmp_path: Path, place: str
 ) -> None:

@@ -141,6 +141,22 @@ def test_whatever_fails_after_the_charge_what_is_spent_is_told(
     assert charges() == 1 and len(told) == 1 and "had been charged already and stays spent" in told[0]
 
 
+def test_memory_that_ends_at_one_class_leaves_the_others(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, written = sfumato.Release.to_bytes, list[sfumato.Release]()
+
+    def failing(release: sfumato.Release) -> bytes:
+        written.append(release)
+        if len(written) == 3:  # the first two are what the disk is asked to take
+            raise MemoryError
+        return whole(release)
+
+    monkeypatch.setattr(sfumato.Release, "to_bytes", failing)
+    result = run(*RUNS["classes"], "-o", "out")
+    assert result.exit_code == 5
+    assert "no memory left to write 'out/class-0.sfm'; what was paid for it stays spent" in plain(result.stderr)
+    assert os.listdir("out") == ["class-1.sfm"] and charges() == 1
+
+
 @pytest.mark.parametrize("mechanism", ["dm", "pm", "sw", "gi"])
 def test_a_release_of_every_report_is_reserved_in_full(
     run: Run, here: Path, mechanism: str, monkeypatch: pytest.MonkeyPatch

@@ -181,8 +181,10 @@ class TestAnswers:
         )
         assert missed.mean() == pytest.approx(64_000 * hats.even_biases.sum(), rel=0.02)
 
+    @pytest.mark.parametrize("at_once", [1, 100, 1 << 16])  # a query and a column, several of either, all
     @pytest.mark.parametrize("p", [1.0, 1.5])
-    def test_weights_and_reading_agree(self, p: float) -> None:
+    def test_weights_and_reading_agree(self, p: float, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("sfumato.distances.hat.WEIGHTS_AT_ONCE", at_once)
         hats, random = laplace_hats(4, 2, p), np.random.default_rng(4)
         queries, values = random.uniform(-1, 2, size=(25, 2)), random.normal(size=hats.size)
         reading, weights = hats.weigh(queries, values), hats.weights(queries)

@@ -44,7 +44,7 @@ from sfumato.threads import held_over_forks
 # One lock for all sketches and parts: merged ones share their parts' charges, so that whether records were released
 # before is a question to all of them at once. It is held while counters and charges change, never while rows are
 # hashed.
-STATE = threading.Lock()
+STATE = threading.RLock()
 _UNIQUE_BITS = 40
 held_over_forks(STATE)
 

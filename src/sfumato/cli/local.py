@@ -228,15 +228,10 @@ def simulate(
 
 
 def _checked_people(made: Protocol, source: Source) -> int:
-    """Refuse before the charge what a simulation refuses, rows that cannot be read too; return how many people it is.
-
-    Of what is read only once nobody knows it yet: about as many as the protocol is for.
-    """
+    """Refuse before the charge what a simulation refuses, rows that cannot be read too; return the number of people."""
     columns = made.document["dimension"]
     if source.dimension != columns:
         raise InputError(f"the protocol has {columns} columns, the points {source.dimension}")
-    if not source.repeatable:
-        return int(made.document["participants"])
     people = sum(len(block) for block in source.batches())
     if not people:
         raise InputError("there is nobody in the data, so there is nothing to release")

@@ -9,12 +9,15 @@ from pathlib import Path
 
 from sfumato.errors import InputError
 from sfumato.privacy.datasets import files_under, identity_of
+from sfumato.storage import STREAM
 
 
 def refuse_unkept(output: Path) -> None:
     """Refuse to write what is paid for to a place that does not keep it: a pipe, a device, the screen."""
-    if str(output) == "-":
-        raise InputError("-o - would print what is paid for and keep nothing: pass the path of a file")
+    if str(output) == "-" or STREAM.fullmatch(str(output)):
+        raise InputError(
+            f"-o {output} would print what is paid for, and what the command says after it: pass the path of a file"
+        )
     try:
         mode = os.stat(output).st_mode
     except (OSError, ValueError):

@@ -121,7 +121,7 @@ def make_files(
                     files[path].reserve(size)
                 made = run()
                 interrupts.hold()
-                kept = [_kept(file, made[path].to_bytes(), path, account) for path, file in files.items()]
+                kept = [_kept(file, made[path], path, account) for path, file in files.items()]
                 if problems := [problem for problem in kept if problem]:
                     raise StorageError("; ".join(problems))
         except (StorageError, InputError) as error:
@@ -140,17 +140,22 @@ def make_files(
     return made
 
 
-def _kept(file: AtomicFile, content: bytes, path: Path, account: Account | None) -> str:
-    """Write what is paid for; return where it is kept where that cannot be, nothing if it is where it belongs.
+def _kept(file: AtomicFile, made: Made, path: Path, account: Account | None) -> str:
+    """Write what is paid for; return what became of it where that cannot be, nothing if it is where it belongs.
 
-    The disk may refuse, or somebody took the name while the sum ran.
+    The disk may refuse, memory may end, or somebody took the name while the sum ran.
     """
+    paid = account is not None
+    lost = "; what was paid for it stays spent" if paid else ""
+    try:
+        content = made.to_bytes()
+    except MemoryError:
+        return f"there is no memory left to write {str(path)!r}{lost}"
     try:
         file.write(content)
         file.commit()
     except (StorageError, InputError) as error:
-        paid = account is not None
-        return f"{error}{rescued(content, path, paid=paid) or ('; what was paid for it stays spent' if paid else '')}"
+        return f"{error}{rescued(content, path, paid=paid) or lost}"
     return ""
 
 

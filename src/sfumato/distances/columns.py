@@ -94,9 +94,9 @@ class ColumnSums(Described, LinearQuantizer):
         """Where the sums of a column are."""
         return slice(column * self.column_size, (column + 1) * self.column_size)
 
-    def relative(self, y: Floats, column: int) -> Floats:
-        """Return queries in units of the column's width, 0 at its lower edge."""
-        return np.asarray((y - self.bounds.lower[column]) / self.lengths[column])
+    def relative(self, y: Floats, column: int | slice) -> Floats:
+        """Return queries in units of the column's width, 0 at its lower edge; of several columns in their last axis."""
+        return np.asarray((y - np.asarray(self.bounds.lower[column])) / self.lengths[column])
 
     @abstractmethod
     def read_columns(self, Y: Floats, sums: Floats) -> ColumnReading:

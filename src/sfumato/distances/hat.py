@@ -91,7 +91,7 @@ PROFILE_BITS = 24  # of a level's share of a column's unit
 LARGEST_UNIT = 1 << 30
 MOST_LEVELS = 24
 MOST_BINS = 64
-WEIGHTS_AT_ONCE = 1 << 20
+WEIGHTS_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,40 +191,45 @@ class HatQuantizer(RowByRow, ColumnSums):
     def read_columns(self, Y: Floats, sums: Floats) -> ColumnReading:
         """Weigh the sums of every column with the coefficients of |x - y|^p."""
         totals, squares, products = (np.zeros(Y.shape) for _ in range(3))
-        at_once = max(1, len(Y) if self.metric.power == 1 else WEIGHTS_AT_ONCE // self.column_size)
-        for column, unit in enumerate(self.lengths**self.metric.power):
-            own, y = sums[self.part(column)], self.relative(Y[:, column], column)
-            for start in range(0, len(Y), at_once):
-                rows = slice(start, start + at_once)
-                for level, (index, weight) in enumerate(self._terms(y[rows], column)):
-                    totals[rows, column] += unit * (weight * own[index]).sum(axis=-1)
-                    squares[rows, column] += unit**2 * np.square(weight).sum(axis=-1)
-                    if level == 0 and self.counted:
-                        products[rows, column] += unit * self.count_weights[column] * weight.sum(axis=-1)
+        units, first = self.lengths**self.metric.power, np.arange(self.dimension)[:, None] * self.column_size
+        for rows, columns in self._blocks(len(Y)):
+            block, own, unit = (rows, columns), sums[columns.start * self.column_size :], units[columns]
+            for level, (index, weight) in enumerate(self._terms(self.relative(Y[block], columns), columns)):
+                totals[block] += unit * (weight * np.take(own, first[: len(unit)] + index)).sum(axis=-1)
+                squares[block] += unit**2 * np.square(weight).sum(axis=-1)
+                if level == 0 and self.counted:
+                    products[block] += unit * self.count_weights[columns] * weight.sum(axis=-1)
         return ColumnReading(totals, squares, np.broadcast_to(self.even_biases, Y.shape), products)
+
+    def _blocks(self, queries: int) -> Iterator[tuple[slice, slice]]:
+        """Yield queries and columns whose weights fit in memory at once."""
+        pairs = max(1, WEIGHTS_AT_ONCE // (self.bins + 1 if self.metric.power == 1 else self.column_size))
+        rows = max(1, min(queries, pairs))
+        for start in range(0, queries, rows):
+            for column in range(0, self.dimension, pairs // rows):
+                yield slice(start, start + rows), slice(column, column + pairs // rows)
 
     def weights(self, Y: Floats) -> Floats:
         """Weights of all sums, shape (queries, size); `read` is the way to answer many queries."""
-        result = np.zeros((len(Y), self.size))
-        for column, unit in enumerate(self.lengths**self.metric.power):
-            for index, weight in self._terms(self.relative(Y[:, column], column), column):
-                places = np.broadcast_to(self.part(column).start + index, weight.shape)
-                np.add.at(result, (np.arange(len(Y))[:, None], places), unit * weight)
-        return result
+        result, every = np.zeros((len(Y), self.dimension, self.column_size)), np.arange(self.dimension)[:, None]
+        for index, weight in self._terms(self.relative(Y, slice(None)), slice(None)):
+            np.add.at(result, (np.arange(len(Y))[:, None, None], every, index), weight)
+        result *= (self.lengths**self.metric.power)[:, None]
+        return result.reshape(len(Y), self.size)
 
-    def _terms(self, y: Floats, column: int) -> Iterator[tuple[Integers, Floats]]:
-        """Yield nodes, then levels: indices and weights of one column's sums, shapes that end in (queries, terms)."""
-        scale, power = self.scales[column], self.metric.power
+    def _terms(self, y: Floats, columns: slice) -> Iterator[tuple[Integers, Floats]]:
+        """Yield nodes, then levels: indices in a column's sums, and weights of shape (queries, columns, terms)."""
+        scale, power = self.scales[columns], self.metric.power
         nodes = np.arange(self.bins + 1)
-        yield nodes, np.abs(y[:, None] - nodes / self.bins) ** power / scale[0]
+        yield nodes, np.abs(y[..., None] - nodes / self.bins) ** power / scale[:, :1]
         for level in range(self.levels):
             cells, first = self.bins << level, 1 + (self.bins << level)
             if power == 1:
                 cell = np.clip(np.floor(y * cells), 0, cells - 1).astype(np.int64)
                 height = np.maximum(0.0, 0.5 - np.abs(y * cells - cell - 0.5))
-                yield (first + cell)[:, None], (-height / cells / scale[1 + level])[:, None]
+                yield (first + cell)[..., None], (-height / cells / scale[:, 1 + level])[..., None]
             else:
-                yield first + np.arange(cells), kinks(y, cells, power) / scale[1 + level]
+                yield first + np.arange(cells), kinks(y, cells, power) / scale[:, 1 + level, None]
 
     @cached_property
     def count_weights(self) -> Floats:
@@ -254,9 +259,9 @@ class HatQuantizer(RowByRow, ColumnSums):
 
 
 def kinks(y: Floats, cells: int, power: float) -> Floats:
-    """Coefficients of |x - y|^power in the hats over equal cells of [0, 1], shape (len(y), cells)."""
-    halves = np.abs(y[:, None] - np.arange(2 * cells + 1) / (2 * cells)) ** power
-    return np.asarray(halves[:, 1::2] - (halves[:, :-1:2] + halves[:, 2::2]) / 2)
+    """Coefficients of |x - y|^power in the hats over equal cells of [0, 1], shape (..., cells)."""
+    halves = np.abs(y[..., None] - np.arange(2 * cells + 1) / (2 * cells)) ** power
+    return np.asarray(halves[..., 1::2] - (halves[..., :-1:2] + halves[..., 2::2]) / 2)
 
 
 @njit(nogil=True, cache=True)

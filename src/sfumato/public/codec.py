@@ -20,6 +20,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from sfumato.errors import InputError
+from sfumato.public.shown import shown
 
 T = TypeVar("T")
 _RATIO = re.compile(r"[0-9]{1,1100}(/[1-9][0-9]{0,1099})?")
@@ -41,16 +42,16 @@ def brief(value: object) -> str:
 
     Examples
     --------
-    >>> brief(10**5000), brief("a" * 100)
-    ('an int of too many digits', "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...")
+    >>> brief(10**5000), brief("größe"), brief("a" * 100)
+    ('an int of too many digits', "'größe'", "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...")
     """
     try:
-        shown = ascii(value)
+        text = repr(value)
     except ValueError:  # Python does not write integers of more than 4,300 digits, on their own or in a list
         return f"{'an int' if isinstance(value, int) else f'a {type(value).__name__} with a number'} of too many digits"
     except Exception:  # of lists within lists without end, and of anybody's class
         return f"an object of type {type(value).__name__}"
-    return shown if len(shown) <= 40 else f"{shown[:40]}..."
+    return shown(text) if len(text) <= 40 else f"{shown(text[:40])}..."
 
 
 class Field(ABC, Generic[T]):
