@@ -15,7 +15,8 @@ import pyarrow as pa
 import pytest
 
 import sfumato
-from sfumato import bandwidth, kernels, learn, shuffled
+from sfumato import bandwidth, kernels, learn, local, shuffled
+from sfumato.engines import Threads
 from sfumato.errors import InputError, ReleaseFileError
 
 POINTS = np.random.default_rng(0).uniform(size=(40, 2))
@@ -23,6 +24,7 @@ LABELS = ["a", "b"] * 20
 GRID: dict[str, Any] = {"bandwidth": 0.2, "epsilon": 1, "n_hint": 40, "bounds": (0, 1), "method": "grid"}
 BOUGHT: dict[str, Any] = {"epsilon": 20, "bounds": (0, 1), "n_hint": 40}
 MADE = sfumato.PrivateKDE(**GRID).fit(POINTS).release_
+COLLECTED: dict[str, Any] = {"kernel": "gaussian", "bandwidth": 0.5, "dimension": 2, "epsilon": 1, "bounds": (0, 1)}
 CLASSIFIER: dict[str, Any] = {**BOUGHT, "kernel": "gaussian", "bandwidth": 0.5, "classes": ["a", "b"]}
 
 
@@ -56,7 +58,7 @@ def test_no_delta_is_no_delta_in_the_local_model(delta: Any) -> None:
     learn.DensityClassifier(**CLASSIFIER, trust="local", delta=delta).fit(POINTS, LABELS)
 
 
-@pytest.mark.parametrize("delta", [0, np.int64(0), np.float32(0), Fraction(0), Decimal(0)])
+@pytest.mark.parametrize("delta", [0, None, np.int64(0), np.float32(0), Fraction(0), Decimal(0)])
 def test_pure_takes_every_zero(delta: Any) -> None:
     assert shuffled.bitsum.calibrate("pure", n=1000, instances=4, epsilon=1, delta=delta).rmse > 0
 
@@ -70,6 +72,43 @@ def test_numbers_of_every_type() -> None:
     sketch.release(epsilon=1, own_count=np.True_)
     made = MADE.sample(3, random_state=np.random.default_rng(1))
     np.testing.assert_array_equal(made, MADE.sample(3, random_state=1))
+    assert kernels.Circle(np.longdouble(24)) == kernels.Circle(24.0)
+    assert kernels.Sphere(np.longdouble(24)) == kernels.Sphere(24.0)
+
+
+@pytest.mark.parametrize(
+    "make", [np.random.RandomState, np.random.PCG64, lambda seed: [seed, 2], lambda s: np.array([s, 2])]
+)
+def test_public_drawing_takes_the_seeds_of_numpy_and_scikit_learn(make: Callable[[int], Any]) -> None:
+    drawn = [MADE.sample(3, random_state=make(seed)) for seed in (1, 1, 3)]
+    assert (drawn[0] == drawn[1]).all() and (drawn[0] != drawn[2]).any()
+    assert (MADE.sample(3, random_state=make(1)) == MADE.sample(3, random_state=_default(make(1)))).all()
+
+
+def _default(seed: Any) -> np.random.Generator:
+    return np.random.default_rng(getattr(seed, "_bit_generator", seed))
+
+
+def test_selections_take_several_seeds() -> None:
+    chosen = [
+        learn.select(MADE, POINTS, 5, sample=True, random_state=seed).positions.tolist() for seed in ([1, 2], (1, 2))
+    ]
+    assert chosen[0] == chosen[1]
+
+
+def test_numbers_in_arrays_without_a_dimension() -> None:
+    two, seven = np.array(2), np.array(7)
+    made = sfumato.PrivateKDE(**{**GRID, "n_hint": np.array(40)}, random_state=seven, feature_seed=seven)
+    plain = sfumato.PrivateKDE(**GRID, random_state=7, feature_seed=7).fit(POINTS).release_
+    assert made.fit(POINTS, threads=two).release_.to_bytes() == plain.to_bytes()
+    protocol = local.Protocol(**{**COLLECTED, "dimension": two}, participants=np.array(500))
+    assert protocol.client() is not None
+    sizes = {"kernel": "l2-lsh", "bandwidth": 1.0, "dimension": 2, "rows": 5, "width": 8, "feature_seed": 7}
+    sketches = [sfumato.RaceSketch(**{**sizes, name: np.array(size)}) for name, size in list(sizes.items())[2:]]
+    assert {each.fingerprint for each in sketches} == {sfumato.RaceSketch(**sizes).fingerprint}
+    plans = [sfumato.plan(n_hint=n, dimension=d, epsilon=1, bandwidth=0.2) for n, d in ((40, 2), (np.array(40), two))]
+    assert str(plans[0]) == str(plans[1])
+    assert Threads(two, batch=two) == Threads(2, batch=2)
 
 
 @pytest.mark.parametrize("odd", [10**5000, [], np.array([])], ids=["huge", "list", "array"])

@@ -10,12 +10,12 @@ import pytest
 
 from sfumato.errors import InputError
 from sfumato.public.arguments import (
+    checked_entropy,
     checked_mapping,
     checked_options,
     checked_progress,
     checked_seed,
     listed,
-    plain_number,
     says,
 )
 from sfumato.public.portable import LARGEST_SEED
@@ -27,7 +27,7 @@ def test_what_is_accepted_is_returned() -> None:
     assert listed("columns", np.arange(2)) == [0, 1]
     assert says("auto", "auto") and not says(np.array(["auto"]), "auto")
     assert checked_progress(None) is None and checked_progress(print) is print
-    assert plain_number(np.int64(3)) == 3 and type(plain_number(np.float32(0.5))) is float
+    assert checked_entropy(None) is None and checked_entropy(np.array([1, 2])) == checked_entropy(range(1, 3)) == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,8 @@ def test_what_is_accepted_is_returned() -> None:
     [
         (checked_seed, 7.0, "feature_seed must be a whole number"),
         (checked_seed, LARGEST_SEED + 1, "feature_seed must be a whole number"),
+        (checked_entropy, "seven", "random_state must be a whole number"),
+        (checked_entropy, [[1]], "random_state must be a whole number"),
         (checked_options, {0: 1}, "options have names"),
         (checked_options, [1], "options must be a mapping"),
         (checked_progress, True, "progress must be a function"),

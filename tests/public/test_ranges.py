@@ -31,6 +31,7 @@ from sfumato.public.ranges import (
     check_length,
     check_size,
     check_whole,
+    plain_number,
 )
 from sfumato.published.hrw import OnlineQueries
 from sfumato.quantizers import Box
@@ -42,6 +43,11 @@ MODEL: dict[str, Any] = {"bandwidth": 1.0, "epsilon": 1, "bounds": (0, 1), "n_hi
 
 
 class TestChecks:
+    def test_numbers_are_taken_out_of_their_wrapping(self) -> None:
+        assert plain_number(np.int64(3)) == check_whole("n", np.array(3), 5) == 3
+        for number in (np.float32(0.5), np.longdouble(0.5), np.array(0.5, dtype=np.longdouble), Fraction(1, 2)):
+            assert type(plain_number(number)) is float
+
     @pytest.mark.parametrize(
         "bounds", [(-LARGEST_LENGTH, LARGEST_LENGTH), (0.0, SMALLEST_LENGTH), (1e9, 1e9 + 1), (-1.0, 1e-50)]
     )

@@ -30,9 +30,9 @@ from sfumato.methods.request import Request, check_kernel
 from sfumato.privacy.bits import noise_bits
 from sfumato.privacy.guarantee import NEIGHBOURS, check_choice, checked_delta, exact_epsilon
 from sfumato.privacy.ledger import Account, Epsilon
-from sfumato.public.arguments import checked_seed, plain_number
+from sfumato.public.arguments import checked_seed
 from sfumato.public.codec import Nested, Schema, Whole, brief
-from sfumato.public.ranges import LARGEST_OPTION, MOST_COLUMNS, check_size, check_whole
+from sfumato.public.ranges import LARGEST_OPTION, MOST_COLUMNS, check_size, check_whole, plain_number
 from sfumato.quantizers.base import Integers
 from sfumato.quantizers.hashing import HashingQuantizer
 from sfumato.release import Release
@@ -97,8 +97,9 @@ class RaceSketch:
         seed = secrets.randbits(63) if feature_seed is None else checked_seed(feature_seed)
         self.kernel = get_kernel(kernel, bandwidth)
         check_kernel(self.kernel)
-        check_whole("dimension", dimension, MOST_COLUMNS)
-        check_size(check_whole("rows", rows, LARGEST_OPTION) * check_whole("width", width, LARGEST_OPTION))
+        dimension = check_whole("dimension", dimension, MOST_COLUMNS)
+        rows, width = check_whole("rows", rows, LARGEST_OPTION), check_whole("width", width, LARGEST_OPTION)
+        check_size(rows * width)
         quantizer = HashingQuantizer.draw(
             self.kernel, dimension, rows, seed, width=width, bounds=bounds, outside=outside
         )

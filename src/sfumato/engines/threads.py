@@ -18,6 +18,7 @@ from sfumato.errors import InputError
 from sfumato.privacy.bits import SecureBits
 from sfumato.public.arguments import says
 from sfumato.public.codec import brief
+from sfumato.public.ranges import MOST_RECORDS, check_whole
 from sfumato.quantizers.base import Integers
 from sfumato.sources import Source
 from sfumato.sources.base import BATCH_ROWS
@@ -50,6 +51,7 @@ class Threads(Engine):
 
     def __post_init__(self) -> None:
         workers_of(self.workers)
+        object.__setattr__(self, "batch", check_whole("batch", self.batch, MOST_RECORDS))
 
     def sum(
         self,

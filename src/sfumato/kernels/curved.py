@@ -21,10 +21,10 @@ from sfumato.errors import InputError
 from sfumato.kernels.base import Kernel, kernel_from_document, register
 from sfumato.kernels.product import Product
 from sfumato.public import portable
-from sfumato.public.arguments import checked_mapping, plain_number
+from sfumato.public.arguments import checked_mapping
 from sfumato.public.codec import Documented, Many, Nested, Real, Schema, Whole, brief
 from sfumato.public.portable import FloatArray
-from sfumato.public.ranges import MOST_COLUMNS
+from sfumato.public.ranges import MOST_COLUMNS, plain_number
 
 LENGTH = Real(1e-50, 1e50)
 EARTH_KILOMETRES = 6371.0088  # mean radius

@@ -32,10 +32,9 @@ import numpy as np
 from sfumato.deferred import cdist
 from sfumato.errors import InputError
 from sfumato.kernels.base import Bandwidth, Kernel, register
-from sfumato.public.arguments import plain_number
 from sfumato.public.codec import Optional, Real, Schema, Text, Whole, brief
 from sfumato.public.portable import FloatArray
-from sfumato.public.ranges import LARGEST_LENGTH, SMALLEST_LENGTH, check_length
+from sfumato.public.ranges import LARGEST_LENGTH, SMALLEST_LENGTH, check_length, plain_number
 
 # One integer holds the signs of so many hyperplanes.
 MOST_POWER = 32

@@ -26,8 +26,9 @@ from sfumato.learn import rules
 from sfumato.learn.labels import LabelledSource
 from sfumato.privacy.bits import SecureBits, noise_bits
 from sfumato.privacy.guarantee import Guarantee, amount_text, checked_delta
-from sfumato.public.arguments import checked_options, plain_number, says
+from sfumato.public.arguments import checked_options, says
 from sfumato.public.codec import brief
+from sfumato.public.ranges import plain_number
 from sfumato.release import Release
 
 SIMULATED = "simulated: one party held all points and is trusted with them"

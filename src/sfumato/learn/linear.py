@@ -144,7 +144,7 @@ class Plan:
         time = SPREAD * n / gaussian_multiplier(float(promised), delta)
         best = math.ceil(time * (1 - MOMENTUM) / LARGEST_STEP)
         steps = options.get("steps", max(FEWEST_STEPS, min(best, MOST_STEPS)))
-        check_whole("option steps", steps, STEPS_ALLOWED)
+        steps = check_whole("option steps", steps, STEPS_ALLOWED)
         plan = cls(promised, delta, n, dimension, classes, steps, share)
         if plan.share < SMALLEST_SHARE or (share and plan.center_scale < 1):
             raise InputError("so little budget does not fit 64-bit noise; pass a larger epsilon or delta")

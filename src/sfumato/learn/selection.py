@@ -29,7 +29,7 @@ from sfumato.compiled import njit
 from sfumato.engines import Progress
 from sfumato.errors import InputError
 from sfumato.kernels import Distance
-from sfumato.public.arguments import checked_progress, checked_seed
+from sfumato.public.arguments import checked_entropy, checked_progress
 from sfumato.public.codec import brief
 from sfumato.quantizers import FourierQuantizer, ShardedFourier
 from sfumato.quantizers.base import Floats, Integers
@@ -148,7 +148,7 @@ def select(
     if sample and isinstance(release.kernel, Distance):
         raise InputError("sampling needs similarities, and this is a release of distances: pass sample=False")
     best, progress = _Best(_size(k, source)), checked_progress(progress)
-    seed = np.random.SeedSequence(None if random_state is None else checked_seed(random_state, "random_state"))
+    seed = np.random.SeedSequence(checked_entropy(random_state))
     first = 0
     for scores in _scores(release, source, threads):
         keys = _drawn(scores, seed, first) if sample else scores

@@ -22,9 +22,9 @@ from sfumato.privacy.bits import noise_bits
 from sfumato.privacy.guarantee import Guarantee, exact_epsilon
 from sfumato.privacy.laws import ReportNoise
 from sfumato.public.arguments import checked_options, says
-from sfumato.public.codec import Ratio, brief
+from sfumato.public.codec import Ratio
 from sfumato.public.document import Domain, exact, make_document, plain, sealed
-from sfumato.public.ranges import LARGEST_NUMBER, MOST_COLUMNS
+from sfumato.public.ranges import LARGEST_NUMBER, MOST_COLUMNS, check_whole
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
 from sfumato.release import Count, Release
@@ -105,7 +105,7 @@ def make_request(
     options: Mapping[str, Any] | None,
 ) -> Request:
     """Check a user's arguments; see `Protocol`."""
-    columns = _integer("dimension", dimension, MOST_COLUMNS)
+    columns = check_whole("dimension", dimension, MOST_COLUMNS)
     box = None if bounds is None else Box.from_bounds(bounds, columns)
     if box is not None:
         Domain(box.lower, box.upper).check_limits()
@@ -113,7 +113,7 @@ def make_request(
         kernel=_checked_kernel(get_kernel(kernel, bandwidth), columns),
         dimension=columns,
         epsilon=exact_epsilon(epsilon),
-        n=_integer("participants", participants, LARGEST_PARTICIPANTS),
+        n=check_whole("participants", participants, LARGEST_PARTICIPANTS),
         trust="local",
         neighbours="replace",
         radius=None if radius is None else _positive("radius", radius, math.inf),
@@ -144,12 +144,6 @@ def _checked_kernel(kernel: Kernel, dimension: int) -> Kernel:
     if scale is not None:
         scale.check(dimension)
     return kernel
-
-
-def _integer(name: str, value: object, largest: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= largest:
-        raise InputError(f"{name} must be an integer from 1 to {largest}, got {brief(value)}")
-    return int(value)
 
 
 def _positive(name: str, value: object, limit: float) -> float:

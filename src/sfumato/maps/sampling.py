@@ -36,7 +36,7 @@ from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
 from sfumato.maps.field import Axis, Extent, resolve_axes
 from sfumato.maps.views import Section, column_names
-from sfumato.public.arguments import checked_seed
+from sfumato.public.arguments import checked_entropy
 from sfumato.public.ranges import MOST_INTEGERS, check_whole
 from sfumato.quantizers.base import Floats, Mesh
 from sfumato.release import Release
@@ -97,9 +97,11 @@ def sample(
 
 def generator_of(random_state: Any) -> np.random.Generator:
     """Return the generator of points, which are drawn from what is public: of a seed, or of fresh entropy."""
-    if isinstance(random_state, np.random.Generator | np.random.SeedSequence):
+    if isinstance(random_state, np.random.RandomState):  # which `default_rng` takes since NumPy 2.2
+        return np.random.Generator(random_state._bit_generator)
+    if isinstance(random_state, np.random.Generator | np.random.BitGenerator | np.random.SeedSequence):
         return np.random.default_rng(random_state)
-    return np.random.default_rng(None if random_state is None else checked_seed(random_state, "random_state"))
+    return np.random.default_rng(checked_entropy(random_state))
 
 
 def _rough_axes(release: Release, extent: Extent | None) -> tuple[Axis, ...]:

@@ -56,7 +56,7 @@ def epsilon_for(error: float, *, n_hint: int, **facts: Any) -> Fraction:
     Fraction(8827, 100000)
     """
     _check(error)
-    check_whole("n_hint", n_hint, int(MOST_RECORDS))
+    n_hint = check_whole("n_hint", n_hint, int(MOST_RECORDS))
 
     def at(epsilon: float) -> Plan:
         return plan(n_hint=n_hint, epsilon=_rounded_up(epsilon), **facts)

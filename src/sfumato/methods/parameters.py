@@ -22,7 +22,7 @@ from sfumato.methods.request import COUNT_SHARE, Request
 from sfumato.privacy.guarantee import NEIGHBOURS, check_choice, checked_delta, exact_epsilon
 from sfumato.public.arguments import checked_mapping, checked_options, checked_seed, says
 from sfumato.public.codec import brief
-from sfumato.public.ranges import MOST_RECORDS
+from sfumato.public.ranges import MOST_RECORDS, plain_number
 from sfumato.quantizers.nystrom import PublicSample
 
 PAID = "paid"
@@ -151,7 +151,7 @@ class Parameters:
         return [float(length) for length in metres(float(self.bandwidth_metres or 0), float(latitude))]
 
     def _public_n(self) -> int:
-        hint = self.n_hint
+        hint = plain_number(self.n_hint)
         if says(hint, PAID):
             if self.neighbours == "replace":
                 raise InputError("n is public under neighbours='replace': pass n_hint as a number")
@@ -161,9 +161,9 @@ class Parameters:
                 "n_hint is missing: pass n_hint=, a public guess of the number of records (a rough one will do), "
                 "or n_hint='paid' to buy a noisy count from the budget first"
             )
-        if isinstance(hint, bool) or not isinstance(hint, (int, np.integer)) or not 1 <= hint <= MOST_RECORDS:
+        if isinstance(hint, bool) or not isinstance(hint, int) or not 1 <= hint <= MOST_RECORDS:
             raise InputError(f"n_hint must be a whole number from 1 to {MOST_RECORDS}, or 'paid'; got {brief(hint)}")
-        return int(hint)
+        return hint
 
 
 def bounds_in_order(bounds: Any, names: Sequence[str] | None, count: int) -> Any:

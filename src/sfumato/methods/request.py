@@ -158,8 +158,9 @@ class Request:
     def __post_init__(self) -> None:
         check_choice("trust", self.trust, tuple(GENERAL_OPTIONS))
         check_choice("unit", self.unit, UNITS)
-        check_whole("dimension", self.dimension, MOST_COLUMNS)
-        check_whole("n_hint" if self.trust == "central" else "participants", self.n, MOST_RECORDS)
+        name = "n_hint" if self.trust == "central" else "participants"
+        object.__setattr__(self, "dimension", check_whole("dimension", self.dimension, MOST_COLUMNS))
+        object.__setattr__(self, "n", check_whole(name, self.n, MOST_RECORDS))
         check_budget(self.epsilon, self.delta)
         check_kernel(self.kernel)
         if isinstance(self.kernel, Product):

@@ -29,6 +29,7 @@ from sfumato.errors import InputError, NotPrivateWarning
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.process import process_mark
 from sfumato.public.codec import brief
+from sfumato.public.ranges import plain_number
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import CipherContext
@@ -240,6 +241,7 @@ def _warn(text: str) -> None:
 
 
 def _seed_bytes(seed: SupportsIndex | bytes | str) -> bytes:
+    seed = plain_number(seed)
     if isinstance(seed, bytes):
         return b"bytes:" + seed
     if isinstance(seed, str):

@@ -5,10 +5,7 @@ Documents are read by `public.codec`; this is its counterpart for arguments, whi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
-from decimal import Decimal
-from fractions import Fraction
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from numbers import Integral
 from typing import Any
@@ -17,6 +14,7 @@ from sfumato.errors import InputError
 from sfumato.public.codec import brief
 from sfumato.public.portable import LARGEST_SEED
 from sfumato.public.ranges import MOST_COLUMNS as MOST_LISTED
+from sfumato.public.ranges import plain_number
 
 
 def says(value: object, word: str) -> bool:
@@ -89,20 +87,6 @@ def checked_options(value: Any) -> dict[str, Any]:
     return options
 
 
-def plain_number(value: Any) -> Any:
-    """Take a number out of NumPy's wrapping, or as the double nearest to it, for a check that knows int and float.
-
-    Examples
-    --------
-    >>> plain_number(24), plain_number(Fraction(1, 2))
-    (24, 0.5)
-    """
-    if isinstance(value, Fraction | Decimal):
-        with suppress(OverflowError, ValueError):  # beyond all doubles, or no number: the check refuses it
-            return float(value)
-    return value.item() if hasattr(value, "dtype") and not getattr(value, "shape", None) else value
-
-
 def checked_seed(value: Any, name: str = "feature_seed") -> int:
     """Return a public seed that every document of a release can hold.
 
@@ -111,6 +95,24 @@ def checked_seed(value: Any, name: str = "feature_seed") -> int:
     >>> checked_seed(7)
     7
     """
+    value = plain_number(value)
     if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= int(value) <= LARGEST_SEED:
         raise InputError(f"{name} must be a whole number from 0 to 2**256 - 1, got {brief(value)}")
     return int(value)
+
+
+def checked_entropy(value: Any, name: str = "random_state") -> int | list[int] | None:
+    """Return what a drawing that needs no secrecy starts from: nothing, a seed, or several.
+
+    NumPy itself overflows the stack on lists within lists without end.
+
+    Examples
+    --------
+    >>> checked_entropy(7), checked_entropy([1, 2])
+    (7, [1, 2])
+    """
+    if value is None:
+        return None
+    if getattr(value, "shape", ()) or (isinstance(value, Sequence) and not isinstance(value, str | bytes)):
+        return [checked_seed(each, name) for each in listed(name, value)]
+    return checked_seed(value, name)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from decimal import Decimal
 from fractions import Fraction
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 from sfumato.errors import InputError
@@ -156,6 +157,22 @@ def check_length(name: str, value: float) -> None:
         )
 
 
+def plain_number(value: Any) -> Any:
+    """Take a number out of NumPy's wrapping, or as the double nearest to it, for a check that knows int and float.
+
+    Examples
+    --------
+    >>> plain_number(24), plain_number(Fraction(1, 2))
+    (24, 0.5)
+    """
+    if hasattr(value, "dtype") and hasattr(value, "item") and not getattr(value, "shape", None):
+        value = value.item()
+    if isinstance(value, Real | Decimal) and not isinstance(value, Integral):
+        with suppress(OverflowError, ValueError):  # beyond all doubles, or no number: the check refuses it
+            return float(value)
+    return value
+
+
 def check_whole(name: str, value: Any, most: int, least: int = 1) -> int:
     """Return a whole number within limits.
 
@@ -164,6 +181,7 @@ def check_whole(name: str, value: Any, most: int, least: int = 1) -> int:
     >>> check_whole("n_hint", 1000, MOST_RECORDS)
     1000
     """
+    value = plain_number(value)
     if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
         wanted = "a positive whole number" if least == 1 else f"a whole number of at least {least}"
         raise InputError(f"{name} must be {wanted}, up to {most}; got {brief(value)}")

@@ -44,10 +44,9 @@ from scipy.special import gammaln
 from sfumato.errors import InputError, SfumatoError
 from sfumato.owner import user_folder
 from sfumato.privacy.guarantee import check_choice, exact_epsilon, exact_positive
-from sfumato.public.arguments import plain_number
 from sfumato.public.canonical_json import parse
 from sfumato.public.codec import brief
-from sfumato.public.ranges import LARGEST_NUMBER, check_budget
+from sfumato.public.ranges import LARGEST_NUMBER, check_budget, plain_number
 from sfumato.shuffled.bitsum.bit_sum import (
     BitSum,
     ComposableBitSum,
@@ -249,7 +248,7 @@ def calibrate(
     n: int,
     instances: int,
     epsilon: int | float | str | Decimal | Fraction,
-    delta: float = 0.0,
+    delta: float | None = 0.0,
     messages: float | None = None,
     rho: float | str | Fraction = LARGEST_RHO,
 ) -> Calibration:
@@ -266,7 +265,7 @@ def calibrate(
     epsilon : number
         For all instances together.
     delta : float
-        For all instances together; 0 for "pure" and positive for all others.
+        For all instances together; 0 or None for "pure" and positive for all others.
     messages : float, optional
         For "rr": messages that a user may send in all instances, on average; the rest of the instances is left out at
         random.
@@ -296,6 +295,7 @@ def calibrate(
     if messages is not None and name != "rr":
         raise InputError(f"Only 'rr' has a message budget; leave out messages for {name!r}.")
     check_budget(exact, 0.0)
+    delta = 0.0 if delta is None else delta
     check_delta(name, delta)
     if name == "pure":
         protocol = published_pure(n, instances, exact, exact_positive(rho, "rho", 1))
