@@ -15,16 +15,20 @@ import pyarrow as pa
 import pytest
 
 import sfumato
-from sfumato import bandwidth, kernels, learn, local, shuffled
+from sfumato import bandwidth, fast, kernels, learn, local, maps, shuffled
+from sfumato.distances.hats import interval_counts
 from sfumato.engines import Threads
 from sfumato.errors import InputError, ReleaseFileError
+from sfumato.maps.table import count_region
 
 POINTS = np.random.default_rng(0).uniform(size=(40, 2))
 LABELS = ["a", "b"] * 20
 GRID: dict[str, Any] = {"bandwidth": 0.2, "epsilon": 1, "n_hint": 40, "bounds": (0, 1), "method": "grid"}
 BOUGHT: dict[str, Any] = {"epsilon": 20, "bounds": (0, 1), "n_hint": 40}
 MADE = sfumato.PrivateKDE(**GRID).fit(POINTS).release_
+DISTANCES = sfumato.PrivateDistance("l1", epsilon=1, n_hint=40, bounds=(0, 1)).fit(POINTS).release_
 COLLECTED: dict[str, Any] = {"kernel": "gaussian", "bandwidth": 0.5, "dimension": 2, "epsilon": 1, "bounds": (0, 1)}
+SHUFFLED = {**COLLECTED, "delta": 1e-5, "participants": 15, "instances": 16}
 CLASSIFIER: dict[str, Any] = {**BOUGHT, "kernel": "gaussian", "bandwidth": 0.5, "classes": ["a", "b"]}
 
 
@@ -111,7 +115,29 @@ def test_numbers_in_arrays_without_a_dimension() -> None:
     assert Threads(two, batch=two) == Threads(2, batch=2)
 
 
-@pytest.mark.parametrize("odd", [10**5000, [], np.array([])], ids=["huge", "list", "array"])
+def _collect(options: dict[str, Any]) -> Any:
+    return local.Protocol(**COLLECTED, participants=500, mechanism="vector", options=options)
+
+
+def _fit(**changed: Any) -> Any:
+    return sfumato.PrivateKDE(**{**GRID, **changed}).fit(POINTS)
+
+
+def _in_metres(**changed: Any) -> Any:
+    settings = {"bandwidth": None, "bandwidth_metres": 500, "bounds": [(4, 5), (52, 53)], "method": "grid"}
+    return _fit(**{**settings, **changed})
+
+
+DEEP: list[Any] = []
+for _ in range(100_000):
+    DEEP = [DEEP]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [10**5000, DEEP, [], np.array([]), {0: 1}, "abc", 1j, Decimal("nan")],
+    ids=["huge", "deep", "list", "array", "dict", "text", "complex", "nan"],
+)
 @pytest.mark.parametrize(
     "call",
     [
@@ -121,8 +147,73 @@ def test_numbers_in_arrays_without_a_dimension() -> None:
         lambda odd: learn.decode(odd, POINTS[:2], ["a", "b"]),
         lambda odd: learn.decode(MADE, POINTS[:2], odd),
         lambda odd: learn.select(odd, POINTS, 3),
+        lambda odd: _collect({"landmarks": odd}),
+        lambda odd: _fit(options={"outside": odd}),
+        lambda odd: _fit(options={"degree": odd}),
+        lambda odd: _fit(method="lsq-fgt", options={"cutoff": odd}),
+        lambda odd: _fit(method="lsq-rff", options={"alpha": odd, "eta": 0.1}),
+        lambda odd: _fit(method="laplace-queries", options={"queries": odd}),
+        lambda odd: _fit(method="landmarks", landmarks=POINTS, options={"check_share": odd}),
+        lambda odd: _fit(bandwidth=odd, kinds={0: kernels.Circle(1.0)}),
+        lambda odd: _in_metres(bandwidth_metres=odd),
+        lambda odd: _in_metres(latitude=odd),
+        lambda odd: _in_metres(bounds=odd),
+        lambda odd: maps.evaluate(MADE, quantity=odd),
+        lambda odd: maps.evaluate(MADE, minus=odd),
+        lambda odd: count_region(MADE, [(0, 1), (0, 1)], quantity=odd),
+        lambda odd: count_region(MADE, [(0, 1), (0, 1)], minus=odd),
+        lambda odd: shuffled.Protocol(**{**SHUFFLED, "participants": odd}, classes=["a", "b"]),
+        lambda odd: shuffled.Protocol(**{**SHUFFLED, "participants": [odd, odd]}, classes=["a", "b"]),
+        lambda odd: shuffled.Protocol(**{**SHUFFLED, "participants": {"a": odd, "b": 15}}, classes=["a", "b"]),
+        lambda odd: shuffled.Protocol(**SHUFFLED).plan(density=odd),
+        lambda odd: shuffled.Protocol(**SHUFFLED, classes=["a", "b"]).simulate(POINTS, odd),
+        lambda odd: interval_counts(DISTANCES, odd, 0.4),
+        lambda odd: MADE.axis_totals(odd),
+        lambda odd: Threads(batch=odd),
+        lambda odd: fast.FastKDE(bandwidth=1.0, error=odd),
+        lambda odd: fast.FastKDE(bandwidth=1.0, seed=odd),
+        lambda odd: fast.FastKDE(bandwidth=1.0, quantizer=odd),
+        lambda odd: fast.HashingKDE(bandwidth=1.0, smallest=odd),
     ],
 )
 def test_what_is_of_no_use_is_refused(call: Callable[[Any], Any], odd: Any) -> None:
     with pytest.raises(InputError):
         call(odd)
+
+
+@pytest.mark.parametrize("participants", [["15", 15], [None, None], [500j, 500j], [Decimal("nan"), 15], [[], 15]])
+def test_participants_are_counted_one_by_one(participants: Any) -> None:
+    with pytest.raises(InputError, match="participants"):
+        shuffled.Protocol(**{**SHUFFLED, "participants": participants}, classes=["a", "b"])
+
+
+@pytest.mark.parametrize("trust", ["local", "shuffled"])
+def test_a_label_epsilon_of_too_many_digits(trust: str) -> None:
+    delta, options = (1e-5, {"instances": 16}) if trust == "shuffled" else (0, {})
+    settings = {**CLASSIFIER, "delta": delta, "options": {**options, "label_epsilon": Fraction(1, 10**5000)}}
+    with pytest.raises(InputError, match="epsilon"):
+        learn.DensityClassifier(**settings, trust=trust).fit(POINTS, LABELS)
+
+
+def test_labels_may_be_an_iterator_and_words_a_view() -> None:
+    protocol = shuffled.Protocol(**SHUFFLED, classes=["a", "b"])
+    made = [protocol.simulate(POINTS, labels, random_state=1) for labels in (LABELS, iter(LABELS))]
+    assert made[0]["a"].to_bytes() == made[1]["a"].to_bytes()
+    words = {"sea": 1, "ship": 2}
+    assert learn.decode(MADE, POINTS[:2], words.keys()) == learn.decode(MADE, POINTS[:2], ["sea", "ship"])
+    with pytest.raises(InputError, match="in the order of the rows"):
+        learn.decode(MADE, POINTS[:2], set(words))
+
+
+@pytest.mark.parametrize("far", [10**400, 10**5000], ids=["400", "5000"])
+def test_queries_beyond_all_doubles(far: int) -> None:
+    classifier = learn.DensityClassifier(**CLASSIFIER).fit(POINTS, LABELS)
+    scorer = learn.AnomalyScore(epsilon=1, bandwidth=0.2, n_hint=40, bounds=(0, 1)).fit(POINTS)
+    for predict in (classifier.predict, scorer.predict, MADE.query, lambda rows: MADE.axis_totals(rows[0][0])):
+        with pytest.raises(InputError):
+            predict([[far, 1]])
+
+
+def test_a_truth_value_is_no_column() -> None:
+    with pytest.raises(InputError, match="column must be"):
+        interval_counts(DISTANCES, 0.1, 0.4, column=True)

@@ -64,7 +64,7 @@ def test_the_count_share_splits_the_budget_exactly(share: Any) -> None:
         ("lsq-rff", {"options": {"groups": 7, "n_features": 3}}, "must not exceed"),
         ("fourier", {"options": {"features": 3}}, "unknown option 'features'; this method knows"),
         ("fourier", {"options": {"count_share": 1}}, "between 0 and 1"),
-        ("fourier", {"options": {"outside": "wrap"}}, "'clip' or 'drop'"),
+        ("fourier", {"options": {"outside": "wrap"}}, "one of 'clip', 'drop'"),
         ("nearest", {}, "unknown method 'nearest'; known are auto"),
     ],
 )

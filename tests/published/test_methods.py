@@ -162,7 +162,7 @@ MATRIX = {"kernel": Gaussian([[1.0, 0.2], [0.0, 1.0]])}
         ("lsq-fgt", {"kernel": Laplacian(1.0)}, "gaussian kernel"),
         ("lsq-fgt", {"options": {"rho": 33}}, "at most 32"),
         ("lsq-fgt", {"options": {"rho": 0}}, "positive whole number"),
-        ("lsq-fgt", {"options": {"cutoff": "none"}}, "'published' or 'fixed'"),
+        ("lsq-fgt", {"options": {"cutoff": "none"}}, "one of 'published', 'fixed'"),
         ("lsq-fgt", {"bounds": (0, 1e5)}, r"1e\+10 cells"),
         ("lsq-fgt", {"bounds": (0, 1e3), "options": {"rho": 20}}, r"20\^2 orders = 4e\+08 integers"),
         ("bernstein", {"options": {"degree": 256}}, r"6.6e\+04 integers of every record.*at most 255"),

@@ -29,6 +29,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from numbers import Number
 
 import numpy as np
 
@@ -38,6 +39,7 @@ from sfumato.kernels import ShiftInvariantKernel
 from sfumato.methods.request import GENERAL_OPTIONS, INTEGER_BYTES, SMALLEST_SHARE, Limits, Request
 from sfumato.privacy.body import DiscNoise
 from sfumato.privacy.guarantee import exact_epsilon
+from sfumato.public.arguments import says
 from sfumato.quantizers import FourierQuantizer, ShardedFourier, checked
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.phases import Phases
@@ -150,7 +152,7 @@ def _of_normal(places: Floats) -> Floats:
 def share_of(request: Request) -> Fraction:
     """Return the check's part of the budget: 0 for kernels without Fourier features, or where none is wanted."""
     value = request.options.get(OPTION, SHARE)
-    if value in (0, "0"):
+    if says(value, "0") or (isinstance(value, Number) and not value):
         return Fraction(0)
     share = value if isinstance(value, Fraction) else exact_epsilon(value)
     if not SMALLEST_SHARE <= share <= 1 - SMALLEST_SHARE:

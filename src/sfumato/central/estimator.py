@@ -91,7 +91,10 @@ class ReleaseEstimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if (rows := self._selected(Y)) is not None:
             return np.asarray(check_array(rows, dtype=np.float64))
-        points = validate_data(self, Y, reset=False, accept_sparse=True, dtype=np.float64)
+        try:
+            points = validate_data(self, Y, reset=False, accept_sparse=True, dtype=np.float64)
+        except OverflowError:
+            raise InputError("queries must be numbers that a double holds, one row per query") from None
         return np.asarray(points.toarray() if issparse(points) else points)
 
     def _selected(self, Y: Any) -> Floats | None:

@@ -279,7 +279,7 @@ def _degrees(request: Request) -> tuple[int, ...]:
     value = request.options.get("degree")
     if value is None:
         return DEGREES
-    if isinstance(value, bool) or value not in DEGREES:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or value not in DEGREES:
         raise InputError(f"option degree must be 0, 1, 2 or 3, got {brief(value)}")
     return (int(value),)
 

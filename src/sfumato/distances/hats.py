@@ -57,6 +57,7 @@ from sfumato.privacy.laws import NoiseLaw
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import DiscreteLaplace
 from sfumato.public.codec import brief
+from sfumato.public.ranges import check_whole
 from sfumato.quantizers.base import Floats, Quantizer
 from sfumato.quantizers.box import Box
 from sfumato.release import Release
@@ -290,14 +291,16 @@ def interval_counts(release: Release, lower: ArrayLike, upper: ArrayLike, column
     >>> bool(np.all(np.abs(counts - 2500) < 5 * errors)), bool(errors.max() < 250)
     (True, True)
     """
-    ends = [np.atleast_1d(np.asarray(values, dtype=np.float64)) for values in (lower, upper)]
+    try:
+        ends = [np.atleast_1d(np.asarray(values, dtype=np.float64)) for values in (lower, upper)]
+    except (TypeError, ValueError, OverflowError):
+        raise InputError("lower and upper must be equally many finite numbers") from None
     if ends[0].shape != ends[1].shape or ends[0].ndim != 1 or not np.isfinite(ends).all():
         raise InputError("lower and upper must be equally many finite numbers")
     if (ends[0] > ends[1]).any():
         raise InputError("the lower end of an interval must not be above its upper end")
     quantizer = release.reader
-    if not isinstance(column, int | np.integer) or not 0 <= column < release.dimension:
-        raise InputError(f"column must be a whole number from 0 to {release.dimension - 1}, got {brief(column)}")
+    column = check_whole("column", column, release.dimension - 1, 0)
     sums, noise = release.values.astype(np.float64), release.noise.variance
     if isinstance(quantizer, HatQuantizer):
         return _from_hats(quantizer, sums, noise, release.count.value, ends, column)

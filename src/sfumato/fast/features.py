@@ -20,7 +20,9 @@ from sfumato.errors import InputError
 from sfumato.kernels import Kernel, ShiftInvariantKernel, get_kernel
 from sfumato.kernels.exact import as_points
 from sfumato.privacy.bits import SecureBits
+from sfumato.public.arguments import checked_seed
 from sfumato.public.codec import brief
+from sfumato.public.ranges import plain_number
 from sfumato.quantizers import FourierQuantizer, HashingQuantizer, ProjectedPoints, Quantizer
 from sfumato.quantizers.answer import Known
 from sfumato.quantizers.base import Floats
@@ -77,10 +79,12 @@ class FastKDE:
         seed: int = 0,
         engine: Engine | str | None = None,
     ) -> None:
-        if not 0 < error < 1:
-            raise InputError(f"error must lie between 0 and 1, got {brief(error)}")
+        error = checked_part("error", error)
+        if quantizer is not None and not isinstance(quantizer, Quantizer):
+            raise InputError(f"quantizer must be a Quantizer of one's own or of the library, got {brief(quantizer)}")
         self.kernel = get_kernel(kernel, bandwidth)
-        self.error, self.project, self.seed, self.engine = error, project, seed, engine
+        self.error, self.project, self.engine = error, project, engine
+        self.seed = checked_seed(seed, "seed")
         self.quantizer = quantizer
         self._sums: Floats | None = None
         self.count = 0
@@ -143,6 +147,20 @@ class FastKDE:
         features = f"{self.quantizer.name} with {self.quantizer.terms} features"
         size = f"{self.count} points, {self.quantizer.dimension} columns"
         return f"<FastKDE NOT PRIVATE: {self.kernel!r}, {size}, {features}>"
+
+
+def checked_part(name: str, value: Any) -> float:
+    """Return a number between 0 and 1.
+
+    Examples
+    --------
+    >>> checked_part("error", 0.01)
+    0.01
+    """
+    value = plain_number(value)
+    if not isinstance(value, float) or not 0 < value < 1:
+        raise InputError(f"{name} must lie between 0 and 1, got {brief(value)}")
+    return value
 
 
 def box_of(points: Floats) -> Box:

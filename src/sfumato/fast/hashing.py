@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from sfumato.errors import InputError
-from sfumato.fast.features import box_of
+from sfumato.fast.features import box_of, checked_part
 from sfumato.kernels import L1LSH, L2LSH, Exponential, Gaussian, Kernel, Laplacian, Rational, get_kernel
 from sfumato.kernels.exact import as_points
 from sfumato.public.portable import PublicStream
@@ -142,8 +142,7 @@ class HashingKDE:
         project_to: int | None = None,
         seed: int = 0,
     ) -> None:
-        if not 0 < relative_error < 1 or not 0 < smallest < 1:
-            raise InputError("relative_error and smallest must lie between 0 and 1")
+        relative_error, smallest = checked_part("relative_error", relative_error), checked_part("smallest", smallest)
         self.kernel = get_kernel(kernel, bandwidth)
         self.relative_error, self.smallest, self.seed = relative_error, smallest, seed
         if project_to is not None and (reason := refuse_kernel(self.kernel)) is not None:

@@ -90,9 +90,11 @@ def decode(release: Release, vocabulary: Any, words: Sequence[str] | Any, top: i
         raise InputError(f"decode reads a release, got {brief(release)}")
     source = open_source(vocabulary)
     try:
-        count = len(words)
+        if isinstance(words, set | frozenset):
+            raise TypeError
+        count, words = len(words), list(words)
     except TypeError:
-        raise InputError(f"words must be a list, got {brief(words)}") from None
+        raise InputError(f"words must be a list in the order of the rows, got {brief(words)}") from None
     if source.dimension != release.dimension:
         raise InputError(
             f"the vocabulary has {source.dimension} columns and the release has {release.dimension}: embed the words "

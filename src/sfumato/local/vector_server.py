@@ -290,7 +290,10 @@ def _domain(request: Request) -> Domain:
 
 def _landmark_candidates(request: Request) -> list[Candidate]:
     """Features, their number, their mean square length and their bias, for several ranks."""
-    points = np.asarray(request.options["landmarks"], dtype=np.float64)
+    try:
+        points = np.asarray(request.options["landmarks"], dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        points = np.empty(0)
     if points.ndim != 2 or points.shape[1] != request.dimension or len(points) < FEWEST_LANDMARKS:
         raise InputError(f"landmarks must be a table of {FEWEST_LANDMARKS} rows or more, with the points' columns")
     fitted = similarities(request.kernel, points)

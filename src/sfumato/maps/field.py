@@ -17,6 +17,7 @@ from sfumato.errors import InputError
 from sfumato.kernels import Kernel, ShiftInvariantKernel
 from sfumato.maps.interval import LEVEL, Band, deviations, family_cutoff, simultaneous_band
 from sfumato.maps.views import Caption, Section, section
+from sfumato.privacy.guarantee import check_choice
 from sfumato.public.codec import brief
 from sfumato.quantizers.base import Floats
 from sfumato.quantizers.box import Box
@@ -166,8 +167,7 @@ def evaluate(
     releases = (release,) if minus is None else (release, _comparable(release, minus))
     mesh = view.mesh([axis.centres for axis in axes])
     points = mesh.points
-    if quantity not in QUANTITIES:
-        raise InputError(f"quantity must be 'shares' or 'counts', got {brief(quantity)}")
+    check_choice("quantity", quantity, QUANTITIES)
     answers = [(made.query if quantity == "shares" else made.total)(mesh, return_std=True) for made in releases]
     values, errors = answers[0]
     if minus is not None:
@@ -259,6 +259,8 @@ def _given(extent: Extent, count: int) -> list[tuple[float, float]]:
 
 def _comparable(release: Release, other: Release) -> Release:
     """Refuse a difference that means nothing."""
+    if not isinstance(other, Release):
+        raise InputError(f"minus must be a release, got {brief(other)}")
     if other.dimension != release.dimension or dict(other.kernel_document) != dict(release.kernel_document):
         raise InputError("a difference needs two releases of the same columns, kernel and bandwidth")
     if None not in (release.columns, other.columns) and release.columns != other.columns:

@@ -41,6 +41,7 @@ from sfumato.errors import InputError
 from sfumato.kernels import ShiftInvariantKernel
 from sfumato.maps.interval import LEVEL, Estimate
 from sfumato.maps.quadrature import check_nodes, quadrature, side_counts, sides_of
+from sfumato.public.codec import brief
 from sfumato.quantizers.base import Encoder, Floats, Mesh
 from sfumato.quantizers.box import Box
 from sfumato.release import Release
@@ -79,6 +80,8 @@ def people(release: Release, region: Any, *, level: float = LEVEL) -> Estimate:
     >>> bool(right.lower < 2700 and right.upper > 2300)
     True
     """
+    if not isinstance(release, Release):
+        raise InputError(f"people are counted in a release, got {brief(release)}")
     if not isinstance(release.kernel, ShiftInvariantKernel):
         raise InputError("counting people needs a shift-invariant kernel that the release carries; use query")
     lengths = release.kernel.column_scales(release.dimension)

@@ -15,7 +15,7 @@ from sfumato.maps.interval import LEVEL, Estimate
 from sfumato.maps.polygons import features_of
 from sfumato.maps.regions import people
 from sfumato.maps.sharp import Bracket, refuse_sharp, sharp_people
-from sfumato.public.codec import brief
+from sfumato.privacy.guarantee import check_choice
 from sfumato.public.shown import shown
 from sfumato.release import Release
 
@@ -75,8 +75,7 @@ def count_region(
     >>> bool(found.sharp.lower < 0.5 < found.sharp.upper)
     True
     """
-    if quantity not in QUANTITIES:
-        raise InputError(f"quantity must be 'counts' or 'shares', got {brief(quantity)}")
+    check_choice("quantity", quantity, QUANTITIES)
     releases = [made for made in (release, minus) if made is not None]
     smooth: list[Any] = [people(made, region, level=level) for made in releases]
     sharp: list[Any] = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
@@ -130,7 +131,9 @@ class Parameters:
 
     def _of_images(self, bandwidth: Any, spread: Callable[[Sequence[Any]], list[Any]]) -> Kernel:
         """Return the kernel of the images; of several bandwidths, each for a column of the table."""
-        several = bandwidth is not None and np.ndim(bandwidth) == 1
+        several = False
+        with suppress(ValueError):  # of lists within lists, which the kernel refuses
+            several = np.ndim(bandwidth) == 1
         return get_kernel(self.kernel, spread(list(bandwidth)) if several else bandwidth)
 
     def _in_columns(self, names: Sequence[str], bounds: Any, length_unit: str | None) -> Any:
@@ -140,15 +143,13 @@ class Parameters:
         if length_unit == METRES:
             return self.bandwidth_metres
         check_longitude_first(names)
-        latitude = self.latitude
-        if latitude is None and np.shape(bounds) == (2, 2):
-            latitude = sum(map(float, bounds[1])) / 2
+        latitude = _middle(bounds) if self.latitude is None else _number("latitude", self.latitude)
         if latitude is None:
             raise InputError(
                 "latitude is missing: pass latitude=, a public one such as the city's, or bounds= for both columns, of "
                 "which the middle is taken"
             )
-        return [float(length) for length in metres(float(self.bandwidth_metres or 0), float(latitude))]
+        return [float(length) for length in metres(_number("bandwidth_metres", self.bandwidth_metres), latitude)]
 
     def _public_n(self) -> int:
         hint = plain_number(self.n_hint)
@@ -184,6 +185,22 @@ def bounds_in_order(bounds: Any, names: Sequence[str] | None, count: int) -> Any
     if len(given) < len(bounds):
         raise InputError("bounds names a column twice, by its name and by its position: name each once")
     return [given[place] for place in range(count)]
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name} must be a number, got {brief(value)}") from None
+
+
+def _middle(bounds: Any) -> float | None:
+    """Middle of the second of two columns; None of bounds that are not two pairs."""
+    try:
+        pairs = np.asarray(bounds, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return float(pairs[1].mean()) if pairs.shape == (2, 2) else None
 
 
 def _column(column: Any, present: Sequence[Any], count: int) -> int:

@@ -33,7 +33,7 @@ from sfumato.public.ranges import (
     check_whole,
 )
 from sfumato.quantizers.base import Floats
-from sfumato.quantizers.box import Box
+from sfumato.quantizers.box import OUTSIDE, Box
 from sfumato.quantizers.nystrom import PublicSample
 
 INTEGER_BYTES = 8
@@ -313,7 +313,9 @@ class Request:
     @property
     def outside(self) -> str:
         """What happens to finite values outside the bounds."""
-        return str(self.options.get("outside", "clip"))
+        outside = self.options.get("outside", "clip")
+        check_choice("outside", outside, OUTSIDE)
+        return str(outside)
 
     @cached_property
     def box(self) -> Box:

@@ -54,7 +54,7 @@ def listed(request: Request) -> Floats:
     request.check_options(*OPTIONS)
     try:
         queries = np.array(request.options["queries"], dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError("option queries must be numbers, one row a query") from None
     if queries.ndim != 2 or queries.shape[1] != request.dimension or not len(queries):
         raise InputError(f"option queries must have shape (m, {request.dimension}), got {queries.shape}")

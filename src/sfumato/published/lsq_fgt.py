@@ -26,8 +26,8 @@ from sfumato.errors import InputError
 from sfumato.kernels import Gaussian
 from sfumato.methods.method import Mechanism, Method, Prediction
 from sfumato.methods.request import Request
+from sfumato.privacy.guarantee import check_choice
 from sfumato.privacy.noise import DiscreteLaplace
-from sfumato.public.codec import brief
 from sfumato.published.common import dense_prediction, probes, public_box, refuse_bounds, shown
 from sfumato.published.hermite import CUTOFFS, MOST_RHO, HermiteQuantizer, cells_of
 from sfumato.quantizers.box import Box
@@ -71,8 +71,7 @@ def _sizes(request: Request) -> tuple[int, str, int]:
     request.check_options(*OPTIONS)
     groups = request.positive_option("groups", 1)
     cutoff = request.options.get("cutoff", CUTOFFS[0])
-    if cutoff not in CUTOFFS:
-        raise InputError(f"option cutoff must be 'published' or 'fixed', got {brief(cutoff)}")
+    check_choice("option cutoff", cutoff, CUTOFFS)
     cells = _cells(request) * groups
     wanted = rule(float(request.feature_epsilon), request.n, request.dimension)
     while wanted > 1 and cells * wanted**request.dimension > MOST_INTEGERS:

@@ -145,8 +145,8 @@ def _check(request: Request) -> None:
         value = request.options.get(name)
         if isinstance(value, bool) or not isinstance(value, int | float) or not SMALLEST <= value < 1:
             raise InputError(
-                f"options alpha and eta must both be numbers between 0 and 1, got {name} = {value!r}; {SMALLEST:g} is "
-                "the least"
+                f"options alpha and eta must both be numbers between 0 and 1, got {name} = {brief(value)}; "
+                f"{SMALLEST:g} is the least"
             )
     for name in ("n_features", "groups"):
         if name in request.options:

@@ -22,7 +22,7 @@ from sfumato.privacy.bits import warn_unless_private
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.laws import NoiseLaw, part_variances
 from sfumato.public.codec import Documented, Flag, Real, Schema, Whole, brief
-from sfumato.public.ranges import FARTHEST_QUERY
+from sfumato.public.ranges import FARTHEST_QUERY, LARGEST_NUMBER, plain_number
 from sfumato.public.shown import shown
 from sfumato.quantizers.answer import Answer, Floats, Known
 from sfumato.quantizers.base import BLOCK_NUMBERS, Integers, Mesh, Reader
@@ -158,6 +158,9 @@ class Release:
 
     def axis_totals(self, length: float) -> tuple[Floats, Floats]:
         """Return `total` and its standard error at the columns' unit vectors times a length, one answer a column."""
+        length = plain_number(length)
+        if isinstance(length, bool) or not isinstance(length, int | float) or not abs(length) <= LARGEST_NUMBER:
+            raise InputError(f"length must be a finite number, got {brief(length)}")
         found = self.reader.read_axes(length, self.values.astype(np.float64), self.known)
         if found is not None:
             return self._finished(found, length * np.ones((1, self.dimension)), mean=False)

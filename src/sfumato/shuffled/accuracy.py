@@ -31,6 +31,7 @@ import numpy as np
 from sfumato.errors import InputError
 from sfumato.methods.request import TYPICAL_DENSITY
 from sfumato.public.codec import brief
+from sfumato.public.ranges import plain_number
 from sfumato.quantizers import (
     FourierQuantizer,
     HashingQuantizer,
@@ -207,8 +208,8 @@ class Plan:
     @classmethod
     def of(cls, protocol: Protocol, density: float | None = None) -> Plan:
         """Plan a protocol; `density` is the typical mean kernel value, 0.02 if it is not known."""
-        typical = TYPICAL_DENSITY if density is None else density
-        if not 0 < typical <= 1:
+        typical = TYPICAL_DENSITY if density is None else plain_number(density)
+        if isinstance(typical, bool) or not isinstance(typical, int | float) or not 0 < typical <= 1:
             raise InputError(f"density must be a number above 0 and at most 1, got {brief(density)}")
         group = min(protocol.groups, key=lambda each: each.participants)
         features, bitsum = protocol.features, group.bitsum

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits, noise_bits
 from sfumato.privacy.laws import ReportNoise
+from sfumato.public.arguments import listed
 from sfumato.release import Count, Release
 from sfumato.shuffled.bitsum import Counts
 from sfumato.shuffled.bitsum.rr import RandomisedResponse, SampledResponse
@@ -223,9 +224,10 @@ def simulate(protocol: Protocol, X: Any, y: Any, random_state: int | None) -> An
         if y is not None:
             raise InputError("the protocol has no classes: leave out y, or pass classes= to Protocol")
         return _release(protocol, protocol.groups[0], points, secure)
-    if y is None or len(y) != len(points):
+    labels = None if y is None else listed("y, one class for each row of X,", y, len(points))
+    if labels is None or len(labels) != len(points):
         raise InputError("the protocol has classes: pass y, one class for each row of X")
-    codes = _reported(protocol, y, secure)
+    codes = _reported(protocol, labels, secure)
     return {
         group.label: _release(protocol, group, points[codes == place], secure)
         for place, group in enumerate(protocol.groups)

@@ -33,7 +33,7 @@ from scipy.optimize import minimize_scalar
 from sfumato.errors import InputError
 from sfumato.public.codec import Many, Nested, Schema, Text, Whole, brief
 from sfumato.shuffled.bitsum import NAMES, BitSum, calibrate
-from sfumato.shuffled.bitsum.bit_sum import LARGEST_PARTICIPANTS, ComposableBitSum
+from sfumato.shuffled.bitsum.bit_sum import LARGEST_PARTICIPANTS, ComposableBitSum, checked_participants
 from sfumato.shuffled.bitsum.calibration import KINDS, LARGEST_EPSILON, checked_messages
 from sfumato.shuffled.bitsum.rr import RandomisedResponse, SampledResponse
 from sfumato.shuffled.bitsum.search import Search
@@ -334,9 +334,9 @@ def participants_of(participants: Any, labels: tuple[Label | None, ...]) -> list
             raise InputError(
                 f"participants must give a number for each class of {list(labels)}, got {brief(participants)}"
             )
-        return [counts[label] for label in labels]  # type: ignore[index]
+        return [checked_participants(counts[label]) for label in labels]  # type: ignore[index]
     if isinstance(participants, Sequence):
         if len(participants) != len(labels):
             raise InputError(f"participants must give a number for each of {len(labels)} classes")
-        return list(participants)
-    return [participants] * len(labels)
+        return list(map(checked_participants, participants))
+    return [checked_participants(participants)] * len(labels)

@@ -84,7 +84,7 @@ class LabelResponse:
         keep = rate_below(power / (power + others) - _ROUNDING)
         if keep * len(self.classes) <= 1:
             raise InputError(
-                f"label_epsilon = {self.epsilon} is too small for a report to say anything; pass a larger one"
+                f"label_epsilon = {brief(self.epsilon)} is too small for a report to say anything; pass a larger one"
             )
         while not keeps_epsilon(others * keep.numerator, keep.denominator - keep.numerator, Fraction(self.epsilon)):
             keep -= Fraction(1, CHANCE_DENOMINATOR)  # floats only propose

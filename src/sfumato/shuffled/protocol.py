@@ -32,7 +32,6 @@ from sfumato.shuffled import MAX_DELTA, MAX_EPSILON
 from sfumato.shuffled.accuracy import Plan
 from sfumato.shuffled.analyzer import Analyzer, simulate
 from sfumato.shuffled.bitsum import NAMES
-from sfumato.shuffled.bitsum.bit_sum import checked_participants
 from sfumato.shuffled.bitsum.calibration import LARGEST_INSTANCES, check_delta
 from sfumato.shuffled.client import Client, account_of
 from sfumato.shuffled.features import Array, BitFeatures, arrays_from_document
@@ -153,7 +152,7 @@ class Protocol:
             int(public_seed, 16),
             epsilon=exact,
             delta=delta,
-            n=checked_participants(min(counts)),
+            n=min(counts),
             bounds=bounds,
             landmarks=landmarks,
             bitsum=bitsum,
