@@ -108,7 +108,7 @@ def test_the_data_are_read_once_then_charged_then_noised(monkeypatch: pytest.Mon
         ({"bounds": (1, 0)}, "lower < upper"),
         ({"kernel": "cauchy"}, "gaussian or laplacian"),
         ({"neighbours": "near"}, "neighbours must be"),
-        ({"outside": "wrap"}, "'clip' or 'drop'"),
+        ({"outside": "wrap"}, "one of 'clip', 'drop'"),
         ({"X": iter([NORMAL]), "rule": "scott", "target_density": 0.02}, "reads the data twice"),
     ],
     ids=lambda value: value if isinstance(value, str) else ",".join(value),

@@ -53,7 +53,7 @@ def test_the_default_is_the_typical_density_and_rows_that_are_not_finite_are_lef
 @pytest.mark.parametrize(
     ("sample", "arguments", "message"),
     [
-        (NORMAL, {"rule": "rough"}, "'scott' or 'silverman'"),
+        (NORMAL, {"rule": "rough"}, "one of 'scott', 'silverman'"),
         (NORMAL, {"rule": "scott", "kernel": "laplacian"}, "for the Gaussian kernel"),
         (NORMAL, {"target_density": 1.0}, "between 0 and 1"),
         (NORMAL, {"kernel": "boxcar"}, "unknown kernel"),

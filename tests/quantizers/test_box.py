@@ -29,7 +29,7 @@ def test_one_pair_serves_all_columns() -> None:
 
 
 def test_unknown_policy_is_refused() -> None:
-    with pytest.raises(InputError, match="'clip' or 'drop'"):
+    with pytest.raises(InputError, match="outside must be one of 'clip', 'drop'"):
         Box((0.0,), (1.0,), "wrap")
 
 

@@ -11,6 +11,7 @@ from scipy.optimize import brentq
 from sfumato.errors import InputError
 from sfumato.kernels import Gaussian, get_kernel
 from sfumato.methods.request import TYPICAL_DENSITY
+from sfumato.privacy.guarantee import check_choice
 from sfumato.public.codec import brief
 from sfumato.public.ranges import LARGEST_LENGTH
 from sfumato.quantizers.base import Floats
@@ -66,8 +67,8 @@ def from_public(
 
 def checked_choice(target_density: float | None, rule: str | None, kernel: str) -> float | None:
     """Check what was asked for; returns the target density, the typical one if nothing was."""
-    if rule is not None and (not isinstance(rule, str) or rule not in RULES):
-        raise InputError(f"rule must be 'scott' or 'silverman', got {brief(rule)}")
+    if rule is not None:
+        check_choice("rule", rule, RULES)
     if target_density is None:
         if rule is not None and kernel != Gaussian.name:
             raise InputError(f"rules of thumb are for the Gaussian kernel, not {kernel}; pass target_density= as well")

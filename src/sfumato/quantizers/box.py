@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato.compiled import njit
 from sfumato.errors import InputError
+from sfumato.privacy.guarantee import check_choice
 from sfumato.public.codec import Documented, Flag, Reals, Schema, Text, brief
 from sfumato.public.domain import Domain
 from sfumato.public.ranges import LARGEST_LENGTH, MOST_COLUMNS, check_bounds
@@ -60,8 +61,7 @@ class Box(Documented):
     def __post_init__(self) -> None:
         if len(self.lower) != len(self.upper):
             raise InputError(f"a box of {len(self.lower)} lower edges needs as many upper ones, not {len(self.upper)}")
-        if not isinstance(self.outside, str) or self.outside not in OUTSIDE:
-            raise InputError(f"outside must be 'clip' or 'drop', got {brief(self.outside)}")
+        check_choice("outside", self.outside, OUTSIDE)
         for column, (low, high) in enumerate(zip(self.lower, self.upper, strict=True)):
             if not (np.isfinite(low) and np.isfinite(high) and low < high):
                 raise InputError(f"bounds of column {column} must be finite with lower < upper, got ({low}, {high})")

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from sfumato.errors import InputError, ReleaseFileError
 from sfumato.kernels import Distance, InnerProduct, Kernel, Product, ShiftInvariantKernel
 from sfumato.privacy.bits import warn_unless_private
-from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.guarantee import Guarantee, check_choice
 from sfumato.privacy.laws import NoiseLaw, part_variances
 from sfumato.public.codec import Documented, Flag, Real, Schema, Whole, brief
 from sfumato.public.ranges import FARTHEST_QUERY, LARGEST_NUMBER, plain_number
@@ -133,8 +133,7 @@ class Release:
         return (answers, errors) if return_std else answers
 
     def _shrinks(self, read: str) -> bool:
-        if not isinstance(read, str) or read not in READINGS:
-            raise InputError(f"read must be 'plain' or 'shrunk', got {brief(read)}")
+        check_choice("read", read, READINGS)
         if read == "shrunk" and isinstance(self.kernel, Distance | InnerProduct):
             raise InputError("read='shrunk' is for densities, which are never negative; leave it out")
         return read == "shrunk"
