@@ -70,7 +70,7 @@ class AnomalyScore(OutlierMixin, ReleaseEstimator):  # type: ignore[misc]
     Examples
     --------
     >>> points = np.random.default_rng(0).normal(size=(5000, 2))
-    >>> model = AnomalyScore(bandwidth=1.0, epsilon=1.0, bounds=(-8, 8), n_hint=5000).fit(points)
+    >>> model = AnomalyScore(bandwidth=1.0, epsilon=1.0, bounds=(-8, 8), n_hint=5000, level=5.0).fit(points)
     >>> model.predict([[0.0, 0.5], [6.0, -6.0]])
     array([ 1, -1])
     """
