@@ -51,6 +51,12 @@ def test_clients_and_simulation_have_one_law(name: str) -> None:
         assert ((first >= second.min() - 500) & (first <= second.max() + 500)).all()
 
 
+@pytest.mark.parametrize("columns", [1, 2, 5, 8])
+def test_signs_that_agree_in_more_than_half_of_the_columns(columns: int) -> None:
+    agreements = [columns - report.bit_count() for report in range(1 << columns)]
+    assert Signs(Fraction(1), columns).agreeing == sum(2 * each > columns for each in agreements)
+
+
 @pytest.mark.parametrize("name", ["dm", "pm"])
 def test_unbiased_points_have_the_right_mean(name: str) -> None:
     made, point = protocol(name), np.array([0.2, 1.5])

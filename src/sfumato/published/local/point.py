@@ -74,9 +74,9 @@ class Signs:
 
     @property
     def agreeing(self) -> int:
-        """Number of sign vectors z with z . v > 0."""
+        """Number of sign vectors z with z . v > 0: half of those that are not orthogonal to v."""
         d = self.dimension
-        return sum(math.comb(d, m) for m in range(d // 2 + 1, d + 1))
+        return ((1 << d) - (0 if d % 2 else math.comb(d, d // 2))) // 2
 
     @property
     def total(self) -> int:
