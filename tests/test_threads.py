@@ -22,6 +22,15 @@ from sfumato.threads import one_blas_thread, spawned, spread
 from tests.forks import told_by_a_child
 
 
+def told_by(script: str) -> str:
+    """What a script prints, which complains of nothing, in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(sfumato.__file__).parents[1])}
+    command = [sys.executable, "-W", "ignore", "-c", script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert not done.stderr
+    return done.stdout
+
+
 def blas_threads() -> int:
     return max(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
 
@@ -122,10 +131,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def test_a_fork_beside_a_query_waits_for_nothing_that_waits_for_it() -> None:
-    environment = {**os.environ, "PYTHONPATH": str(Path(sfumato.__file__).parents[1])}
-    command = [sys.executable, "-W", "ignore", "-c", FORK_BESIDE_A_QUERY]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("0\n", "")
+    assert told_by(FORK_BESIDE_A_QUERY) == "0\n"
 
 
 # A fork waits for a lock that another thread holds, and is interrupted meanwhile: Python forks where a hook raises.
@@ -165,10 +171,7 @@ with lock:
 
 
 def test_an_interrupted_fork_gives_back_no_lock_of_another_thread() -> None:
-    environment = {**os.environ, "PYTHONPATH": str(Path(sfumato.__file__).parents[1])}
-    command = [sys.executable, "-W", "ignore", "-c", INTERRUPTED_FORK]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.stdout, done.stderr) == ("['interrupted', True, 'KeyboardInterrupt'] 0\n", "")
+    assert told_by(INTERRUPTED_FORK) == "['interrupted', True, 'KeyboardInterrupt'] 0\n"
 
 
 # One thread's fork has the lock that is taken first and waits for the other one, when another thread forks too.
@@ -200,10 +203,7 @@ print(told, last.acquire(False), first.acquire(False))
 
 
 def test_threads_that_fork_at_once_hold_the_lock_one_after_another() -> None:
-    environment = {**os.environ, "PYTHONPATH": str(Path(sfumato.__file__).parents[1])}
-    command = [sys.executable, "-W", "ignore", "-c", FORKS_AT_ONCE]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.stdout, done.stderr) == ("[0, 0] True True\n", "")
+    assert told_by(FORKS_AT_ONCE) == "[0, 0] True True\n"
 
 
 # A signal arrives while the process is copied: its handler runs before the first step of a hook that is Python's. libc
@@ -229,19 +229,15 @@ print(threads._single._is_owned(), os.waitstatus_to_exitcode(os.wait()[1]))
 
 
 def test_a_signal_while_a_process_is_copied_leaves_no_lock_behind() -> None:
-    environment = {**os.environ, "PYTHONPATH": str(Path(sfumato.__file__).parents[1])}
-    command = [sys.executable, "-W", "ignore", "-c", SIGNAL_AT_THE_FORK]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.stdout, done.stderr) == ("False 0\n", "")
+    assert told_by(SIGNAL_AT_THE_FORK) == "False 0\n"
 
 
 # A signal arrives before the first step of our hook: the fork goes on without the lock, which another thread has.
 SIGNAL_BEFORE_THE_FORK = """
 import ctypes, functools, os, signal, sys, threading, time
-from sfumato.threads import held_over_forks
+from sfumato.MODULE import LOCK as lock
 
-lock, held, told = threading.RLock(), threading.Event(), []
-held_over_forks(lock)
+held, told = threading.Event(), []
 os.register_at_fork(before=functools.partial(ctypes.CDLL(None)["raise"], int(signal.SIGUSR1)))
 
 def work():
@@ -268,11 +264,9 @@ with lock:
 """
 
 
-def test_a_fork_that_could_not_wait_gives_back_no_lock_of_another_thread() -> None:
-    environment = {**os.environ, "PYTHONPATH": str(Path(sfumato.__file__).parents[1])}
-    command = [sys.executable, "-W", "ignore", "-c", SIGNAL_BEFORE_THE_FORK]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.stdout, done.stderr) == ("[True] 0\n", "")
+@pytest.mark.parametrize(("module", "lock"), [("threads", "_single"), ("central.merging", "STATE")])
+def test_a_fork_that_could_not_wait_gives_back_no_lock_of_another_thread(module: str, lock: str) -> None:
+    assert told_by(SIGNAL_BEFORE_THE_FORK.replace("MODULE", module).replace("LOCK", lock)) == "[True] 0\n"
 
 
 def test_what_fails_aside_is_told() -> None:
