@@ -107,6 +107,8 @@ def test_numbers_in_arrays_without_a_dimension() -> None:
     assert made.fit(POINTS, threads=two).release_.to_bytes() == plain.to_bytes()
     protocol = local.Protocol(**{**COLLECTED, "dimension": two}, participants=np.array(500))
     assert protocol.client() is not None
+    people = [shuffled.Protocol(**{**SHUFFLED, "participants": n}) for n in (15, np.int64(15), np.array(15))]
+    assert {each.groups[0].participants for each in people} == {15} and people[1].document
     sizes = {"kernel": "l2-lsh", "bandwidth": 1.0, "dimension": 2, "rows": 5, "width": 8, "feature_seed": 7}
     sketches = [sfumato.RaceSketch(**{**sizes, name: np.array(size)}) for name, size in list(sizes.items())[2:]]
     assert {each.fingerprint for each in sketches} == {sfumato.RaceSketch(**sizes).fingerprint}

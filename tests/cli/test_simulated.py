@@ -179,6 +179,14 @@ def test_rows_that_cannot_be_read_are_not_paid_for(run: Run, here: Path) -> None
     assert not charges()
 
 
+@pytest.mark.parametrize("name", ["local", "shuffled"])
+def test_no_summary_follows_a_release_into_its_file(run: Run, here: Path, name: str) -> None:
+    """Charged or not: what the command says would be taken for a part of it."""
+    for more in ((), ("--no-ledger",)):
+        result = run(*RUNS[name], "-o", "/dev/stdout", *more)
+        assert result.exit_code == 2 and "pass the path of a file" in plain(result.stderr) and not charges()
+
+
 def test_classes_that_a_device_would_swallow_are_not_paid_for(run: Run, here: Path) -> None:
     Path("out").mkdir()
     Path("out", "class-1.sfm").symlink_to("/dev/null")

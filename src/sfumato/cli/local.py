@@ -212,8 +212,7 @@ def simulate(
 
     account = account_to_charge(data, dataset, ledger, no_ledger, seed_noise_not_private)
     refuse_inputs(output, protocol_file, data, None if account is None else account.ledger.path)
-    if account is not None:
-        refuse_unkept(output)
+    refuse_unkept(output)
     made, source = Protocol.load(protocol_file), open_source(data, parse_columns(columns, data))
     people = _checked_people(made, source)
 

@@ -338,14 +338,12 @@ def simulate(
     account = account_to_charge(data, dataset, ledger, no_ledger, seed_noise_not_private)
     read = (protocol_file, data, None if account is None else account.ledger.path)
     refuse_inputs(output, *read)
-    if account is not None:
-        refuse_unkept(output)
+    refuse_unkept(output)
     made = Protocol.load(protocol_file)
     written = [output / f"class-{place}.sfm" for place in range(len(made.classes or ()))]
     for path in written:
         refuse_inputs(path, *read)
-        if account is not None:
-            refuse_unkept(path)
+        refuse_unkept(path)
     if unmix and made.labels is None:
         raise InputError("--unmix undoes randomised classes, and this protocol has none: leave it out")
     points, places = people(made, data, columns, label_column)

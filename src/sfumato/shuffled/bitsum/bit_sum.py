@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sfumato.errors import InputError
 from sfumato.privacy.bits import Integers, SecureBits
 from sfumato.public.codec import Field, Ratio, Schema, brief, refuse
+from sfumato.public.ranges import plain_number
 from sfumato.shuffled.bitsum.curves import Accuracy, Curve
 
 Floats = NDArray[np.float64]
@@ -91,7 +92,7 @@ class BitSum(ABC):
     n: int
 
     def __post_init__(self) -> None:
-        checked_participants(self.n)
+        object.__setattr__(self, "n", checked_participants(self.n))
         self.schema.read(self.schema.write(self))
 
     def randomise(self, bits: Integers, secure: SecureBits) -> Counts:
@@ -158,6 +159,7 @@ class ComposableBitSum(BitSum):
 
 def checked_participants(n: int) -> int:
     """Return the number of participants if it is one."""
+    n = plain_number(n)
     if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= LARGEST_PARTICIPANTS:
         raise InputError(f"n, the number of honest participants, must be an int from 1 to 10**9; got {brief(n)}.")
     return n

@@ -286,7 +286,7 @@ def calibrate(
     1.4
     """
     check_choice("bitsum", name, NAMES)
-    checked_participants(n)
+    n, instances = checked_participants(n), plain_number(instances)
     if isinstance(instances, bool) or not isinstance(instances, int) or not 1 <= instances <= LARGEST_INSTANCES:
         raise InputError(f"instances must be an int from 1 to 10**6; got {brief(instances)}.")
     exact = exact_epsilon(epsilon)
